@@ -10,13 +10,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, nan
 from pathlib import Path
 from typing import Final
 
 from checkers.command.exit_status import BAD, to_the_end
-from checkers.command.report import Told
+from checkers.command.file_result import FileResult
 from checkers.engines.kernel import slowed
 from checkers.history.history import BadHistory
 from checkers.models.registry import MODELS
@@ -73,14 +73,17 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
+    positive = _number("number above 0", lambda value: isfinite(value) and value > 0)
+    fraction = _number("number from 0 to less than 1", lambda value: 0 <= value < 1)
+    count = _number("whole number above 0", lambda value: value >= 1 and value.is_integer())
     add("paths", nargs="+", type=Path, metavar="FILE", help="a history in any format, or a folder with histories")
     add("--model", metavar="NAME", help="what the history must obey (see below)")
     add("--initial", metavar="VALUE", help="the value before everything, as JSON or EDN (default: nil, nothing, 0)")
     add("--json", action="store_true", help="print one JSON object a line and file")
-    add("--budget", type=_positive, metavar="S", help="seconds after which a file is given up as unknown")
-    add("--permits", type=_count, metavar="N", help="how many may hold a semaphore at once (default: 1)")
-    add("--ttl", type=_positive, metavar="S", help="seconds that a lease lasts, where its grants do not say it")
-    add("--drift", type=_fraction, metavar="R", help="how much too fast the server's clock may run, such as 0.01")
+    add("--budget", type=positive, metavar="S", help="seconds after which a file is given up as unknown")
+    add("--permits", type=count, metavar="N", help="how many may hold a semaphore at once (default: 1)")
+    add("--ttl", type=positive, metavar="S", help="seconds that a lease lasts, where its grants do not say it")
+    add("--drift", type=fraction, metavar="R", help="how much too fast the server's clock may run, such as 0.01")
     add("--failed-cas", choices=("observes", "ignored"), help="whether a failed compare-and-set saw another value")
     add("--nil-read", choices=("value", "unknown"), help="whether a read of nil saw nil, or nobody knows what")
     add("--store", choices=STORES, metavar="RULE", help=f"of a fenced store: {', '.join(STORES)} (default: the first)")
@@ -90,33 +93,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> float:
-    value = _number(text)
-    if not (isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return value
+def _number(wanted: str, accepts: Callable[[float], bool]) -> Callable[[str], float]:
+    """Reads a number of an option, or refuses it as none that is wanted."""
 
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = nan  # which is in no range
+        if not accepts(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is no {wanted}")
+        return value
 
-def _fraction(text: str) -> float:
-    value = _number(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to less than 1")
-    return value
-
-
-def _count(text: str) -> int:
-    value = _number(text)
-    if not (value >= 1 and value.is_integer()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(value)
-
-
-def _number(text: str) -> float:
-    """NaN, which is in no range, where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return nan
+    return read
 
 
 def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -141,7 +130,7 @@ def _judge(file: Path, options: argparse.Namespace) -> int:
     """One file, whatever it is; its exit status."""
     begun = time.monotonic()
     try:
-        told = _told(file, options)
+        result = _result(file, options)
     except BadHistory as error:
         return _complain(file, options, str(error))
     except OSError as error:
@@ -149,25 +138,25 @@ def _judge(file: Path, options: argparse.Namespace) -> int:
     except MemoryError:
         return _complain(file, options, f"{file}: more than this machine's memory holds")
     if options.json:
-        _print_json(file, told, time.monotonic() - begun)
+        _print_json(file, result, time.monotonic() - begun)
     else:
-        print(*told.lines, sep="\n")
-    return _STATUSES[told.valid]
+        print(*result.lines, sep="\n")
+    return _STATUSES[result.valid]
 
 
-def _told(file: Path, options: argparse.Namespace) -> Told:
+def _result(file: Path, options: argparse.Namespace) -> FileResult:
     """Raises BadHistory, OSError or MemoryError."""
     from checkers.formats.formats import Family, load_with_defaults
 
     loaded = load_with_defaults(file)
     if options.model:
-        from checkers.command import model as modelled
+        from checkers.command import model
 
-        return modelled.judged(file, loaded, options)
+        return model.result(file, loaded, options)
     if loaded.family == Family.RECORDED and loaded.history.facts.trial:
-        from checkers.command import recording as properties
+        from checkers.command import recording
 
-        return properties.judged(file, loaded.history, options.properties, explain=options.explain)
+        return recording.result(file, loaded.history, options.properties, explain=options.explain)
     raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, or package.module:Class")
 
 
@@ -175,22 +164,22 @@ def _complain(file: Path, options: argparse.Namespace, line: str) -> int:
     line = " ".join(line.splitlines())  # a file's name may have several
     print(line, file=sys.stderr)
     if options.json:
-        _print_json(file, Told(None, options.model or "", -1, (), reason=line), None)
+        _print_json(file, FileResult(None, options.model or "", -1, (), reason=line), None)
     return BAD_INPUT
 
 
-def _print_json(file: Path, told: Told, seconds: float | None) -> None:
+def _print_json(file: Path, result: FileResult, seconds: float | None) -> None:
     """seconds: None where nothing could be judged."""
     judged = seconds is not None
     answer = {
         "file": str(file),
-        "valid": "unknown" if told.valid is None and judged else told.valid,
-        "model": told.model or None,
-        "operations": told.operations if judged else None,
+        "valid": "unknown" if result.valid is None and judged else result.valid,
+        "model": result.model or None,
+        "operations": result.operations if judged else None,
         "seconds": None if seconds is None else round(seconds, 6),
-        "witness": told.witness,
-        "reason": told.reason or None,
-        **told.more,
+        "witness": result.witness,
+        "reason": result.reason or None,
+        **result.more,
     }
     print(json.dumps(answer, default=str))
 

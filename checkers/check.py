@@ -20,7 +20,7 @@ from checkers.wire import NONE, F
 
 
 def check(history: History, properties: Iterable[str] | None = None) -> tuple[CheckResult, ...]:
-    """Verdicts in the order asked for; without `properties`, those that the history names or, failing that, shows.
+    """Results in the order of `properties`; without `properties`, those that the history names or, failing that, shows.
 
     Raises KeyError for a property that is not in `PROPERTIES`.
     """
@@ -44,12 +44,14 @@ def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
 
 def _missing(property: Property, view: View) -> str | None:
     facts = view.facts
-    said = declared(property.id, facts)
-    if not_applicable(property.id, facts) is not None or (said.silent and not_expected(property.id, facts) is not None):
+    stands = declared(property.id, facts)
+    if not_applicable(property.id, facts) is not None or (
+        stands.silent and not_expected(property.id, facts) is not None
+    ):
         return None
     reason = property.missing(view)
-    if reason is None and said.certain is not None and not property.final and not property.examine(view).findings:
-        return f"no violation by {said.certain.mechanism} yet"
+    if reason is None and stands.certain is not None and not property.final and not property.examine(view).findings:
+        return f"no violation by {stands.certain.mechanism} yet"
     return reason
 
 

@@ -67,12 +67,8 @@ class Claim:
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
         """Whether it promises this property under every one of these faults, in this store mode and workload."""
-        return (
-            name == self.property
-            and matches(store, self.stores)
-            and matches(workload, self.workloads)
-            and all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
-        )
+        under = all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
+        return under and _speaks_of(self, name, store, workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +98,9 @@ class Hazard:
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
         """Whether it can break this property under one of these faults, in this store mode and workload."""
-        return (
-            name == self.property
-            and matches(store, self.stores)
-            and matches(workload, self.workloads)
-            and (self.unprovoked() or any(matches(fault, self.under) for fault in faults))
-        )
+        under = self.unprovoked() or any(matches(fault, self.under) for fault in faults)
+        return under and _speaks_of(self, name, store, workload)
+
+
+def _speaks_of(promise: Claim | Hazard, name: str, store: str, workload: str) -> bool:
+    return name == promise.property and matches(store, promise.stores) and matches(workload, promise.workloads)

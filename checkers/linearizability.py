@@ -17,7 +17,7 @@ from checkers.engines.search import Searched, search_keys
 from checkers.history.history import History
 from checkers.history.values import shown
 from checkers.models.engine import Answer, Conflict
-from checkers.models.model import Settings, Unusable
+from checkers.models.model import Model, Settings, Unusable
 from checkers.models.operations import WHOLE, ByKey, Rows
 from checkers.models.own import ModelError, specification
 from checkers.models.registry import Specification
@@ -51,12 +51,12 @@ class Least(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The answer, and its proof, which is made when it is asked for: it can cost more than the verdict.
+class ModelResult:
+    """What a model says of a history, and its proof, which is made when it is asked for: it can cost more than that.
 
     valid       None: unknown; `reason` says which key and why.
     operations  how many the model speaks of.
-    kind        invalid: what happened, a short term (`checkers.proofs.witness` has its sentence).
+    kind        invalid: what happened, a short term (`checkers.properties.conclusions` has its sentence).
     key         invalid: the index of the key, `operations.WHOLE` where the model knows none.
     least       called where valid is False; `rows`, `minimal` and `story` are its parts.
     order       called where valid is True: rows, those of each key in an order that explains every answer.
@@ -86,7 +86,7 @@ class Judgement:
 
 def decide(
     history: History, model: str | Specification, settings: Settings | None = None, budget: float = BUDGET
-) -> Judgement:
+) -> ModelResult:
     """Judges a history. model: a name (`registry.MODELS`), a user's own (`package.module:Class`), or its specification.
 
     budget: seconds, of which only engines know nothing; they need few.
@@ -110,18 +110,18 @@ class _Case:
             raise ModelError(f"model {self._statement.name}: {error}") from error
         self._keys = ByKey(history, self._statement.kinds, keyed=self._statement.keyed)
 
-    def judge(self) -> Judgement:
+    def judge(self) -> ModelResult:
         answer = self._engine()
         if answer.conflicts:
             return self._contradicted(self._earliest(answer.conflicts))
+        name, operations = self._statement.name, len(self._keys)
         searched: Mapping[int, Searched] = {}
         if answer.undecided and self._model is not None:
             keys = {key: self._keys[key] for key in answer.undecided}
             searched = search_keys(keys, self._model, max(self._deadline - time.monotonic(), 0.0))
-            for key, found in searched.items():
-                if found.valid is False:
-                    conflict = Conflict(NO_ORDER, key, found.suspects or found.stuck.rows[:1])
-                    return self._invalid(conflict, partial(self._told, conflict))
+            for key, result in searched.items():
+                if result.valid is False:
+                    return self._invalid(Conflict(NO_ORDER, key, result.suspects or result.stuck.rows[:1]))
         open_keys = {
             key: searched[key].reason if key in searched else why
             for key, why in answer.undecided.items()
@@ -129,8 +129,8 @@ class _Case:
         }
         if open_keys:
             return self._unknown(open_keys)
-        orders = [found.order for found in searched.values()]
-        return Judgement(True, self._statement.name, len(self._keys), order=lambda: _joined(answer.order(), orders))
+        orders = [np.array(result.order, np.int64) for result in searched.values()]
+        return ModelResult(True, name, operations, order=lambda: np.concatenate([answer.order(), *orders]))
 
     def _engine(self) -> Answer:
         if self._statement.engine is not None:
@@ -148,50 +148,40 @@ class _Case:
         begins = np.cumsum([0, *(len(conflict.rows) for conflict in conflicts[:-1])])
         return conflicts[int(np.argmin(np.maximum.reduceat(ends, begins)))]
 
-    def _contradicted(self, conflict: Conflict) -> Judgement:
+    def _contradicted(self, conflict: Conflict) -> ModelResult:
         """The engine says so. The search must, too, of the least that it finds."""
-        if self._model is None:
-            return self._invalid(conflict, partial(self._certified, conflict))
-        shrunk = self._shrunk(conflict)
-        if shrunk.refuted:
-            said = f"{conflict.kind} was found, which the search does not confirm: an error of this program"
-            return self._unknown({conflict.key: said})
-        return self._invalid(conflict, partial(self._told, conflict, shrunk))
+        shrunk = None if self._model is None else self._shrunk(conflict, self._model)
+        if shrunk is not None and shrunk.refuted:
+            error = f"{conflict.kind} was found, which the search does not confirm: an error of this program"
+            return self._unknown({conflict.key: error})
+        return self._invalid(conflict, shrunk)
 
-    def _invalid(self, conflict: Conflict, least: Callable[[], Least]) -> Judgement:
-        name = self._statement.name
-        return Judgement(False, name, len(self._keys), conflict.kind, conflict.key, least=cache(least))
+    def _invalid(self, conflict: Conflict, shrunk: Shrunk | None = None) -> ModelResult:
+        least = cache(partial(self._least, conflict, shrunk))
+        return ModelResult(False, self._statement.name, len(self._keys), conflict.kind, conflict.key, least=least)
 
-    def _shrunk(self, conflict: Conflict) -> Shrunk:
-        assert self._model is not None
+    def _shrunk(self, conflict: Conflict, model: Model) -> Shrunk:
         now = time.monotonic()
         seconds = min(max(self._deadline - now, OVERTIME * self._budget), SHRINKING)
-        return shrink(self._keys.one(conflict.key), self._model, conflict.rows, now + seconds)
+        return shrink(self._keys.only(conflict.key), model, conflict.rows, now + seconds)
 
-    def _told(self, conflict: Conflict, shrunk: Shrunk | None = None) -> Least:
-        shrunk = shrunk or self._shrunk(conflict)
-        rows = shrunk.rows or tuple(sorted(conflict.rows))
-        story = tell(self._history, self._statement, self._model, conflict.kind, rows)
-        return Least(rows, shrunk.minimal, story)
+    def _least(self, conflict: Conflict, shrunk: Shrunk | None) -> Least:
+        rows, certify = tuple(sorted(conflict.rows)), self._statement.certify
+        if self._model is not None:
+            shrunk = shrunk or self._shrunk(conflict, self._model)
+            rows, minimal = shrunk.rows or rows, shrunk.minimal
+        else:
+            minimal = certify is not None and certify(self._history, self._settings, False, rows) is None
+        return Least(rows, minimal, tell(self._history, self._statement, self._model, conflict.kind, rows))
 
-    def _certified(self, conflict: Conflict) -> Least:
-        rows = tuple(sorted(conflict.rows))
-        certify = self._statement.certify
-        minimal = certify is not None and certify(self._history, self._settings, False, rows) is None
-        return Least(rows, minimal, tell(self._history, self._statement, None, conflict.kind, rows))
-
-    def _unknown(self, keys: Mapping[int, str]) -> Judgement:
+    def _unknown(self, keys: Mapping[int, str]) -> ModelResult:
         named = [f"{self._named(key)}{why}" for key, why in list(keys.items())[:_NAMED]]
         if len(keys) > _NAMED:
             named.append(f"and {len(keys) - _NAMED} more keys")
-        return Judgement(None, self._statement.name, len(self._keys), reason="; ".join(named))
+        return ModelResult(None, self._statement.name, len(self._keys), reason="; ".join(named))
 
     def _named(self, key: int) -> str:
         names = self._history.facts.keys
         if key == WHOLE or len(names) <= 1:
             return ""
         return f"key {shown(names[key])}: "
-
-
-def _joined(first: Rows, others: Sequence[Sequence[int]]) -> Rows:
-    return np.concatenate([first, *(np.array(order, np.int64) for order in others)])

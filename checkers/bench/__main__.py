@@ -2,8 +2,8 @@
 
 python -m checkers.bench [--quick] [--part NAME]... [--alone]
 
-Every table is Markdown, and every verdict on the way is compared with what is known of the history. Exit status: 0
-done, 1 a wrong verdict, 2 usage, or Porcupine cannot be built.
+Every table is Markdown, and every result on the way is compared with what is known of the history. Exit status: 0
+done, 1 a wrong result, 2 usage, or Porcupine cannot be built.
 """
 
 import argparse
@@ -24,8 +24,8 @@ SPEND: Final = 10.0
 """Seconds of CPU time after which Porcupine is not asked again."""
 
 
-class WrongVerdict(Exception):
-    """A verdict is not what the history was made to be."""
+class WrongResult(Exception):
+    """A result is not what the history was made to be."""
 
 
 class Options(NamedTuple):
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except baseline.Unavailable as error:
             print(f"{error}\n(--alone measures without it)", file=sys.stderr)
             return 2
-        except WrongVerdict as error:
+        except WrongResult as error:
             print(error, file=sys.stderr)
             return 1
     return 0
@@ -70,24 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def large(options: Options) -> Iterator[str]:
     """Large histories."""
-    yield "| model | operations | processes | keys | history | ours (s) | Porcupine (s) | its memory | ratio |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield _head("model | operations | processes | keys | history | ours (s) | Porcupine (s) | its memory | ratio")
     for case in cases.large(quick=options.quick):
         yield _row(_beside(case, options), case, case.shape.processes, case.shape.keys, _word(case.shape))
 
 
 def unanswered(options: Options) -> Iterator[str]:
     """Bad histories of one key, with operations that were never answered."""
-    yield "| model | operations | unanswered | ours (s) | Porcupine (s) | its memory | ratio |"
-    yield "|---|---|---|---|---|---|---|"
+    yield _head("model | operations | unanswered | ours (s) | Porcupine (s) | its memory | ratio")
     for case in cases.unanswered():
         yield _row(_beside(case, options), case, case.shape.unknown)
 
 
 def alone(options: Options) -> Iterator[str]:
     """What Porcupine has no model for."""
-    yield "| model | operations | unanswered | history | ours (s) |"
-    yield "|---|---|---|---|---|"
+    yield _head("model | operations | unanswered | history | ours (s)")
     for case in cases.alone(quick=options.quick):
         history = _history(case)
         ours = _ours(case, history)
@@ -99,23 +96,21 @@ def logs(options: Options) -> Iterator[str]:
     histories = [texts.loaded(path) for path in baseline.logs()]
     ours = measure.check("cas-register", histories)
     operations = sum(map(len, histories))
-    yield "| logs | operations | valid | ours (s) | Porcupine (s) | ratio |"
-    yield "|---|---|---|---|---|---|"
-    told = f"| {len(histories)} | {operations:,} | {ours.valid.count(True)} | {ours.seconds:.4f}"
+    yield _head("logs | operations | valid | ours (s) | Porcupine (s) | ratio")
+    cells = f"| {len(histories)} | {operations:,} | {ours.valid.count(True)} | {ours.seconds:.4f}"
     if options.alone:
-        yield f"{told} | | |"
+        yield f"{cells} | | |"
         return
     theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=measure.RUNS, spend=SPEND)
     if theirs.valid != ours.valid:
-        raise WrongVerdict(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
+        raise WrongResult(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
     seconds = statistics.median(theirs.seconds)
-    yield f"{told} | {seconds:.3f} | {seconds / ours.seconds:.0f} × |"
+    yield f"{cells} | {seconds:.3f} | {seconds / ours.seconds:.0f} × |"
 
 
 def command(options: Options) -> Iterator[str]:
     """The command line in a new process, and memory."""
-    yield "| model | operations | history | clock (s) | CPU (s) | bytes an operation beyond the columns |"
-    yield "|---|---|---|---|---|---|"
+    yield _head("model | operations | history | clock (s) | CPU (s) | bytes an operation beyond the columns")
     for model in generate.GENERATORS:
         for bad in (False, True):
             shape = Shape(20_000 if options.quick else 1_000_000, 10, 1_000, bad=bad)
@@ -125,14 +120,13 @@ def command(options: Options) -> Iterator[str]:
             _ours(Case(model, shape), history)  # compiles, where that was never done
             cold = measure.command(path, model)
             memory = measure.memory(path, model) / len(history)
-            told = f"{cold.clock:.2f} | {cold.cpu:.2f} | {memory:.0f}"
-            yield f"| {model} | {len(history):,} | {_word(shape)} | {told} |"
+            cells = f"{cold.clock:.2f} | {cold.cpu:.2f} | {memory:.0f}"
+            yield f"| {model} | {len(history):,} | {_word(shape)} | {cells} |"
 
 
 def text(options: Options) -> Iterator[str]:
     """Text formats, from the file to columns."""
-    yield "| format | events | megabytes | seconds | events a second |"
-    yield "|---|---|---|---|---|"
+    yield _head("format | events | megabytes | seconds | events a second")
     history = generate.cas_register(Shape(20_000 if options.quick else 500_000, 10, 100))
     for name, written in texts.FORMATS.items():
         path = options.folder / name
@@ -151,6 +145,10 @@ PARTS: Final[Mapping[str, Callable[[Options], Iterator[str]]]] = {
     "command": command,
     "text": text,
 }
+
+
+def _head(columns: str) -> str:
+    return f"| {columns} |\n{'|---' * len(columns.split(' | '))}|"
 
 
 class _Pair(NamedTuple):
@@ -172,7 +170,7 @@ def _beside(case: Case, options: Options) -> _Pair:
         return _Pair(operations, ours, None)
     theirs = baseline.check(files, runs=measure.RUNS, spend=SPEND)
     if not theirs.passed and theirs.valid != (not case.shape.bad,):
-        raise WrongVerdict(f"{case}: Porcupine says {theirs.valid}")
+        raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
     return _Pair(operations, ours, theirs)
 
 
@@ -181,12 +179,12 @@ def _history(case: Case) -> History:
 
 
 def _ours(case: Case, history: History) -> float:
-    """Seconds. Raises WrongVerdict."""
+    """Seconds. Raises WrongResult."""
     small = case.shape._replace(operations=4_000, keys=min(case.shape.keys, 20), unknown=min(case.shape.unknown, 10))
     measure.compile_for(case.model, generate.GENERATORS[case.model](small))
     ours = measure.check(case.model, [history])
     if ours.valid != (not case.shape.bad,):
-        raise WrongVerdict(f"{case}: we say {ours.valid}")
+        raise WrongResult(f"{case}: we say {ours.valid}")
     return ours.seconds
 
 

@@ -26,7 +26,7 @@ _SOURCE: Final = Path(__file__).parent / "porcupine"
 _MODULE: Final = "github.com/anishathalye/porcupine"
 _MODELS: Final[Mapping[str, int]] = {"mutex": 0, "fenced-store": 1, "cas-register": 2}
 _KINDS: Final[Mapping[F, int]] = {F.ACQUIRE: 0, F.RELEASE: 1, F.READ: 2, F.WRITE: 3, F.CAS: 4}
-_VERDICTS: Final[Mapping[str, bool]] = {"Ok": True, "Illegal": False}
+_ANSWERS: Final[Mapping[str, bool]] = {"Ok": True, "Illegal": False}
 
 
 class Unavailable(Exception):
@@ -35,7 +35,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """valid: its verdicts, one for each history; empty where it did not end. seconds: CPU time of each run.
+    """valid: its answers, one for each history; empty where it did not end. seconds: CPU time of each run.
 
     peak: bytes, all that the process held, the histories included. passed: the bound at which it was stopped:
     ``seconds``, ``bytes``, or empty. Then `seconds` is what it had used so far.
@@ -64,10 +64,10 @@ def logs(go: str | None = None) -> list[Path]:
     """The logs of etcd under Jepsen that come with Porcupine's module. Raises Unavailable."""
     _go(go, "mod", "download")
     folder = Path(_go(go, "list", "-m", "-f", "{{.Dir}}", _MODULE).strip())
-    found = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
-    if not found:
+    files = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
+    if not files:
         raise Unavailable(f"{folder}: no logs in this version of the module")
-    return found
+    return files
 
 
 def _go(go: str | None, *arguments: str) -> str:
@@ -84,7 +84,7 @@ def _go(go: str | None, *arguments: str) -> str:
 
 
 def check(files: Sequence[Path], *, runs: int, spend: float) -> Timing:
-    """Its verdicts on what `packed` gave. spend: seconds of CPU time after which no further run begins.
+    """Its answers on what `packed` gave. spend: seconds of CPU time after which no further run begins.
 
     Raises Unavailable.
     """
@@ -92,9 +92,9 @@ def check(files: Sequence[Path], *, runs: int, spend: float) -> Timing:
     done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"Porcupine ended with status {done.returncode}: {done.stderr.strip()[-200:]}")
-    told = json.loads(done.stdout)
-    valid = tuple(_VERDICTS[word] for word in told["results"])
-    return Timing(valid, tuple(told["seconds"]), int(told["bytes"]), told["passed"])
+    answer = json.loads(done.stdout)
+    valid = tuple(_ANSWERS[word] for word in answer["results"])
+    return Timing(valid, tuple(answer["seconds"]), int(answer["bytes"]), answer["passed"])
 
 
 def packed(model: str, history: History) -> bytes:

@@ -94,28 +94,24 @@ def fenced(shape: Shape) -> History:
     it had. Planted is a write accepted under a token although a later one had been written. Raises TooSmall.
     """
     rng = np.random.default_rng(shape.seed)
-    rows = _accesses(shape, rng)
-    key, process, n = rows["key"], rows["process"], shape.operations
-    write = rng.random(n) < 0.6
-    by_client = np.lexsort((np.arange(n), process, key))
-    first = np.ones(n, bool)
-    first[by_client[1:]] = (np.diff(key[by_client]) != 0) | (np.diff(process[by_client]) != 0)
-    new = first | (rng.random(n) < 1 / 3)
-    by_key = np.argsort(key, kind="stable")
-    granted = np.cumsum(new[by_key])
-    begins = np.searchsorted(key[by_key], np.arange(shape.keys))
-    before = np.concatenate(([0], granted))[begins]
-    issued = np.empty(n, np.int64)
-    issued[by_key] = granted - before[key[by_key]]
-    token = issued[_latest(new, by_client)]
-    value = np.where(write, np.arange(n), NONE)
-    highest = _running_maximum(np.where(write, token, 0), key, by_key)
-    accepted = ~write | (token >= highest)
-    rows["outcome"][:] = np.where(accepted, Outcome.OK, Outcome.FAIL)
-    rows["reason"][:] = np.where(accepted, Reason.NONE, Reason.STALE_TOKEN)
+    rows, n = _accesses(shape, rng), shape.operations
+    write, renewed = rng.random(n) < 0.6, rng.random(n) < 1 / 3
+    issued, highest, value = [0] * shape.keys, [0] * shape.keys, [NONE] * shape.keys
+    held: dict[tuple[int, int], int] = {}
+    points = (rows["key"].tolist(), rows["process"].tolist(), write.tolist(), renewed.tolist())
+    for row, (key, process, writes, renews) in enumerate(zip(*points, strict=True)):
+        if renews or (key, process) not in held:
+            issued[key] += 1
+            held[key, process] = issued[key]
+        token = held[key, process]
+        if writes and token >= highest[key]:
+            highest[key], value[key] = token, row
+        elif writes:
+            rows["outcome"][row], rows["reason"][row] = Outcome.FAIL, Reason.STALE_TOKEN
+        rows["token"][row], rows["value"][row] = token, row if writes else value[key]
     rows["f"][:] = np.where(write, F.WRITE, F.READ)
-    rows["token"], rows["owner"] = token, token * shape.keys + key + 1
-    rows["value"] = np.where(write, value, _latest_value(value, write & accepted, key, by_key))
+    rows["owner"] = rows["token"] * shape.keys + rows["key"] + 1
+    accepted = rows["outcome"] == Outcome.OK
     spared = np.empty(0, np.int64)
     if shape.bad:
         stale, newer = _stale_write(rng, rows, write, accepted)
@@ -134,23 +130,24 @@ def cas_register(shape: Shape) -> History:
     """
     rng = np.random.default_rng(shape.seed)
     rows = _accesses(shape, rng)
-    n, key = shape.operations, rows["key"]
-    by_key = np.argsort(key, kind="stable")
-    kind = rng.choice([int(F.READ), int(F.WRITE), int(F.CAS)], n, p=[0.4, 0.3, 0.3])
-    changes = kind != F.READ
-    own = np.where(changes, np.arange(n), NONE)
-    before = _latest_value(own, changes, key, by_key)
-    kind[(kind == F.CAS) & (before == NONE)] = F.WRITE
-    rows["f"][:] = kind
-    rows["value"] = np.where(changes, own, before)
-    rows["base"] = np.where(kind == F.CAS, before, NONE)
+    rows["f"] = rng.choice([int(F.READ), int(F.WRITE), int(F.CAS)], shape.operations, p=[0.4, 0.3, 0.3])
+    value = [NONE] * shape.keys
+    for row, (key, kind) in enumerate(zip(rows["key"].tolist(), rows["f"].tolist(), strict=True)):
+        if kind == F.CAS and value[key] == NONE:
+            rows["f"][row] = F.WRITE
+        elif kind == F.CAS:
+            rows["base"][row] = value[key]
+        if kind != F.READ:
+            value[key] = row
+        rows["value"][row] = value[key]
+    changes = rows["f"] != F.READ
     spared: list[int] = []
     if shape.bad:
         read, older, newer = _stale_read(rng, rows, changes)
         rows["value"][read] = rows["value"][older]
         spared = [read, older, newer]
     if shape.unknown:
-        choice = _some(rng, n, shape.unknown, *spared, among=changes)
+        choice = _some(rng, shape.operations, shape.unknown, *spared, among=changes)
         rows["outcome"][choice] = Outcome.INFO
     return _history("cas-register", shape, rows)
 
@@ -285,35 +282,6 @@ def _some(
     if len(candidates) < count:
         raise TooSmall(f"{count} operations were to be left unanswered, and only {len(candidates)} can be")
     return rng.choice(candidates, count, replace=False)
-
-
-def _running_maximum(values: Ints, key: Ints, by_key: Ints) -> Ints:
-    """For each row the largest value of earlier rows of its key, 0 for none. values: from 0 on."""
-    span = int(values.max(initial=0)) + 1
-    so_far = np.maximum.accumulate(key[by_key] * span + values[by_key])
-    shifted = np.concatenate(([0], so_far[:-1])) - key[by_key] * span
-    result = np.empty_like(values)
-    result[by_key] = np.maximum(shifted, 0)
-    return result
-
-
-def _latest(marked: npt.NDArray[np.bool_], order: Ints) -> Ints:
-    """For each row the latest marked row at or before it in this order, whose groups all begin with a marked one."""
-    place = np.maximum.accumulate(np.where(marked[order], np.arange(len(order)), 0))
-    result = np.empty_like(order)
-    result[order] = order[place]
-    return result
-
-
-def _latest_value(values: Ints, writes: npt.NDArray[np.bool_], key: Ints, by_key: Ints) -> Ints:
-    """For each row the value of the latest write before it in its key, `NONE` for none."""
-    n = len(values)
-    place = np.where(writes[by_key], np.arange(n), -1)
-    before = np.concatenate(([-1], np.maximum.accumulate(place)[:-1])) if n else place
-    within = (before >= 0) & (key[by_key[before]] == key[by_key])
-    result = np.empty_like(values)
-    result[by_key] = np.where(within, values[by_key[before]], NONE)
-    return result
 
 
 def _stale_write(

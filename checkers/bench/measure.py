@@ -23,20 +23,20 @@ RUNS: Final = 5
 
 
 class Timing(NamedTuple):
-    """The verdicts, one for each history, and the median of `RUNS` runs, in seconds."""
+    """The results, one for each history, and the median of `RUNS` runs, in seconds."""
 
     valid: tuple[bool | None, ...]
     seconds: float
 
 
 def check(model: str, histories: Sequence[History]) -> Timing:
-    """From columns in memory to verdict and witness, all histories one after the other."""
+    """From columns in memory to result and witness, all histories one after the other."""
     valid = judge(model, histories)
     return Timing(valid, median(lambda: judge(model, histories)))
 
 
 def judge(model: str, histories: Sequence[History]) -> tuple[bool | None, ...]:
-    """The verdicts."""
+    """The results."""
     return tuple(decide(history, model, Settings()).valid for history in histories)
 
 

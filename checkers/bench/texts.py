@@ -40,11 +40,11 @@ def _events(history: History, nil: str, pair: str) -> Iterator[tuple[int, int, s
     for event in order.tolist():
         row = event % len(history)
         begins = event < len(history)
-        told = nil if value[row] == NONE or (begins and f[row] == F.READ) else str(value[row])
+        shown = nil if value[row] == NONE or (begins and f[row] == F.READ) else str(value[row])
         if f[row] == F.CAS:
-            told = pair.format(base[row], value[row])
+            shown = pair.format(base[row], value[row])
         kind = "invoke" if begins else _TYPES[outcome[row]]
-        yield int(times[event]), process[row], kind, _NAMES[f[row]], key[row], told
+        yield int(times[event]), process[row], kind, _NAMES[f[row]], key[row], shown
 
 
 def loaded(path: Path) -> History:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from checkers.command.report import Told
+from checkers.command.file_result import FileResult
 from checkers.formats.formats import Loaded
 from checkers.history.history import BadHistory, History
-from checkers.linearizability import BUDGET, Judgement, decide
+from checkers.linearizability import BUDGET, ModelResult, decide
 from checkers.models.model import UNSET, Settings
 from checkers.models.operations import WHOLE, Operations, Source
 from checkers.models.own import ModelError, specification
@@ -38,7 +38,7 @@ def problem(model: str) -> str | None:
     return None
 
 
-def judged(file: Path, loaded: Loaded, options: Namespace) -> Told:
+def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
     """The answer on one file. options: of the command. Raises BadHistory."""
     history = loaded.history
     settings = _settings(loaded.settings, options)
@@ -48,29 +48,32 @@ def judged(file: Path, loaded: Loaded, options: Namespace) -> Told:
             raise ModelError(f"model {options.model} needs times, and here only the order of events is known")
         there = set(map(F, np.unique(history.columns["f"]).tolist()))
         if there and not there & statement.kinds:
-            found = f"model {options.model} speaks of {_kinds(statement.kinds)}; there is only {_kinds(there)}"
-            raise ModelError(found)
-        judgement = decide(history, statement, settings, options.budget or BUDGET)
-        proof = _verified(history, statement, settings, judgement) if options.explain else None
+            only = f"model {options.model} speaks of {_kinds(statement.kinds)}; there is only {_kinds(there)}"
+            raise ModelError(only)
+        answer = decide(history, statement, settings, options.budget or BUDGET)
+        proof = _verified(history, statement, settings, answer) if options.explain else None
     except ModelError as error:
         raise BadHistory(f"{file}: {error}") from error
     except BadHistory as error:
         raise error if str(file) in str(error) else BadHistory(f"{file}: {error}") from error
     if proof:
-        refused = f"the proof that it is {_WORDS[judgement.valid]} was refused, an error of this program: {proof}"
-        judgement = replace(judgement, valid=None, reason=refused)
-    measured = _measures(history, settings) if options.explain else ()
+        refused = f"the proof that it is {_WORDS[answer.valid]} was refused, an error of this program: {proof}"
+        answer = replace(answer, valid=None, reason=refused)
+    measured: Sequence[Measure] = ()
     more: dict[str, Any] = {}
     if options.explain:
+        from checkers.measures.measure import measures
+
+        measured = measures(history, settings)
         more["measures"] = [asdict(measure) for measure in measured]
         more["proof"] = "verified" if proof == "" else None
-    return Told(
-        judgement.valid,
+    return FileResult(
+        answer.valid,
         options.model,
-        judgement.operations,
-        tuple(_lines(file, history, judgement, proof, measured)),
-        _witness(history, judgement) if judgement.valid is False else None,
-        judgement.kind if judgement.valid is False else judgement.reason,
+        answer.operations,
+        tuple(_lines(file, history, answer, proof, measured)),
+        _witness(history, answer) if answer.valid is False else None,
+        answer.kind if answer.valid is False else answer.reason,
         more,
     )
 
@@ -78,7 +81,7 @@ def judged(file: Path, loaded: Loaded, options: Namespace) -> Told:
 def _settings(defaults: Settings, options: Namespace) -> Settings:
     """What the format's tools assume, where the command line does not say otherwise."""
     given: dict[str, Any] = {
-        "permits": options.permits,
+        "permits": options.permits and int(options.permits),
         "ttl": None if options.ttl is None else round(options.ttl * 1e9),
         "drift": options.drift,
         "failed_cas": options.failed_cas,
@@ -96,7 +99,7 @@ def _value(text: str) -> Any:
     """A value from the command line: JSON, else EDN, and a bare word is itself."""
     from checkers.formats import edn, jsonl
 
-    for read in (jsonl.one, edn.one):
+    for read in (jsonl.value_of, edn.value_of):
         try:
             value = read(text)
         except ValueError:
@@ -109,42 +112,36 @@ def _kinds(kinds: Iterable[F]) -> str:
     return ", ".join(kind.name.lower().replace("_", "-") for kind in sorted(kinds))
 
 
-def _verified(history: History, statement: Specification, settings: Settings, judgement: Judgement) -> str | None:
+def _verified(history: History, statement: Specification, settings: Settings, answer: ModelResult) -> str | None:
     """Empty where the proof is right, else what is wrong with it; None where there is none, or it is too long."""
     from checkers.proofs.verify import verify_invalid, verify_valid
 
-    if judgement.valid is None or len(history) > VERIFIED:
+    if answer.valid is None or len(history) > VERIFIED:
         return None
-    if judgement.valid:
-        return verify_valid(history, statement, settings, judgement.order().tolist()) or ""
-    return (verify_invalid(history, statement, settings, judgement.rows) or "") if judgement.minimal else None
-
-
-def _measures(history: History, settings: Settings) -> Sequence[Measure]:
-    from checkers.measures.measure import measures
-
-    return measures(history, settings)
+    if answer.valid:
+        return verify_valid(history, statement, settings, answer.order().tolist()) or ""
+    return (verify_invalid(history, statement, settings, answer.rows) or "") if answer.minimal else None
 
 
 def _lines(
-    file: Path, history: History, judgement: Judgement, proof: str | None, measured: Sequence[Measure]
+    file: Path, history: History, answer: ModelResult, proof: str | None, measured: Sequence[Measure]
 ) -> Iterator[str]:
-    about = f"{judgement.model}, {judgement.operations:,} operations"
-    head = f"{file}: {_WORDS[judgement.valid]} ({about})"
-    if judgement.valid is None:
-        yield f"{head}: {judgement.reason}"
-    elif judgement.valid:
+    about = f"{answer.model}, {answer.operations:,} operations"
+    head = f"{file}: {_WORDS[answer.valid]} ({about})"
+    if answer.valid is None:
+        yield f"{head}: {answer.reason}"
+    elif answer.valid:
         yield head
     else:
-        one = judgement.key == WHOLE or len(history.facts.keys) <= 1
-        yield f"{head}: {judgement.kind}{'' if one else f', key {_key(history, judgement.key)}'}"
-        yield from (f"  {sentence}" for sentence in judgement.story)
-        if not judgement.minimal:
+        alone = answer.key == WHOLE or len(history.facts.keys) <= 1
+        yield f"{head}: {answer.kind}{'' if alone else f', key {_key(history, answer.key)}'}"
+        yield from (f"  {sentence}" for sentence in answer.story)
+        if not answer.minimal:
             yield "  Whether fewer operations prove it is not known."
     if proof == "":
         yield "  The proof was verified: " + (
             "all operations in an order that explains them."
-            if judgement.valid
+            if answer.valid
             else "no order explains these operations, and none of them can be spared."
         )
     silent = [measure.name for measure in measured if measure.unexercised]
@@ -170,36 +167,36 @@ def _key(history: History, key: int) -> str:
     return history.facts.keys[key] if key < len(history.facts.keys) else str(key)
 
 
-def _witness(history: History, judgement: Judgement) -> dict[str, Any]:
+def _witness(history: History, answer: ModelResult) -> dict[str, Any]:
     """What proves the history invalid, as JSON."""
     return {
-        "kind": judgement.kind,
-        "key": None if judgement.key == WHOLE else _key(history, judgement.key),
-        "minimal": judgement.minimal,
-        "story": judgement.story,
-        "operations": list(_operations(history, judgement.rows)),
+        "kind": answer.kind,
+        "key": None if answer.key == WHOLE else _key(history, answer.key),
+        "minimal": answer.minimal,
+        "story": answer.story,
+        "operations": list(_operations(history, answer.rows)),
     }
 
 
 def _operations(history: History, rows: Sequence[int]) -> Iterator[dict[str, Any]]:
     for operation in Operations(Source(history), np.array(rows, np.int64)):
         row = operation.row
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "row": row,
             "process": operation.process,
             "type": operation.outcome.name.lower(),
             "f": operation.f.name.lower().replace("_", "-"),
         }
         if history.lines is not None:
-            told["lines"] = [line for line in history.lines[row].tolist() if line > 0]
+            fields["lines"] = [line for line in history.lines[row].tolist() if line > 0]
         if history.clock is None:
-            told |= {"inv": operation.inv, "ret": None if operation.ret == INFINITY else operation.ret}
+            fields |= {"inv": operation.inv, "ret": None if operation.ret == INFINITY else operation.ret}
         else:
-            told["times"] = [time if time > 0 else None for time in history.clock[row].tolist()]
+            fields["times"] = [time if time > 0 else None for time in history.clock[row].tolist()]
         for name in ("value", "base"):
             value = getattr(operation, name)
             if value is not UNSET and (history.values or value != NONE):
-                told[name] = value
+                fields[name] = value
         if operation.token != NONE:
-            told["token"] = operation.token
-        yield {**told, "owner": operation.owner}
+            fields["token"] = operation.token
+        yield {**fields, "owner": operation.owner}

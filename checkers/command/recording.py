@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from checkers.check import check
-from checkers.command.report import Told
+from checkers.command.file_result import FileResult
 from checkers.history.history import BadHistory, History
 from checkers.judging.judgement import Judgement, judge_all
 from checkers.properties.check_result import CheckResult
 from checkers.properties.register import PROPERTIES
 
 
-def judged(file: Path, history: History, properties: Sequence[str] | None, *, explain: bool) -> Told:
+def result(file: Path, history: History, properties: Sequence[str] | None, *, explain: bool) -> FileResult:
     """The answer on one file. Raises BadHistory."""
     strange = [name for name in history.facts.properties if name not in PROPERTIES]
     if strange and not properties:
         raise BadHistory(f"{file}: names a property that this version does not know: {', '.join(strange)}")
     results = check(history, properties)
     judgements = judge_all(results, history)
-    found = [result.valid for result in results]
+    valid = [result.valid for result in results]
     undecided = ", ".join(result.property for result in results if result.valid is None)
     broken = ", ".join(result.property for result in results if result.valid is False)
     first = next((violation for result in results for violation in result.violations), None)
-    return Told(
-        False if False in found else None if None in found else True,
+    return FileResult(
+        False if False in valid else None if None in valid else True,
         "",
         len(history),
         tuple(_lines(file, history, results, judgements, explain=explain)),

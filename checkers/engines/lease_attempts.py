@@ -15,9 +15,9 @@ import numpy as np
 from checkers.engines.lease_fold import AMBIGUOUS, EARLY, OVERLAPPING, UNANSWERED, fold, is_refusal
 from checkers.engines.lease_kernels import Ints
 from checkers.engines.sorting import Column, by_number
+from checkers.history.counting import any_of
 from checkers.history.history import History
 from checkers.history.holds import shortest
-from checkers.history.lists import any_of
 from checkers.models.model import Settings, Unusable
 from checkers.wire import INFINITY, NESTED, NONE, SHARED, F, Outcome
 

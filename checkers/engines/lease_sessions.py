@@ -200,7 +200,7 @@ def posed(holds: Sequence[Hold], *, touch: bool, ordered: frozenset[int]) -> Pro
         return np.array([of(hold) for hold in holds], np.int64)
 
     nothing, ever = np.zeros(len(holds), np.int64), np.full(len(names), INFINITY, np.int64)
-    freed = column(lambda w: w.freed[0] < INFINITY)
+    freed = column(lambda w: w.freeing < INFINITY)
     session = column(lambda w: names.get(w.session, -1))
     return Problem(
         who=np.arange(len(holds)),
@@ -219,7 +219,7 @@ def posed(holds: Sequence[Hold], *, touch: bool, ordered: frozenset[int]) -> Pro
         ret=nothing[:0],
         session=session,
         bits=np.where(session >= 0, TOUCHES + PARTS * freed, 0) if touch else nothing,
-        parts=column(lambda w: w.freed[0]),
+        parts=column(lambda w: w.freeing),
         asked=nothing + INFINITY,
         optional=nothing,
         token=column(lambda w: w.token),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from checkers import wire
 from checkers.formats.events import UNSAID, different, named
 from checkers.formats.keys_and_values import Contents
-from checkers.formats.operations import Operations
+from checkers.formats.pairing import Operations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
 from checkers.history.history import Facts, FaultInterval, History
@@ -81,11 +81,11 @@ def _errors(ops: Operations, *, errors_as_values: bool) -> tuple[Numbers, tuple[
     error = ops.either("error") + 1
     if errors_as_values:
         values = ops.events.atoms["value"].values
-        said, meant = ops.at_end("value"), ops.at_invocation("value")
-        open_to = (ops.outcome != Outcome.OK) & (said >= 0) & (said != meant) & (error == 0)
-        for value in different(said[open_to]):
+        ended, begun = ops.at_end("value"), ops.at_invocation("value")
+        open_to = (ops.outcome != Outcome.OK) & (ended >= 0) & (ended != begun) & (error == 0)
+        for value in different(ended[open_to]):
             if isinstance(values[value], str):
-                error[open_to & (said == value)] = len(texts)
+                error[open_to & (ended == value)] = len(texts)
                 texts.append(values[value])
     return error, tuple(texts)
 
@@ -100,10 +100,10 @@ def _reasons(ops: Operations, error: Numbers, texts: tuple[str, ...], token: Num
             raise ops.events.source.bad(line, f"{shown(plain(value))} is not a reason; known are {wanted}")
     result = np.zeros(len(ops), np.int64)
     failed = ops.outcome == Outcome.FAIL
-    said = ops.either("reason")
+    given = ops.either("reason")
     for place, value in enumerate(named_reasons):
-        result[failed & (said == place)] = REASONS[str(word(value))]
-    rest = np.flatnonzero(failed & (said < 0))
+        result[failed & (given == place)] = REASONS[str(word(value))]
+    rest = np.flatnonzero(failed & (given < 0))
     if len(rest):
         combined = (error[rest] * 64 + ops.f[rest]) * 2 + (token[rest] != UNSAID)
         kinds, inverse = np.unique(combined, return_inverse=True)
@@ -124,10 +124,10 @@ def _flags(ops: Operations, contents: Contents) -> Numbers:
         if not isinstance(value, bool):
             line = ops.events.first("shared", place)
             raise ops.events.source.bad(line, f"shared is {shown(plain(value))}, not true or false")
-    said = ops.either("shared")
+    given = ops.either("shared")
     for place, value in enumerate(ops.events.atoms["shared"].values):
         if value:
-            flags[said == place] |= SHARED
+            flags[given == place] |= SHARED
     locks = np.isin(ops.f, _LOCKS)
     if locks.any():
         for value in (contents.begun, contents.ended):

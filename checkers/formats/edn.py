@@ -163,10 +163,10 @@ class Reader:
             return tuple(items)
         try:
             if opened == "#{":
-                found = frozenset(items)
-                if len(found) != len(items):
+                elements = frozenset(items)
+                if len(elements) != len(items):
                     raise ValueError("a set holds something twice")
-                return found
+                return elements
             if len(items) % 2:
                 raise ValueError("a map with a key and no value")
             return frozen_map(zip(items[::2], items[1::2], strict=True))
@@ -208,9 +208,9 @@ def number(text: str) -> Any:
         if len(text) > 1000:
             raise ValueError("a number of more than 1000 digits")
         return int(text.rstrip("N"))
-    found = _FLOAT.match(text)
-    if found and len(text) <= 1000:
-        if found[1]:
+    decimal = _FLOAT.match(text)
+    if decimal and len(text) <= 1000:
+        if decimal[1]:
             try:
                 return Decimal(text[:-1])
             except InvalidOperation as error:
@@ -237,18 +237,18 @@ def string(text: str) -> str:
     return f'"{body}"' if body[:1] in _TAKEN else body
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1]
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
     if code[0] == "u" and len(code) == 5:
         return chr(int(code[1:], 16))
     if code[0] in "01234567":
         return chr(int(code, 8))
     if code not in _ESCAPES:
-        raise ValueError(f"a string with the unknown escape {shown(found[0])}")
+        raise ValueError(f"a string with the unknown escape {shown(escape[0])}")
     return _ESCAPES[code]
 
 
-def one(text: str) -> Any:
+def value_of(text: str) -> Any:
     """The value of a text that is one form and nothing else. Raises Malformed."""
     reader = Reader(text)
     value = reader.form()

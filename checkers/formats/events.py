@@ -1,4 +1,4 @@
-"""The events of a file, column by column: what was written, before anybody asks what it means."""
+"""The events of a file, column by column, as they were written; nothing is interpreted yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.formats.source import Numbers, Source
-from checkers.history.values import Atoms, shown, told
+from checkers.history.values import Atoms, shown, spelled
 
 ABSENT: Final = -1
 """In a column of atoms: the event does not say."""
@@ -47,8 +47,8 @@ class Events:
 
     def column(self, field: str) -> Numbers:
         """One column, also of a field that no event has."""
-        found = self.columns.get(field)
-        return np.full(len(self), missing(field), np.int64) if found is None else found
+        column = self.columns.get(field)
+        return np.full(len(self), missing(field), np.int64) if column is None else column
 
     def add(self, line: int, event: Mapping[str, Any]) -> None:
         """One event, from what its map says. Raises BadHistory."""
@@ -59,8 +59,8 @@ class Events:
         for field in NUMBERS:
             self._slow[field].append(self._number(line, field, event.get(field)))
         for field in ATOMS:
-            said = field in event and (field == "value" or event[field] is not None)
-            self._slow[field].append(self.atoms[field].intern(event[field]) if said else ABSENT)
+            given = field in event and (field == "value" or event[field] is not None)
+            self._slow[field].append(self.atoms[field].intern(event[field]) if given else ABSENT)
 
     def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> Events:
         """Takes in the events that were read column by column, and puts all into the order of lines.
@@ -98,7 +98,7 @@ class Events:
         if type(value) is float and value.is_integer() and field == "time":
             value = int(value)
         if type(value) is not int:
-            raise self.source.bad(line, f"{field} is {shown(told(value))}, not a whole number")
+            raise self.source.bad(line, f"{field} is {shown(spelled(value))}, not a whole number")
         if abs(value) >= _LARGEST:
             raise self.source.bad(line, f"{field} {shown(str(value))} is out of range")
         return value
@@ -116,8 +116,8 @@ def different(atoms: Numbers) -> list[int]:
     seen = np.zeros(int(atoms.max(initial=ABSENT)) + 2, bool)
     seen[atoms] = True
     seen[ABSENT] = False
-    found: list[int] = np.flatnonzero(seen).tolist()
-    return found
+    atoms_seen: list[int] = np.flatnonzero(seen).tolist()
+    return atoms_seen
 
 
 def missing(field: str) -> int:
@@ -128,7 +128,7 @@ def missing(field: str) -> int:
 def named(values: Sequence[Any]) -> list[str]:
     """Texts for values, different for different ones: strings as they are where that is enough."""
     counts: dict[str, int] = {}
-    texts = [value if isinstance(value, str) else told(value) for value in values]
+    texts = [value if isinstance(value, str) else spelled(value) for value in values]
     for text in texts:
         counts[text] = counts.get(text, 0) + 1
-    return [text if counts[text] == 1 else told(value) for text, value in zip(texts, values, strict=True)]
+    return [text if counts[text] == 1 else spelled(value) for text, value in zip(texts, values, strict=True)]

@@ -42,7 +42,6 @@ from checkers.formats import jepsen, jsonl, logs
 from checkers.formats.columns import history
 from checkers.formats.events import UNSAID, Events
 from checkers.formats.nemesis import intervals
-from checkers.formats.operations import operations
 from checkers.formats.pairing import ordered, pair
 from checkers.formats.source import Source, opened
 from checkers.history.history import BadHistory, History, load
@@ -124,14 +123,14 @@ def _parsed(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
-    found = history(
+    parsed = history(
         path.name,
-        operations(events, happened, pair(events, happened)),
+        pair(events, happened),
         intervals(events, happened),
         timed=family.timed,
         errors_as_values=family in (Family.TEXT, Family.LOG),
     )
-    return Loaded(found, family, family.settings)
+    return Loaded(parsed, family, family.settings)
 
 
 def _events(source: Source, family: Family) -> Events:

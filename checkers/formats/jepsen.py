@@ -10,7 +10,7 @@ from checkers.formats import edn, lines
 from checkers.formats.events import FIELDS, NUMBERS, Events
 from checkers.formats.lines import Columns, Shape
 from checkers.formats.source import Source
-from checkers.history.values import FrozenMap, shown, told
+from checkers.history.values import FrozenMap, shown, spelled
 
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _ATOM: Final = r"""[^\s,\[\](){}";#\\^@`~]+"""
@@ -25,7 +25,7 @@ _AFTER: Final = "something stands after the end of the history"
 
 def notation(learn: Callable[[str], Shape | None]) -> lines.Notation:
     """EDN, for files whose lines are learned by `learn`."""
-    return lines.Notation(learn, edn.one, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
+    return lines.Notation(learn, edn.value_of, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
 
 
 def _as_json(text: bytes) -> bytes:
@@ -36,29 +36,29 @@ def _as_json(text: bytes) -> bytes:
 def parse(source: Source) -> Events:
     """Raises BadHistory."""
     events = Events(source)
-    found = lines.read(events, notation(_shape))
-    _Rest(events, found).read()
-    return found.into(events)
+    columns = lines.read(events, notation(_shape))
+    _Rest(events, columns).read()
+    return columns.into(events)
 
 
 class _Rest:
-    """Reads the lines that are no event by themselves: between two that are, the text is between two forms.
+    """Reads the lines that are no event by themselves. Between two lines that are, the text is between two forms.
 
-    Where a form goes on past the next line that had been read as an event, that line is a part of the form, and what
-    was read of it is taken back.
+    If a form goes on past a line that had been read as an event, that line is a part of the form, and its event is
+    dropped.
     """
 
-    def __init__(self, events: Events, found: Columns) -> None:
+    def __init__(self, events: Events, columns: Columns) -> None:
         self._events = events
         self._source = events.source
-        self._found = found
+        self._columns = columns
         self._closing = ""
         self._closed = False
         self._any = False
 
     def read(self) -> None:
         """Raises BadHistory."""
-        read, total = self._found.read, len(self._source)
+        read, total = self._columns.read, len(self._source)
         edges = np.flatnonzero(np.diff(np.concatenate((np.ones(1, bool), read, np.ones(1, bool))).astype(np.int8)))
         done = 0
         for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -81,7 +81,7 @@ class _Rest:
         state = (self._closing, self._closed, self._any)
         while True:
             try:
-                found = self._forms(first, end)
+                forms = self._forms(first, end)
             except edn.Unfinished as error:
                 if end >= total:
                     raise self._source.bad(first + error.line, str(error)) from error
@@ -90,7 +90,7 @@ class _Rest:
             except edn.Malformed as error:
                 raise self._source.bad(first + error.line, str(error)) from error
             else:
-                for line, form in found:
+                for line, form in forms:
                     self._add(line, form)
                 return end
 
@@ -98,7 +98,7 @@ class _Rest:
         """Forms of some lines, each with the line where it starts; opens and closes the vector around them."""
         text = self._source.text(first, end)
         reader = edn.Reader(text)
-        found = []
+        forms = []
         line, counted = first, 0
         while character := reader.peek():
             line, counted = line + text.count("\n", counted, reader.at), reader.at
@@ -113,13 +113,13 @@ class _Rest:
             else:
                 form = reader.form()
                 line, counted = line + text.count("\n", counted, reader.begun), reader.begun
-                found.append((line, form))
+                forms.append((line, form))
                 self._any = True
-        return found
+        return forms
 
     def _add(self, line: int, form: Any) -> None:
         if not isinstance(form, FrozenMap):
-            raise self._source.bad(line, f"not a map: {shown(told(form))}")
+            raise self._source.bad(line, f"not a map: {shown(spelled(form))}")
         self._events.add(line, {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS})
 
 

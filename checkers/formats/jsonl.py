@@ -25,8 +25,8 @@ class _Pairs(list[tuple[str, Any]]):
 def parse(source: Source) -> Events:
     """Raises BadHistory."""
     events = Events(source)
-    found = lines.read(events, _NOTATION)
-    for row in np.flatnonzero(~found.read).tolist():
+    columns = lines.read(events, _NOTATION)
+    for row in np.flatnonzero(~columns.read).tolist():
         text = source.text(row, row + 1)
         if not text.strip(" \t\r\n"):
             continue
@@ -35,7 +35,7 @@ def parse(source: Source) -> Events:
         except ValueError as error:
             raise source.bad(row, str(error)) from error
         events.add(row, event)
-    return found.into(events)
+    return columns.into(events)
 
 
 def _event(text: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _event(text: str) -> dict[str, Any]:
     return {key: _frozen(value, 1) for key, value in pairs if key in FIELDS}
 
 
-def one(text: str) -> Any:
+def value_of(text: str) -> Any:
     """The value of a JSON text, hashable. Raises ValueError."""
     return _frozen(_decoded(text), 1)
 
@@ -125,8 +125,8 @@ def _shape(line: str) -> Shape | None:
 
 
 def _blank(line: str, at: int) -> int:
-    found = _BLANK.match(line, at)
-    return found.end() if found else at
+    blank = _BLANK.match(line, at)
+    return blank.end() if blank else at
 
 
 def _group(key: str, value: Any) -> str | None:
@@ -141,4 +141,4 @@ def _group(key: str, value: Any) -> str | None:
     return None if simple is None else f"(?P<{key}>{simple})"
 
 
-_NOTATION: Final = lines.Notation(_shape, one, f"(?:{_NUMBER}|null|{_STRING})", ", ?", bytes)
+_NOTATION: Final = lines.Notation(_shape, value_of, f"(?:{_NUMBER}|null|{_STRING})", ", ?", bytes)

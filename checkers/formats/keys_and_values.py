@@ -1,4 +1,4 @@
-"""What operations are about: the keys they name and the values they carry."""
+"""The keys that operations name and the values that they carry."""
 
 from typing import Any, Final
 
@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.formats.events import ABSENT, different
-from checkers.formats.operations import Operations
+from checkers.formats.pairing import Operations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
-from checkers.history.values import Atoms, FrozenMap, plain, shown, told
+from checkers.history.values import Atoms, FrozenMap, plain, shown, spelled
 from checkers.wire import NONE, F, Outcome
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
@@ -83,8 +83,8 @@ class Contents:
         ops = self._ops
         pairs = np.array([*map(_pair, values), False], bool)  # ABSENT is the last
         asking = np.isin(ops.f, _ASKING) & pairs[self.begun]
-        told_by = (F.CAS, F.TRANSACT)
-        if not asking.any() and not (np.isin(ops.f, told_by) & pairs[self.begun]).any():
+        pairs_of_their_own = (F.CAS, F.TRANSACT)
+        if not asking.any() and not (np.isin(ops.f, pairs_of_their_own) & pairs[self.begun]).any():
             return tagged, True
         fits = pairs[self.begun]
         for f, suits in ((F.CAS, _pair), (F.TRANSACT, _micros)):
@@ -139,7 +139,7 @@ class Contents:
         return np.where(begun | ~ended, np.where(self.begun != ABSENT, self.begun, NONE), self.ended)
 
     def _step(self, value: Numbers) -> None:
-        """``increment`` and ``decrement``: by one where they do not say, and a decrement's number is taken away."""
+        """``increment`` and ``decrement`` add and take away the number that they name, or one."""
         ops = self._ops
         nil = self.atoms.find(None)
         for sign in (1, -1):
@@ -172,29 +172,29 @@ class Contents:
         rows = np.flatnonzero(ops.f == F.TRANSACT)
         known: dict[tuple[int, int], int] = {}
         for row in rows.tolist():
-            said = int(self.ended[row]) if ops.outcome[row] == Outcome.OK else ABSENT
-            pair = (int(self.begun[row]), said)
+            ended = int(self.ended[row]) if ops.outcome[row] == Outcome.OK else ABSENT
+            pair = (int(self.begun[row]), ended)
             if pair not in known:
                 try:
-                    known[pair] = self._told(*pair)
+                    known[pair] = self._transaction_of(*pair)
                 except ValueError as error:
-                    line = ops.line(row, ended=said != ABSENT)
+                    line = ops.line(row, ended=ended != ABSENT)
                     raise ops.events.source.bad(line, f"{self._verb(row)}: {error}") from error
             value[row] = known[pair]
 
-    def _told(self, begun: int, ended: int) -> int:
+    def _transaction_of(self, begun: int, ended: int) -> int:
         nil = self.atoms.find(None)
-        asked = None if begun in (ABSENT, nil) else _transaction(self.atoms.values[begun])
-        answered = None if ended in (ABSENT, nil) else _transaction(self.atoms.values[ended])
-        if asked is None and answered is None:
+        begun_as = None if begun in (ABSENT, nil) else _transaction(self.atoms.values[begun])
+        ended_as = None if ended in (ABSENT, nil) else _transaction(self.atoms.values[ended])
+        if begun_as is None and ended_as is None:
             raise ValueError("it has no value")
-        if asked is not None and answered is not None:
-            same = len(asked) == len(answered) and all(
-                a[:2] == b[:2] and (a[0] == "r" or a[2] == b[2]) for a, b in zip(asked, answered, strict=True)
+        if begun_as is not None and ended_as is not None:
+            same = len(begun_as) == len(ended_as) and all(
+                a[:2] == b[:2] and (a[0] == "r" or a[2] == b[2]) for a, b in zip(begun_as, ended_as, strict=True)
             )
             if not same:
                 raise ValueError("it ended as another than it was invoked")
-        return self.atoms.intern(asked if answered is None else answered)
+        return self.atoms.intern(begun_as if ended_as is None else ended_as)
 
     def _unmistakable(self, value: Numbers, base: Numbers) -> None:
         """Refuses histories in which ``1`` and ``true``, or ``1`` and ``1.0``, would pass for one another."""
@@ -205,12 +205,12 @@ class Contents:
 
     def _verb(self, row: int) -> str:
         events = self._ops.events
-        said = events.atoms["f"].values[events.column("f")[self._ops.invoked[row]]]
-        name = shown(plain(said).removeprefix(":"))
+        verb = events.atoms["f"].values[events.column("f")[self._ops.invoked[row]]]
+        name = shown(plain(verb).removeprefix(":"))
         return f"an {name}" if name[:1] in "aeiou" else f"a {name}"
 
     def _shown(self, atom: int) -> str:
-        return shown(told(self.atoms.values[atom]))
+        return shown(spelled(self.atoms.values[atom]))
 
 
 def _pair(value: Any) -> bool:
@@ -239,5 +239,5 @@ def _transaction(value: Any) -> tuple[tuple[str, Any, Any], ...]:
     for item in value:
         if not _micro(item) or (len(item) == 2 and MICRO[str(word(item[0]))] != "r"):
             wanted = ", ".join(MICRO)
-            raise ValueError(f"{shown(told(item))} is not [f key value]; f is one of {wanted}")
+            raise ValueError(f"{shown(spelled(item))} is not [f key value]; f is one of {wanted}")
     return tuple((MICRO[str(word(item[0]))], item[1], item[2] if len(item) == 3 else None) for item in value)

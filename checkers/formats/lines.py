@@ -1,10 +1,9 @@
-"""Files with one event a line, read column by column.
+"""Reads files with one event a line, column by column.
 
-Most lines of a file differ only in what stands in a few places. A `Shape` is one line with groups in these places,
-learned from the file itself; one regular expression then reads all lines of the shape at once (RE2, through Arrow),
-and every different text in a group is parsed once. A group for nested values takes whatever stands there: its text
-counts only if it is exactly one value, so that a line is read as the complete parser would have read it, or left to
-that parser.
+Most lines of a file differ only in a few places. A `Shape` is one line with groups in these places, learned from the
+file itself. One regular expression reads all lines of the shape at once (RE2, through Arrow), and every different text
+in a group is parsed once. A group for nested values takes any text, which counts only if it is exactly one value. So
+every line is read as the complete parser would read it, or is left to that parser.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ class Notation(NamedTuple):
     """How values are written.
 
     learn    the shape of a line that is one event, None if it cannot have one.
-    one      the value of a text that is exactly one value; raises ValueError for any other.
+    value_of the value of a text that is exactly one value; raises ValueError for any other.
     atom     pattern of what stands in a list, of the commonest kinds only, and what stands between two.
     as_json  such lists, put between brackets with commas between them, as JSON.
     """
 
     learn: Callable[[str], Shape | None]
-    one: Callable[[str], Any]
+    value_of: Callable[[str], Any]
     atom: str
     between: str
     as_json: Callable[[bytes], bytes]
@@ -99,7 +98,7 @@ class Columns:
 def read(events: Events, notation: Notation) -> Columns:
     """Reads every line that has one of the file's shapes."""
     source = events.source
-    found = Columns(source)
+    columns_read = Columns(source)
     shapes: list[Shape] = []
     parsers = {field: _Parser(events, field, notation) for field in events.atoms}
     fruitless = 0
@@ -108,19 +107,19 @@ def read(events: Events, notation: Notation) -> Columns:
         lines = source.arrow(first, end)
         left = np.arange(end - first)
         for shape in shapes:
-            left = _extract(found, shape, lines, left, first, parsers)
+            left = _extract(columns_read, shape, lines, left, first, parsers)
         while len(left) > FEW and fruitless < ATTEMPTS:
             learned = _learned(notation, source, left + first, shapes)
             if learned is None:
                 break
             before = len(left)
-            left = _extract(found, learned, lines, left, first, parsers)
+            left = _extract(columns_read, learned, lines, left, first, parsers)
             if before - len(left) > before // 20:
                 shapes.append(learned)
                 fruitless = 0
             else:
                 fruitless += 1
-    return found
+    return columns_read
 
 
 def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence[Shape]) -> Shape | None:
@@ -132,7 +131,7 @@ def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence
 
 
 def _extract(
-    found: Columns, shape: Shape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
+    columns_read: Columns, shape: Shape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
 ) -> Numbers:
     """Reads the lines of one shape among those that are `left`; returns those that still are."""
     import pyarrow.compute as pc
@@ -158,9 +157,9 @@ def _extract(
     if not good.all():
         rows, values = rows[good], {field: column[good] for field, column in values.items()}
         fits[np.flatnonzero(fits)[~good]] = False
-    found.read[rows] = True
+    columns_read.read[rows] = True
     for field, column in values.items():
-        found.put(rows, field, column)
+        columns_read.put(rows, field, column)
     rest: Numbers = left[~fits]
     return rest
 
@@ -205,7 +204,7 @@ class _Parser:
             if _SIMPLE.match(text):
                 value: Any = int(text)
             else:
-                value = text[1:-1].decode() if _STRING.match(text) else self._notation.one(text.decode())
+                value = text[1:-1].decode() if _STRING.match(text) else self._notation.value_of(text.decode())
         except ValueError:
             code = UNSAID
         else:

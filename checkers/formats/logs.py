@@ -37,11 +37,11 @@ def recognised(head: str) -> bool | None:
 
 
 def parse(source: Source, *, log: bool) -> Events:
-    """log: what is plainly somebody else's message is passed over. Raises BadHistory."""
+    """log: messages of other loggers are passed over. Raises BadHistory."""
     events = Events(source)
-    found = lines.read(events, notation(_shape))
+    columns = lines.read(events, notation(_shape))
     foreign = False
-    for row in np.flatnonzero(~found.read).tolist():
+    for row in np.flatnonzero(~columns.read).tolist():
         text = source.text(row, row + 1).rstrip("\r\n")
         event = _EVENT.match(text, _prefix(text)) if log else _EVENT.match(text.lstrip())
         if event is not None:
@@ -56,22 +56,22 @@ def parse(source: Source, *, log: bool) -> Events:
             foreign = True  # and lines without a level belong to it, until the next event
         else:
             raise source.bad(row, f"not an event: {shown(text.strip())}")
-    return found.into(events)
+    return columns.into(events)
 
 
 def _prefix(line: str) -> int:
-    found = _LOGGED.match(line)
-    return found.end() if found else 0
+    logged = _LOGGED.match(line)
+    return logged.end() if logged else 0
 
 
-def _event(found: re.Match[str]) -> dict[str, Any]:
-    rest = found["rest"]
+def _event(groups: re.Match[str]) -> dict[str, Any]:
+    rest = groups["rest"]
     reader = edn.Reader(rest)
     value = reader.form() if rest.strip() else None
     tail = rest[reader.at :]
-    if tail.strip() and not tail.startswith("\t" if found["type"] in (":invoke", ":ok") else ("\t", " ")):
+    if tail.strip() and not tail.startswith("\t" if groups["type"] in (":invoke", ":ok") else ("\t", " ")):
         raise ValueError(f"not one value: {shown(rest)}")
-    event = {"process": edn.one(found["process"]), "type": found["type"], "f": found["f"], "value": value}
+    event = {"process": edn.value_of(groups["process"]), "type": groups["type"], "f": groups["f"], "value": value}
     if tail.strip():
         event["error"] = tail.strip()
     return event

@@ -28,8 +28,8 @@ class _Fault:
 def intervals(events: Events, happened: Ordered) -> tuple[FaultInterval, ...]:
     """Faults in order of their beginning.
 
-    A nemesis tells everything twice, before and after; what it does either heals what is open (``stop-x`` a
-    ``start-x``, ``stop`` and ``heal`` everything) or is a fault of its own.
+    A nemesis records each deed twice, before and after. A deed either heals what is open (``stop-x`` heals ``start-x``;
+    ``stop`` and ``heal`` heal everything) or is a fault of its own.
     """
     faults: list[_Fault] = []
     pending: tuple[str, list[_Fault], int] | None = None
@@ -54,7 +54,7 @@ def intervals(events: Events, happened: Ordered) -> tuple[FaultInterval, ...]:
 
 
 def _healed(name: str, faults: list[_Fault]) -> list[_Fault]:
-    """What a nemesis heals by this name, nothing if it is a fault itself."""
+    """The faults that a nemesis heals by this name; none if the name is a fault itself."""
     verb, _, rest = name.partition("-")
     if verb not in _HEALS:
         return []

@@ -1,15 +1,17 @@
-"""Which completion ends which invocation, and in what order it all happened."""
+"""Which completion ends which invocation, in what order it all happened, and what operations that makes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from checkers.formats.events import UNSAID, Events
+from checkers.formats.events import UNSAID, Events, missing
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
 from checkers.history.values import plain, shown
+from checkers.wire import Outcome
 
 MOST: Final = 2**31 - 2
 """The largest process number that a column holds, and room for one more."""
@@ -22,8 +24,8 @@ class Ordered(NamedTuple):
 
     event    which event of the file.
     at       ns, or its place in the order: 1, 2, 3, ...
-    type     `words.INVOKE` or a `wire.Outcome`.
-    verb     index into `words.KINDS`, -1 for a nemesis' own words.
+    type     `vocabulary.INVOKE` or a `wire.Outcome`.
+    verb     index into `vocabulary.KINDS`, -1 for a nemesis' own words.
     process  number of the process; -1 for the nemesis.
     """
 
@@ -34,11 +36,58 @@ class Ordered(NamedTuple):
     process: Numbers
 
 
-class Pairs(NamedTuple):
-    """One operation each, in order of invocation: places in `Ordered` of its events, -1 where none ended it."""
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The operations of a file, one row each in order of invocation.
 
+    invoked, ended  which event of the file; -1 where nothing ended it.
+    inv, ret        when: ns or places; ret 0 where nothing ended it.
+    """
+
+    events: Events
+    f: Numbers
+    flags: Numbers
+    sign: Numbers
+    outcome: Numbers
+    process: Numbers
     invoked: Numbers
     ended: Numbers
+    inv: Numbers
+    ret: Numbers
+
+    def __len__(self) -> int:
+        return len(self.f)
+
+    def at_invocation(self, field: str) -> Numbers:
+        """What the invocations say."""
+        return self.events.column(field)[self.invoked]
+
+    def at_end(self, field: str) -> Numbers:
+        """What the completions say; as if unsaid where there is none."""
+        column = self.events.column(field)
+        return np.where(self.ended >= 0, column[self.ended], missing(field))
+
+    def either(self, field: str) -> Numbers:
+        """The value that the invocation or the completion gives. Raises BadHistory if they contradict each other."""
+        begun, ended = self.at_invocation(field), self.at_end(field)
+        unsaid = missing(field)
+        self.refuse(
+            (begun != unsaid) & (ended != unsaid) & (begun != ended),
+            lambda row: f"its {field} is another than in line {self.line(row) + 1}, where it was invoked",
+            ended=True,
+        )
+        return np.where(begun != unsaid, begun, ended)
+
+    def line(self, row: int, *, ended: bool = False) -> int:
+        """Line of an operation's invocation, or of its end where it has one."""
+        event = self.ended[row] if ended and self.ended[row] >= 0 else self.invoked[row]
+        return int(self.events.line[event])
+
+    def refuse(self, bad: npt.NDArray[np.bool_], message: Callable[[int], str], *, ended: bool = False) -> None:
+        """Raises BadHistory for the first row that is bad."""
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise self.events.source.bad(self.line(row, ended=ended), message(row))
 
 
 def ordered(events: Events, *, timed: bool) -> Ordered:
@@ -56,7 +105,7 @@ def ordered(events: Events, *, timed: bool) -> Ordered:
 
 
 def _meaning(events: Events, field: str, words: Mapping[str, int]) -> Numbers:
-    """Of each event what a word of it means, -1 for an unknown one."""
+    """For each event what a word of it means, -1 if it is unknown."""
     table = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
     return np.array(table, np.int64)[events.column(field)]
 
@@ -109,8 +158,11 @@ def _order(events: Events, *, timed: bool) -> tuple[Numbers, Numbers]:
     return order, np.arange(1, len(events) + 1)
 
 
-def pair(events: Events, happened: Ordered) -> Pairs:
-    """A process does one thing after the other; it may go on after an unknown outcome. Raises BadHistory."""
+def pair(events: Events, happened: Ordered) -> Operations:
+    """The operations. A process does one thing after the other; it may go on after an unknown outcome.
+
+    Raises BadHistory.
+    """
     clients = np.flatnonzero(happened.process >= 0)
     clients = clients[np.argsort(happened.process[clients], kind="stable")]
     invokes = happened.type[clients] == INVOKE
@@ -128,35 +180,52 @@ def pair(events: Events, happened: Ordered) -> Pairs:
     ended[:-1] = np.where(after_invoke[1:], clients[1:], -1)
     ended = ended[invokes]
     order = np.argsort(invoked, kind="stable")
-    pairs = Pairs(invoked[order], ended[order])
-    _same_verb(events, happened, pairs)
-    return pairs
+    return _operations(events, happened, invoked[order], ended[order])
+
+
+def _operations(events: Events, happened: Ordered, invoked: Numbers, ended: Numbers) -> Operations:
+    """invoked, ended: places in `Ordered` of the events of each operation, -1 where none ended it."""
+    ends, last = ended >= 0, np.where(ended >= 0, ended, 0)
+    _same_verb(events, happened, invoked[ends], ended[ends])
+    verbs = np.array([(verb.f, verb.flags, verb.sign) for verb in KINDS], np.int64)[happened.verb[invoked]]
+    return Operations(
+        events=events,
+        f=verbs[:, 0],
+        flags=verbs[:, 1],
+        sign=verbs[:, 2],
+        outcome=np.where(ends, happened.type[last], Outcome.INFO),
+        process=happened.process[invoked],
+        invoked=happened.event[invoked],
+        ended=np.where(ends, happened.event[last], -1),
+        inv=happened.at[invoked],
+        ret=np.where(ends, happened.at[last], 0),
+    )
 
 
 def _contradiction(events: Events, happened: Ordered, clients: Numbers, place: int, same: npt.NDArray[np.bool_]) -> str:
     event = happened.event[clients[place]]
-    who = f"process {_said(events, 'process', event)}"
-    what = _said(events, "f", event)
+    who = f"process {_words(events, 'process', event)}"
+    what = _words(events, "f", event)
     before = happened.event[clients[place - 1]] if same[place] else -1
     if happened.type[clients[place]] == INVOKE:
-        return f"{who} invokes {what} while its {_said(events, 'f', before)} of line {events.line[before] + 1} is open"
+        return f"{who} invokes {what} while its {_words(events, 'f', before)} of line {events.line[before] + 1} is open"
     ending = f"{who} ends {what} ({_TYPE_NAMES[int(happened.type[clients[place]])]}), but has nothing open"
     if before < 0:
         return ending
-    return f"{ending}: its {_said(events, 'f', before)} ended in line {events.line[before] + 1}"
+    return f"{ending}: its {_words(events, 'f', before)} ended in line {events.line[before] + 1}"
 
 
-def _same_verb(events: Events, happened: Ordered, pairs: Pairs) -> None:
-    bad = (pairs.ended >= 0) & (happened.verb[pairs.invoked] != happened.verb[pairs.ended])
+def _same_verb(events: Events, happened: Ordered, invoked: Numbers, ended: Numbers) -> None:
+    bad = happened.verb[invoked] != happened.verb[ended]
     if bad.any():
         at = int(np.argmax(bad))
-        event, invoked = happened.event[pairs.ended[at]], happened.event[pairs.invoked[at]]
+        begun, end = happened.event[invoked[at]], happened.event[ended[at]]
         raise events.source.bad(
-            int(events.line[event]),
-            f"process {_said(events, 'process', event)} ends {_said(events, 'f', event)},"
-            f" but line {events.line[invoked] + 1} invoked {_said(events, 'f', invoked)}",
+            int(events.line[end]),
+            f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)},"
+            f" but line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}",
         )
 
 
-def _said(events: Events, field: str, event: int) -> str:
+def _words(events: Events, field: str, event: int) -> str:
     return shown(plain(events.atoms[field].values[events.column(field)[event]]).removeprefix(":"))

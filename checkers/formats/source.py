@@ -1,4 +1,4 @@
-"""A file from elsewhere as bytes and lines, and how to complain about it."""
+"""A file from elsewhere as bytes and lines, and the error that names a line of it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ class Source:
         return len(self.starts) - 1
 
     def bad(self, line: int, message: str) -> BadHistory:
-        """What to raise about a line, counted from 0."""
+        """The error about a line, counted from 0."""
         return BadHistory(f"{self.path}:{line + 1}: {message}")
 
     def text(self, first: int, end: int) -> str:

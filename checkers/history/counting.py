@@ -1,17 +1,19 @@
-"""Counting pairs without looking at each of them: intervals that meet, points in a quadrant, time that is covered.
+"""Counts pairs without looking at each of them: intervals that meet, points in a quadrant.
 
-All keys of a history are counted at once: their times are moved so far `apart` that nothing of one key meets anything
-of another.
+All keys of a history are counted at once: their times are moved so far `apart` that no key meets another.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+NEVER: Final = int(np.iinfo(np.int64).max)
+"""Larger than any place."""
 
 
 class Apart(NamedTuple):
@@ -36,7 +38,7 @@ class Apart(NamedTuple):
 
 
 def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> Apart:
-    """Of columns (key, time): their places, in which order and equality of times within a key are kept."""
+    """The places of columns (key, time); they keep the order and the equality of times within a key."""
     times, ranks = np.unique(np.concatenate([np.asarray(c[1], np.int64) for c in columns]), return_inverse=True)
     width = len(times) + 2
     places, begin = [], 0
@@ -68,11 +70,13 @@ def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
 
 
 def crossing(latest: Ints, end: Ints) -> Ints:
-    """For each grant, pairs that it is the later one of, of those that cannot have followed one another either way.
+    """For each grant, in how many pairs it is the later one, of the pairs that cannot have followed one another either
+    way.
 
     latest, end: places of the latest start and the earliest end of each grant (`checkers.history.holds.Hold`). Of two
-    with a core the later one is the one whose core begins later; one without always counts as the later: it lies within
-    the core of the other. Two without a core can always follow one another. Shape (n,).
+    grants with cores the later one is the one whose core begins later. A grant without a core always counts as the
+    later one: it lies within the core of the other. Two grants without a core can always follow one another. Shape
+    (n,).
     """
     pairs = np.zeros(len(latest), np.int64)
     core = latest < end
@@ -91,11 +95,6 @@ def meeting(begin: Ints, end: Ints) -> int:
     return n * (n - 1) // 2 - int(np.searchsorted(np.sort(end), begin, "left").sum())
 
 
-def met(begin: Ints, end: Ints, begins: Ints, ends: Ints) -> Ints:
-    """How many of some closed intervals share an instant with each of others, shape of begin."""
-    return np.searchsorted(np.sort(begins), end, "right") - np.searchsorted(np.sort(ends), begin, "left")
-
-
 def united(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """The same moments in intervals that do not touch, in order."""
     order = np.argsort(begins, kind="stable")
@@ -107,26 +106,28 @@ def united(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     return begins[new], ends[last]
 
 
+def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:
+    """Whether each value is one of a few: several times faster than `numpy.isin` for so few."""
+    mask = np.zeros(len(values), bool)
+    for value in wanted:
+        mask |= values == int(value)
+    return mask
+
+
 def quantile(ordered: Sequence[int] | Ints, permille: int) -> int:
     """The least value that at least so many thousandths of all do not exceed. ordered: not empty, sorted."""
     return int(ordered[max(-(-permille * len(ordered) // 1000) - 1, 0)])
 
 
-def until(places: Ints, bound: Ints, width: int) -> Ints:
-    """How many of the places of the same key are at most `bound`: shape of bound."""
-    ordered = np.sort(places)
-    return np.searchsorted(ordered, bound, "right") - np.searchsorted(ordered, bound // width * width, "left")
+def largest_until(values: Ints) -> tuple[Ints, Ints]:
+    """The largest among the first n values and where it stands first, for n = 0 ... len(values); -1 for none."""
+    highest = np.maximum.accumulate(np.append(-1, values))
+    new = np.diff(highest, prepend=-1) > 0
+    return highest, np.maximum.accumulate(np.where(new, np.arange(len(highest)), 0)) - 1
 
 
-def covered(moments: Apart, begins: Ints, ends: Ints, at: Ints) -> Ints:
-    """How much time (ns) intervals cover up to each place `at`, all keys before included: meant for differences.
-
-    begins, ends: places, as `united` makes them; none reaches from one key into another.
-    """
-    lengths = moments.time(ends) - moments.time(begins)
-    total = np.append(0, np.cumsum(lengths))
-    begun = np.searchsorted(begins, at, "right")
-    last = np.append(ends, 0)[begun - 1]
-    beyond = np.where((begun > 0) & (last > at), moments.time(last) - moments.time(at), 0)
-    result: Ints = total[begun] - beyond
-    return result
+def smallest_from(values: Ints) -> tuple[Ints, Ints]:
+    """The smallest from place n on and where it stands last, for n = 0 ... len(values); `NEVER` and len for none."""
+    highest, place = largest_until(NEVER - 1 - values[::-1])
+    smallest = np.where(highest < 0, NEVER, NEVER - 1 - highest)
+    return smallest[::-1], np.where(place < 0, len(values), len(values) - 1 - place)[::-1]

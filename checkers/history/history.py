@@ -62,6 +62,11 @@ class FaultInterval:
     owner: int = 0
     process: int = -1
 
+    @property
+    def over(self) -> int:
+        """ns; the end of its healing, `INFINITY` where that never came."""
+        return self.healed or wire.INFINITY
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -259,7 +264,7 @@ def facts_from_json(data: Mapping[str, Any]) -> Facts:
     if facts.workers < 1 or facts.permits < 1:
         raise ValueError("workers and permits are at least 1")
     for name in ("fault_names", "keys", "properties"):
-        if not all(isinstance(one, str) for one in getattr(facts, name)):
+        if not all(isinstance(text, str) for text in getattr(facts, name)):
             raise TypeError(f"{name} are texts")
     return replace(
         facts,
@@ -273,6 +278,12 @@ def facts_from_json(data: Mapping[str, Any]) -> Facts:
 
 def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def bad_row(history: History, row: int, what: str) -> BadHistory:
+    """What is wrong with one operation of a history from elsewhere."""
+    line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
+    return BadHistory(f"{history.facts.lane}: {line}{what}")
 
 
 def malformed(history: History) -> str | None:

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from checkers.history.counting import Flags, Ints
 from checkers.history.history import Facts
-from checkers.history.lists import Lists
 from checkers.wire import INFINITY, SHARED, F, Outcome
+
+IN_SESSIONS: Final = ("touch", "session")
+"""Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
 
 
 class Hold(NamedTuple):
@@ -36,7 +37,8 @@ class Hold(NamedTuple):
     lost      row of its client's first notice that the lock is gone.
     released  invocation of the first release that succeeded or may have; `INFINITY` for none. The closing of its
               session counts, and so does a later acquire of the same name in the same session.
-    freed     (invocation, return) of the release that returned first among those that succeeded, or `INFINITY` twice.
+    freeing   invocation of the release that returned first among those that succeeded; `INFINITY` for none.
+    freed     return of that release.
     believed  when its client was due to notice the loss that it noticed: its belief had ended; `INFINITY` for none.
     left      when the client was no longer inside: invocation of the release or notice of the loss, else the
               last thing that was recorded of this grant, since a killed worker holds nothing.
@@ -66,7 +68,8 @@ class Hold(NamedTuple):
     release: int = -1
     lost: int = -1
     released: int = INFINITY
-    freed: tuple[int, int] = (INFINITY, INFINITY)
+    freeing: int = INFINITY
+    freed: int = INFINITY
     believed: int = INFINITY
     left: int = INFINITY
     latest: int = 0
@@ -78,13 +81,23 @@ class Hold(NamedTuple):
 
     @property
     def expiry(self) -> int:
-        """The earliest end of the lease, release aside."""
-        return self.expires(self.start)
+        """The earliest end of the lease, release aside; `INFINITY` for a lock without leases."""
+        return min(self.expires(self.start), INFINITY)
 
     @property
     def core_end(self) -> int:
-        """The earliest moment at which the next grant is legal, whenever this one began."""
+        """The end of its core [latest, core_end): the earliest moment at which the next grant is legal."""
         return self.end(self.start)
+
+    @property
+    def over(self) -> int:
+        """When it was over, as far as the history knows: the return of its release, else the end of its core."""
+        return max(self.core_end, self.ret, self.freed if self.freed < INFINITY else 0)
+
+    @property
+    def open(self) -> bool:
+        """Whether its client neither released it nor noticed its loss."""
+        return self.release < 0 and self.lost < 0
 
     def expires(self, a: int) -> int:
         """The earliest end of the lease, release aside, of a grant that began at `a`."""
@@ -95,44 +108,39 @@ class Hold(NamedTuple):
         return max(min(max(self.free, a, self.renewed), self.expires(a)), self.floor)
 
 
-@dataclass(frozen=True, slots=True)
 class HoldColumns:
-    """The fields of holds of the same names as arrays, one element for each hold; and what follows from them.
+    """Fields and properties of holds as arrays of the same names, one element for each hold: `columns.latest`."""
 
-    expiry    the earliest end of the lease, release aside; `INFINITY` for a lock without leases.
-    core_end  the end of its core [latest, core_end], in which it was certainly in force.
-    freed     return of the release, `INFINITY` for none.
-    over      when the hold was over, as far as the history knows: the return of its release, else the end of its core.
-    """
-
-    row: Ints
-    owner: Ints
-    key: Ints
-    process: Ints
-    token: Ints
-    inv: Ints
-    start: Ints
-    ret: Ints
-    left: Ints
-    latest: Ints
-    free: Ints
-    shared: Flags
-    open: Flags
-    expiry: Ints
-    core_end: Ints
-    freed: Ints
-    over: Ints
+    def __init__(self, holds: Sequence[Hold]) -> None:
+        self._holds = holds
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self._holds)
+
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        kind: type = bool if name in ("shared", "open") else np.int64
+        column: npt.NDArray[Any] = np.array([getattr(hold, name) for hold in self._holds], kind)
+        setattr(self, name, column)  # the next time it is found at once
+        return column
+
+
+class Rows(Protocol):
+    """What of `checkers.history.view.View` tells who held what."""
+
+    facts: Facts
+
+    def array(self, name: str) -> npt.NDArray[Any]: ...
+    def column(self, name: str) -> list[int]: ...
+    def rows(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]: ...
+    def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]: ...
 
 
 class Holds:
     """The holds of a history in the order in which their acquires returned."""
 
-    def __init__(self, lists: Lists) -> None:
-        found = sorted(_granted(lists), key=lambda hold: (hold.ret, hold.row))
-        self._all = tuple(_in_force(lists, found))
+    def __init__(self, view: Rows) -> None:
+        granted = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
+        self._all = tuple(_in_force(view, granted))
 
     def __len__(self) -> int:
         return len(self._all)
@@ -161,31 +169,7 @@ class Holds:
     @cached_property
     def columns(self) -> HoldColumns:
         """All of them as arrays."""
-
-        def column(name: str) -> Ints:
-            return np.array([getattr(hold, name) for hold in self._all], np.int64)
-
-        core_end, ret = column("core_end"), column("ret")
-        freed = np.array([hold.freed[1] for hold in self._all], np.int64)
-        return HoldColumns(
-            row=column("row"),
-            owner=column("owner"),
-            key=column("key"),
-            process=column("process"),
-            token=column("token"),
-            inv=column("inv"),
-            start=column("start"),
-            ret=ret,
-            left=column("left"),
-            latest=column("latest"),
-            free=column("free"),
-            shared=column("shared") != 0,
-            open=(column("release") < 0) & (column("lost") < 0),
-            expiry=np.minimum(column("expiry"), INFINITY),
-            core_end=core_end,
-            freed=freed,
-            over=np.maximum(np.maximum(core_end, ret), np.where(freed < INFINITY, freed, 0)),
-        )
+        return HoldColumns(self._all)
 
 
 def exclude(first: Hold, second: Hold) -> bool:
@@ -203,20 +187,20 @@ def shortest(ttl: int, drift: float, grain: int) -> int:
     return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
 
 
-def _granted(lists: Lists) -> Iterator[Hold]:
-    """What clients were told: without the time in which a hold was in force."""
-    inv, ret, outcome = lists.column("inv"), lists.column("ret"), lists.column("outcome")
-    sent, ttl, token, owner = (lists.column(name) for name in ("sent", "ttl", "token", "owner"))
-    key, session, process = lists.column("key"), lists.column("session"), lists.column("process")
-    renewals, releases, lost = (_rows_by_owner(lists, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
-    flags = lists.column("flags")
-    last, closed, asked = _last_events(lists), _closings(lists), _next_asked(lists)
-    for row in lists.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
+def _granted(view: Rows) -> Iterator[Hold]:
+    """The holds as the clients know them, without the time in which each was in force."""
+    inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
+    sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
+    key, session, process = view.column("key"), view.column("session"), view.column("process")
+    renewals, releases, lost = (_rows_by_owner(view, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
+    flags = view.column("flags")
+    last, closed, again = _last_events(view), _closings(view), _next_asked(view)
+    for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
         released = min((inv[r] for r in tries if outcome[r] != Outcome.FAIL), default=INFINITY)
         if session[row]:
-            released = min(released, closed.get(session[row], INFINITY), asked.get(row, INFINITY))
+            released = min(released, closed.get(session[row], INFINITY), again.get(row, INFINITY))
         done = [(ret[r], inv[r]) for r in tries if outcome[r] == Outcome.OK]
         believed = min((sent[r] or inv[r] for r in losses), default=INFINITY)
         left = min((inv[r] for r in (*tries, *losses)), default=last[who])
@@ -231,27 +215,28 @@ def _granted(lists: Lists) -> Iterator[Hold]:
             inv=inv[row],
             start=sent[row] or inv[row],
             ret=ret[row],
-            ttl=ttl[row] or lists.facts.ttl,
+            ttl=ttl[row] or view.facts.ttl,
             shared=bool(flags[row] & SHARED),
             renewals=tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK),
             release=tries[0] if tries else -1,
             lost=losses[0] if losses else -1,
             released=released,
-            freed=(freeing, freed),
+            freeing=freeing,
+            freed=freed,
             believed=believed,
             # A grant that is over when its answer arrives is never believed.
             left=max(left, ret[row]) if believed > ret[row] else ret[row],
         )
 
 
-def _in_force(lists: Lists, granted: Sequence[Hold]) -> Iterator[Hold]:
-    """The same with the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
+def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
+    """Adds to holds the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
 
-    What any grant or release of a session proves about its life is used as a constant, from the earliest instant
-    possible: nothing else couples two locks of one session.
+    What any grant or release of a session proves about the session's life is used as a constant, from the earliest
+    possible instant: nothing else couples two locks of one session.
     """
-    facts = lists.facts
-    alive = _session_proofs(lists, granted) if facts.lease in ("touch", "session") else {}
+    facts = view.facts
+    alive = _session_proofs(view, granted) if facts.lease in IN_SESSIONS else {}
     for hold in granted:
         length = effective(hold.ttl, facts)
         renewed = max((inv for inv, _ in hold.renewals), default=0)
@@ -261,7 +246,7 @@ def _in_force(lists: Lists, granted: Sequence[Hold]) -> Iterator[Hold]:
             length, fixed = INFINITY, 0
             # Nobody released it: a killed worker's connection is gone, and with it such a lock.
             free = min(free, hold.left)
-        elif facts.lease in ("touch", "session"):
+        elif facts.lease in IN_SESSIONS:
             extended, seen = alive.get(hold.session, (0, 0))
             fixed = max(fixed, extended + length if extended else 0, seen)
             length = 0 if facts.lease == "session" else length
@@ -270,54 +255,54 @@ def _in_force(lists: Lists, granted: Sequence[Hold]) -> Iterator[Hold]:
         yield hold._replace(latest=latest, length=length, fixed=fixed, renewed=renewed, free=free)
 
 
-def _session_proofs(lists: Lists, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
+def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
     """Session → (latest moment that certainly prolonged it, latest moment at which it certainly lived)."""
-    signs = _extremes(lists, Outcome.OK, F.SESSION_OPEN, F.KEEP_ALIVE)
+    signs = _extremes(view, Outcome.OK, F.SESSION_OPEN, F.KEEP_ALIVE)
     result = {session: (latest, latest) for session, (_, latest) in signs.items() if session}
     for hold in granted:
         if hold.session:
             extended, seen = result.get(hold.session, (0, 0))
-            if lists.facts.lease == "touch":
-                extended = max(extended, hold.start, hold.freed[0] if hold.freed[0] < INFINITY else 0)
+            if view.facts.lease == "touch":
+                extended = max(extended, hold.start, hold.freeing if hold.freeing < INFINITY else 0)
             result[hold.session] = (extended, max(seen, hold.start))
     return result
 
 
-def _rows_by_owner(lists: Lists, kind: F) -> Mapping[int, Sequence[int]]:
+def _rows_by_owner(view: Rows, kind: F) -> Mapping[int, Sequence[int]]:
     result: defaultdict[int, list[int]] = defaultdict(list)
-    owner = lists.column("owner")
-    for row in lists.whole(kind):
+    owner = view.column("owner")
+    for row in view.whole(kind):
         result[owner[row]].append(row)
     return result
 
 
-def _closings(lists: Lists) -> dict[int, int]:
+def _closings(view: Rows) -> dict[int, int]:
     """Session → ns from which it may have been closed."""
-    closed = _extremes(lists, Outcome.OK, F.SESSION_CLOSE)
-    for session, (first, _) in _extremes(lists, Outcome.INFO, F.SESSION_CLOSE).items():
+    closed = _extremes(view, Outcome.OK, F.SESSION_CLOSE)
+    for session, (first, _) in _extremes(view, Outcome.INFO, F.SESSION_CLOSE).items():
         closed[session] = (min(first, closed.get(session, (first, first))[0]), 0)
     return {session: first for session, (first, _) in closed.items()}
 
 
-def _extremes(lists: Lists, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
+def _extremes(view: Rows, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
     """Session → first and last invocation of such operations on it."""
     result: dict[int, tuple[int, int]] = {}
-    inv, session = lists.column("inv"), lists.column("session")
-    for row in lists.rows(*kinds, outcomes=(outcome,)):
+    inv, session = view.column("inv"), view.column("session")
+    for row in view.rows(*kinds, outcomes=(outcome,)):
         first, _ = result.get(session[row], (inv[row], 0))
         result[session[row]] = (first, inv[row])
     return result
 
 
-def _next_asked(lists: Lists) -> dict[int, int]:
+def _next_asked(view: Rows) -> dict[int, int]:
     """Acquire row → ns at which the same session asked for the same name again: it had given up what it held.
 
     An adapter may then remove what an unanswered or impossible release left behind.
     """
     result: dict[int, int] = {}
-    inv, session, key = lists.column("inv"), lists.column("session"), lists.column("key")
+    inv, session, key = view.column("inv"), view.column("session"), view.column("key")
     latest: dict[tuple[int, int], int] = {}
-    for row in lists.whole(F.ACQUIRE, F.TRY_ACQUIRE):
+    for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE):
         name = (session[row], key[row])
         if session[row] and name in latest:
             result[latest[name]] = inv[row]
@@ -325,9 +310,9 @@ def _next_asked(lists: Lists) -> dict[int, int]:
     return result
 
 
-def _last_events(lists: Lists) -> dict[int, int]:
+def _last_events(view: Rows) -> dict[int, int]:
     """Owner → ns of the last thing that was recorded of it."""
-    owners, place = np.unique(lists.array("owner"), return_inverse=True)
+    owners, place = np.unique(view.array("owner"), return_inverse=True)
     last = np.zeros(len(owners), np.int64)
-    np.maximum.at(last, place, np.maximum(lists.array("inv"), lists.array("ret")))
+    np.maximum.at(last, place, np.maximum(view.array("inv"), view.array("ret")))
     return dict(zip(owners.tolist(), last.tolist(), strict=True))

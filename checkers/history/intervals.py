@@ -1,5 +1,6 @@
-"""Spans of time [begin, end] in ns: their union, and what is left of them when others are taken out."""
+"""Spans of time [begin, end] in ns: their union, and what remains of them without others."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Span = tuple[int, int]
@@ -17,12 +18,12 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 
 def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
-    """Of each span what lies between two moments."""
-    return [(max(one, begin), min(other, end)) for one, other in spans if one < end and other > begin]
+    """The part of each span between two moments."""
+    return [(max(first, begin), min(last, end)) for first, last in spans if first < end and last > begin]
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """What of `spans` lies in none of `others`; both as `united` makes them."""
+    """The parts of `spans` outside all of `others`; both as `united` makes them."""
     result: list[Span] = []
     for span in spans:
         begin, end = span
@@ -38,14 +39,19 @@ def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def length(spans: Iterable[Span]) -> int:
-    """ns; of spans that do not overlap."""
+    """ns; the sum of the lengths of spans that do not overlap."""
     return sum(end - begin for begin, end in spans)
 
 
 def moment(spans: Sequence[Span], after: int) -> int:
-    """ns; when so much of the spans has passed, which are longer than that."""
+    """ns; when so much of the spans has passed. Raises ValueError if they are shorter than that."""
     for begin, end in spans:
         if after < end - begin:
             return begin + after
         after -= end - begin
     raise ValueError("the spans are shorter than that")
+
+
+def meets(begins: Sequence[int], ends: Sequence[int], begin: int, end: int) -> bool:
+    """Whether one of some spans shares an instant with this one. begins, ends: of all of them, each in order."""
+    return bisect_right(begins, end) > bisect_left(ends, begin)

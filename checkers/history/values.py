@@ -35,21 +35,21 @@ class FrozenMap(tuple[tuple[Any, Any], ...]):
 
 def frozen_map(pairs: Iterable[tuple[Any, Any]]) -> FrozenMap:
     """A map of hashable keys and values. Raises ValueError for a key that occurs twice."""
-    ordered = sorted(((told(key), key, value) for key, value in pairs), key=lambda pair: pair[0])
+    ordered = sorted(((spelled(key), key, value) for key, value in pairs), key=lambda pair: pair[0])
     for (text, key, _), (other, _, _) in pairwise(ordered):
         if text == other:
             raise ValueError(f"{shown(plain(key))} stands twice in one map")
     return FrozenMap((key, value) for _, key, value in ordered)
 
 
-def told(value: Any) -> str:
+def spelled(value: Any) -> str:
     """A value as text, which tells any two different values apart."""
     if isinstance(value, FrozenMap):
-        return "{" + ", ".join(f"{told(key)}: {told(item)}" for key, item in value) + "}"
+        return "{" + ", ".join(f"{spelled(key)}: {spelled(item)}" for key, item in value) + "}"
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(told, value)) + "]"
+        return "[" + ", ".join(map(spelled, value)) + "]"
     if isinstance(value, frozenset):
-        return "#{" + ", ".join(sorted(map(told, value))) + "}"
+        return "#{" + ", ".join(sorted(map(spelled, value))) + "}"
     if value is None or isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False)
     return f"{value}M" if isinstance(value, Decimal) else str(value)
@@ -57,7 +57,7 @@ def told(value: Any) -> str:
 
 def plain(value: Any) -> str:
     """A value as people read it: strings without quotes."""
-    return value if isinstance(value, str) else told(value)
+    return value if isinstance(value, str) else spelled(value)
 
 
 def shown(text: str) -> str:
@@ -102,7 +102,7 @@ class Atoms:
         for value in values:
             key = value
             if not simple and type(value) is not int and type(value) is not str and _is_odd(value):
-                key = (Atoms, told(value))
+                key = (Atoms, spelled(value))
                 self.odd = True
             place = places.setdefault(key, len(known))
             if place == len(known):
@@ -122,5 +122,8 @@ class Atoms:
                 if isinstance(leaf, (int, *_ODD)):
                     other = known.setdefault(leaf, leaf)
                     if type(other) is not type(leaf):
-                        return place, f"{told(other)} and {told(leaf)} are both values here, and would compare as equal"
+                        return (
+                            place,
+                            f"{spelled(other)} and {spelled(leaf)} are both values here, and would compare as equal",
+                        )
         return None

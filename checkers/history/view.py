@@ -1,24 +1,80 @@
-"""What every checker asks of a history: its columns as lists, its holds, and whatever else is made of it once."""
+"""A history as every checker looks at it: columns as lists, rows by kind, holds, and whatever is computed once.
+
+Plain integers in lists are several times faster in loops than elements of arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from checkers.history.history import History
-from checkers.history.holds import Holds
-from checkers.history.lists import Lists
+import numpy as np
+import numpy.typing as npt
+
+from checkers.history.counting import any_of
+from checkers.history.history import FaultInterval, History
+from checkers.history.holds import Hold, Holds
+from checkers.wire import INFINITY, NESTED, F, Outcome
 
 T = TypeVar("T")
 
 
-class View(Lists):
+class View:
     """A history as every checker looks at it. Made once a history: `History.once(View)`."""
 
     def __init__(self, history: History) -> None:
-        super().__init__(history)
+        self.history = history
+        self.facts = history.facts
+        self._lists: dict[str, list[int]] = {}
         self._once: dict[Callable[[View], object], object] = {}
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """One column as it was recorded."""
+        return self.history.columns[name]
+
+    def column(self, name: str) -> list[int]:
+        """One column as a list of integers; ``ret`` is `INFINITY` where the outcome is unknown."""
+        if name not in self._lists:
+            values = self.array(name)
+            if name == "ret":
+                values = np.where(self.array("outcome") == Outcome.INFO, INFINITY, values)
+            self._lists[name] = values.tolist()
+        return self._lists[name]
+
+    def rows(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
+        """Row numbers of some kinds of operation, in order of invocation."""
+        mask = any_of(self.array("f"), kinds)
+        if outcomes:
+            mask &= any_of(self.array("outcome"), outcomes)
+        rows: list[int] = np.flatnonzero(mask).tolist()
+        return rows
+
+    def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
+        """As `rows`, without nested operations: an acquire of what its holder had already, and the release that undid
+        it.
+        """
+        flags = self.column("flags")
+        return [row for row in self.rows(*kinds, outcomes=outcomes) if not flags[row] & NESTED]
+
+    def attempts(self, *outcomes: Outcome) -> list[int]:
+        """Row numbers of the acquires and tries that are not nested, in order of invocation. Without outcomes: all of
+        them.
+        """
+        return self.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=outcomes)
+
+    def worker(self, row: int) -> int:
+        """The number of the worker that invoked an operation."""
+        return self.facts.worker_of(self.column("process")[row])
+
+    def hold_of(self, row: int) -> Hold | None:
+        """The hold whose owner an operation names."""
+        return self.holds.by_owner.get(self.column("owner")[row])
+
+    def of_lease(self, hold: Hold, rows: Iterable[int]) -> list[int]:
+        """The rows among these that name the owner of a hold, or its session."""
+        owner, session = self.column("owner"), self.column("session")
+        return [r for r in rows if owner[r] == hold.owner or (hold.session and session[r] == hold.session)]
 
     def once(self, function: Callable[[View], T]) -> T:
         """What the function makes of this view; it is called once, however often it is asked for."""
@@ -30,3 +86,22 @@ class View(Lists):
     def holds(self) -> Holds:
         """Who held what, and when."""
         return Holds(self)
+
+    @cached_property
+    def struck(self) -> tuple[FaultInterval, ...]:
+        """The faults that were applied."""
+        return tuple(fault for fault in self.history.faults if fault.applied)
+
+    @cached_property
+    def zero(self) -> int:
+        """ns; the time that stories call zero."""
+        return int(self.array("inv")[0]) if len(self.history) else 0
+
+    def clock(self, ns: int) -> str:
+        """A time as people read it: seconds since `zero`."""
+        return f"{(ns - self.zero) / 1e9:.3f} s"
+
+    @cached_property
+    def finish(self) -> int:
+        """ns; the last moment that the history knows of."""
+        return max(int(self.array("inv").max(initial=0)), int(self.array("ret").max(initial=0)))

@@ -1,13 +1,14 @@
-"""What mechanisms have in common: whom they look at, and the kinds of violations that each sort of breakage brings."""
+"""What mechanisms share: the grants that they look at, and which kinds of violations each sort of failure causes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Final
 
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.wire import INFINITY, NONE, F
+from checkers.wire import NONE, F
 
 Hits = Sequence[FaultInterval]
 Mechanism = Callable[[Violation, View, Hits], bool]
@@ -32,10 +33,20 @@ BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
+def by_name(*mechanisms: Mechanism) -> dict[str, Mechanism]:
+    """Each under the name by which hazards call it: that of its function, with hyphens."""
+    return {mechanism.__name__.replace("_", "-"): mechanism for mechanism in mechanisms}
+
+
+def holds_of(violation: Violation, view: View) -> list[Hold]:
+    """The grants of a witness, as it names them."""
+    return [view.holds.by_row[row] for row in violation.holders]
+
+
 def in_order(violation: Violation, view: View) -> list[Hold]:
     """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
-    holds = [view.holds.by_row[row] for row in violation.holders]
-    contradicted = any(one.ret < other.start and one.token > other.token != NONE for one in holds for other in holds)
+    holds = holds_of(violation, view)
+    contradicted = any(a.ret < b.start and a.token > b.token != NONE for a, b in permutations(holds, 2))
     return by_answer(holds) if contradicted else holds
 
 
@@ -47,13 +58,13 @@ def by_answer(holds: Sequence[Hold]) -> list[Hold]:
 def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
     """Whether one of these moments met the lease of an earlier holder, before the violation.
 
-    A holder that did something after the acknowledged end of its lease has nobody else to blame for it. Where a slow
-    answer and the tokens disagree about who was earlier, or there is no token and both asked at the same time, it may
-    have been either.
+    A holder that did something after the acknowledged end of its lease is itself to blame. If a slow answer and the
+    tokens disagree about who was earlier, either may have been. The same is true without tokens, if both asked at the
+    same time.
     """
     if violation.kind not in BY_A_LOST_LEASE | ALONE:
         return False
-    holds = by_answer([view.holds.by_row[row] for row in violation.holders])
+    holds = by_answer(holds_of(violation, view))
     if violation.kind not in ALONE:
         holds = [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
     for hold in holds:
@@ -65,23 +76,20 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
 
 
 def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
-    """The last to be answered, where no token tells that it was last and its lease was asked for before another was
-    answered.
+    """The grant that was answered last, if no token tells that it was last and its lease was asked for before another
+    answer.
     """
     others, last = by_answers[:-1], by_answers[-1:]
-    return [one for one in last if one.token == NONE and any(one.start <= other.ret for other in others)]
+    return [hold for hold in last if hold.token == NONE and any(hold.start <= other.ret for other in others)]
 
 
 def last_deed(violation: Violation, hold: Hold, view: View) -> int:
-    """ns; when the witness saw the holder write for the last time, or that it was inside."""
-    return max((view.column("inv")[row] for row in _writes(violation, view, hold.owner)), default=violation.at)
+    """ns; the last moment at which the witness saw the holder write, or be inside."""
+    kind, inv, owner = view.column("f"), view.column("inv"), view.column("owner")
+    writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
+    return max((inv[row] for row in writes), default=violation.at)
 
 
 def lasted(hit: FaultInterval) -> tuple[int, int]:
     """ns; from the first moment at which a fault may have been in force to the last."""
-    return hit.begun, hit.healed or INFINITY
-
-
-def _writes(violation: Violation, view: View, owner: int) -> Iterator[int]:
-    kind, owners = view.column("f"), view.column("owner")
-    return (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owners[row] == owner)
+    return hit.begun, hit.over

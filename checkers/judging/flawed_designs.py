@@ -1,26 +1,7 @@
-"""Mechanisms of locks that are broken by design: what their own docstrings admit, found again in a witness.
+"""Mechanisms of locks that are broken by design: each finds in a witness what the lock's own docstring admits.
 
-As in `checkers.judging.mechanisms`, each is an exact predicate wherever the history can tell. "Always" there is only
-for what excludes nobody and for what its own kind names.
-
-    no-exclusion        there is no lock, or its answer is ignored
-    released-by-another an owner whose own hold was over freed the earlier grant
-    renewed-anothers    a renewal was acknowledged that came too late, and prolonged somebody else's hold
-    never-expires       nothing at the server ends what a dead or hung holder holds
-    hung-but-renewed    the lock of a hung holder was renewed all the while
-    gave-up             a client that lost touch with the service gave up what it may still have held
-    left-behind         what a client failed to take out of the queue stands there as long as its session lives
-    outlived-ttl        a holder went on after its lease had ended: its client does not look at the clock
-    keepalive-died      as before, and nobody had tried to prolong it for as long as it lasted
-    answer-past-ttl     a grant was over when its own answer came, and its client did not notice
-    went-ahead          a client gave itself a grant when the service could not be asked
-    session-lost        the session behind the earlier grant was hit, and its client was not told
-    not-the-session     statements of one client ran in several sessions of the server, those of several in one
-    client-clock        tokens are the clients' clocks, read while they asked
-    opposite-order      two took the same two locks in opposite order
-    woken-all           everybody who waits watches the same thing
-    timers-set-back     the service ends waits by its wall clock, and that was set while one lasted
-    hash-collision      the service tells locks apart by a hash of their names, and takes two for one
+As in `checkers.judging.mechanisms`, each is an exact predicate if the history can tell. Some explain every violation of
+certain kinds: those of a lock that excludes nobody, and those whose kind names the mechanism.
 """
 
 from itertools import permutations
@@ -33,9 +14,10 @@ from checkers.judging.excuses import (
     BY_A_LOST_LEASE,
     BY_A_STALE_HOLDER,
     Hits,
-    Mechanism,
     by_answer,
+    by_name,
     cut_short,
+    holds_of,
     in_order,
     last_deed,
     lasted,
@@ -57,7 +39,7 @@ SLEW: Final = 100_000_000
 
 
 def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """Whatever follows from several being inside at once."""
+    """There is no lock, or its answer is ignored: whatever follows from several being inside at once."""
     return violation.kind in BY_A_LOST_LEASE and len(violation.holders) > 1
 
 
@@ -65,30 +47,28 @@ def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Between the earlier grant and the later one a release of another owner was on its way, whose own hold was over.
+    """Between the two grants a release by a third owner was under way, whose own hold was over.
 
-    That is certain when the earlier grant had been answered before the release was sent; possible when its lease could
-    end before the release was answered, between a look and a deletion; and so when it had been freed by another itself.
+    That is certain if the earlier grant had been answered before the release was sent. It is possible if the third
+    owner's lease could end before the release was answered, between its look and its deletion, or if another release
+    had freed the third owner's hold.
     """
     if violation.kind == "released-anothers":
         return True
     if violation.kind not in BY_A_LOST_LEASE:
         return False
-    pairs = permutations([view.holds.by_row[row] for row in violation.holders], 2)
-    return any(_freed_by_another(one, other, view, frozenset()) for one, other in pairs if one.start <= other.latest)
+    pairs = permutations(holds_of(violation, view), 2)
+    return any(_freed_by_another(a, b, view, frozenset()) for a, b in pairs if a.start <= b.latest)
 
 
 def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[int]) -> bool:
     """seen: rows of releases that are accounted for."""
-    owner, key = view.column("owner"), view.column("key")
-    inv, ret = view.column("inv"), view.column("ret")
+    key, inv, ret = view.column("key"), view.column("inv"), view.column("ret")
     for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
         if key[row] != earlier.key or row in seen or not (inv[row] <= later.latest and ret[row] >= earlier.start):
             continue
-        hold = view.holds.by_owner.get(owner[row])
-        if hold is None or hold.owner in (earlier.owner, later.owner):
-            continue
-        if hold.start >= earlier.latest:
+        hold = view.hold_of(row)
+        if hold is None or hold.owner in (earlier.owner, later.owner) or hold.start >= earlier.latest:
             continue
         over = inv[row] > earlier.latest or hold.expiry < ret[row]
         if over or _freed_by_another(hold, earlier, view, seen | {row}):
@@ -104,17 +84,17 @@ def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
     if violation.kind in ("renewed-though-lost", "renewed-after-release"):
         return True
     if violation.kind == "refused-though-held":  # as it was told by the one before
-        return any(_renewed_late(view.holds.by_row[row]) for row in violation.holders)
+        return any(map(_renewed_late, holds_of(violation, view)))
     return violation.kind in BY_A_LOST_LEASE and any(_renewed_late(hold) for hold in in_order(violation, view)[:-1])
 
 
 def _renewed_late(hold: Hold) -> bool:
     length = hold.length or hold.ttl
     end = hold.start + length
-    for asked, answered in sorted(hold.renewals):
-        if answered > min(end, hold.freed[1]):
+    for sent, answered in sorted(hold.renewals):
+        if answered > min(end, hold.freed):
             return True
-        end = max(end, asked + length)
+        end = max(end, sent + length)
     return False
 
 
@@ -122,11 +102,11 @@ def _renewed_late(hold: Hold) -> bool:
 
 
 def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
-    """The holder that crashed or hung is one of the witness, and no renewal of it was acknowledged since."""
+    """Nothing at the server ends what a dead or hung holder holds: since then no renewal of it was acknowledged."""
     return violation.kind in NEVER_FREED and any(
-        hit.owner == hold.owner and all(asked <= hit.applied for asked, _ in hold.renewals)
+        hit.owner == hold.owner and all(sent <= hit.applied for sent, _ in hold.renewals)
         for hit in hits
-        for hold in (view.holds.by_row[row] for row in violation.holders)
+        for hold in holds_of(violation, view)
     )
 
 
@@ -134,25 +114,20 @@ def hung_but_renewed(violation: Violation, view: View, hits: Hits) -> bool:
     """While a holder of the witness hung, renewals of its lease were acknowledged."""
     if violation.kind not in NEVER_FREED:
         return False
-    owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
-    prolonged = view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
+    inv, renewals = view.column("inv"), view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
     return any(
         hit.kind in ("stall", "call")
         and hit.owner == hold.owner
-        and any(
-            hit.applied <= inv[row] <= (hit.healed or INFINITY)
-            and (owner[row] == hold.owner or (session[row] and session[row] == hold.session))
-            for row in prolonged
-        )
+        and any(hit.applied <= inv[row] <= hit.over for row in view.of_lease(hold, renewals))
         for hit in hits
-        for hold in (view.holds.by_row[row] for row in violation.holders)
+        for hold in holds_of(violation, view)
     )
 
 
 def gave_up(violation: Violation, view: View, _hits: Hits) -> bool:
     """What was refused the holder was refused by its own client, which had noticed by then that it may have lost it."""
     return violation.kind == "nested-refused" and any(
-        view.holds.by_row[row].believed <= violation.at + NOTICED for row in violation.holders
+        hold.believed <= violation.at + NOTICED for hold in holds_of(violation, view)
     )
 
 
@@ -167,9 +142,7 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
     waited = view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.INFO, Outcome.FAIL))
     left = [row for row in released if session[row] and prolonged.get(session[row], 0) > inv[row]]
     left += [
-        row
-        for row in waited
-        if any(inv[row] <= (hit.healed or INFINITY) and max(ret[row], inv[row]) >= hit.begun for hit in hits)
+        row for row in waited if any(inv[row] <= hit.over and max(ret[row], inv[row]) >= hit.begun for hit in hits)
     ]
     return violation.kind == "not-recovered" and any(inv[row] < violation.at and key[row] in keys for row in left)
 
@@ -183,7 +156,7 @@ def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
     Who was earlier is not asked: a slow answer hides it.
     """
     return violation.kind in BY_A_STALE_HOLDER and any(
-        _outlived(view.holds.by_row[row], violation, view) for row in violation.holders
+        _outlived(hold, violation, view) for hold in holds_of(violation, view)
     )
 
 
@@ -191,17 +164,11 @@ def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
     """An earlier holder outlived its lease, for the whole length of which nobody had asked to prolong it."""
     if violation.kind not in BY_A_STALE_HOLDER:
         return False
-    owner, session, inv = view.column("owner"), view.column("session"), view.column("inv")
-    asked = view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
+    inv, requests = view.column("inv"), view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
 
     def silent(hold: Hold) -> bool:
-        mine = [
-            inv[row]
-            for row in asked
-            if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
-            if inv[row] <= violation.at
-        ]
-        return max(mine, default=hold.start) + hold.ttl <= violation.at
+        sent = [inv[row] for row in view.of_lease(hold, requests) if inv[row] <= violation.at]
+        return max(sent, default=hold.start) + hold.ttl <= violation.at
 
     return any(_outlived(hold, violation, view) and silent(hold) for hold in in_order(violation, view)[:-1])
 
@@ -222,7 +189,7 @@ def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
 
 
 def went_ahead(violation: Violation, view: View, _hits: Hits) -> bool:
-    """A grant of the witness is its client's own: no server gave it a TTL."""
+    """A client gave itself a grant when the service could not be asked: no server gave a grant of the witness a TTL."""
     ttl = view.column("ttl")
     leased = view.facts.lease in ("grant", "quorum")
     return violation.kind in BY_A_LOST_LEASE and leased and any(ttl[row] == 0 for row in violation.holders)
@@ -239,7 +206,7 @@ def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
         return True
     if violation.kind not in BY_A_LOST_LEASE or len(violation.holders) < 2:
         return False
-    last = by_answer([view.holds.by_row[row] for row in violation.holders])[-1]
+    last = by_answer(holds_of(violation, view))[-1]
     return any(last.start <= end and begin <= last.ret for begin, end in moments)
 
 
@@ -255,7 +222,9 @@ def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Every token of the key is what one clock showed during its own acquire, however far that is off ours."""
+    """Tokens are the clients' clocks: every token of the key is what one clock showed during its own acquire, however
+    far that is off ours.
+    """
     if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
         return False
     holds = view.holds.by_key[view.holds.by_row[violation.holders[0]].key]
@@ -263,18 +232,18 @@ def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
 
 
 def opposite_order(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """That is what a cycle of waiting is."""
+    """Two took the same two locks in opposite order: that is what a circle of waiting is."""
     return violation.kind == "deadlock"
 
 
 def woken_all(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """More were woken than could get in: that is what the kind says."""
+    """Everybody who waits watches the same thing: more were woken than could get in, which is what the kind says."""
     return violation.kind == "herd"
 
 
 def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
-    """Somebody waited in the service when its clock was set, and had no answer: the service may wait on in its place,
-    holding what it held, until a clock that was set back has come to where it was.
+    """The service ends waits by its wall clock. Somebody waited in it when that was set, and had no answer: the service
+    may wait on in its place, holding what it held, until a clock that was set back has come to where it was.
     """
     if violation.kind != "not-recovered":
         return False
@@ -285,7 +254,9 @@ def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Somebody held a lock of another name while this one was kept from who asked for it."""
+    """The service tells locks apart by a hash of their names: somebody held a lock of another name while this one was
+    kept from who asked for it.
+    """
     if violation.kind == "kept-by-another-name":
         return bool(violation.holders)
     if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:
@@ -294,23 +265,23 @@ def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
     return any(hold.key != key and hold.ret <= violation.at and since < hold.left for hold in view.holds)
 
 
-DESIGNS: Final[dict[str, Mechanism]] = {
-    "no-exclusion": no_exclusion,
-    "released-by-another": released_by_another,
-    "renewed-anothers": renewed_anothers,
-    "never-expires": never_expires,
-    "hung-but-renewed": hung_but_renewed,
-    "gave-up": gave_up,
-    "left-behind": left_behind,
-    "outlived-ttl": outlived_ttl,
-    "keepalive-died": keepalive_died,
-    "answer-past-ttl": answer_past_ttl,
-    "went-ahead": went_ahead,
-    "session-lost": session_lost,
-    "not-the-session": not_the_session,
-    "client-clock": client_clock,
-    "opposite-order": opposite_order,
-    "woken-all": woken_all,
-    "timers-set-back": timers_set_back,
-    "hash-collision": hash_collision,
-}
+DESIGNS: Final = by_name(
+    no_exclusion,
+    released_by_another,
+    renewed_anothers,
+    never_expires,
+    hung_but_renewed,
+    gave_up,
+    left_behind,
+    outlived_ttl,
+    keepalive_died,
+    answer_past_ttl,
+    went_ahead,
+    session_lost,
+    not_the_session,
+    client_clock,
+    opposite_order,
+    woken_all,
+    timers_set_back,
+    hash_collision,
+)

@@ -1,9 +1,9 @@
 """The judgement: what a check result means for a lock, given what the lock claims and what it is known to break.
 
-A hazard excuses only a violation that starts after its fault was applied and that its mechanism explains
-(`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any of them may
-excuse: the others take nothing from it, but may mask it, so that it need not show. The one fault that nobody needs to
-apply is a stall of the machine: it is told by the holder's own late notice of its loss.
+A hazard excuses a violation only if the violation starts after the hazard's fault was applied, and if its mechanism
+explains it (`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any
+of them may excuse. The other faults may mask the hazard, so that it need not show. A stall of the machine needs no
+fault: the holder's own late notice of its loss tells of it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,26 +62,26 @@ class Standing:
 
 
 def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgement, ...]:
-    """Each of these, of one history. Where nobody got the lock for longer than its bound, as is documented of it, what
-    would have needed a holder does not apply.
+    """The judgement on each result of one history. If the lock broke its bound of recovery as documented, what would
+    have needed a holder does not apply.
     """
-    judged = tuple(judge(result, history) for result in results)
-    for one in judged:
-        if one.property == RECOVERY.id and one.word is Verdict.BROKEN_AS_DOCUMENTED:
-            lost = f"nobody got the lock for longer than its bound ({one.because})"
+    judgements = tuple(judge(result, history) for result in results)
+    for recovery in judgements:
+        if recovery.property == RECOVERY.id and recovery.word is Verdict.BROKEN_AS_DOCUMENTED:
+            lost = f"nobody got the lock for longer than its bound ({recovery.because})"
             return tuple(
-                replace(other, word=Verdict.NOT_APPLICABLE, because=f"{lost}; {other.because}")
-                if other.word is Verdict.UNEXERCISED
-                else other
-                for other in judged
+                replace(judgement, word=Verdict.NOT_APPLICABLE, because=f"{lost}; {judgement.because}")
+                if judgement.word is Verdict.UNEXERCISED
+                else judgement
+                for judgement in judgements
             )
-    return judged
+    return judgements
 
 
 def judge(result: CheckResult, history: History) -> Judgement:
     """What a check result means for the lock whose claims and hazards the history carries."""
     facts = history.facts
-    said = declared(result.property, facts)
+    stands = declared(result.property, facts)
 
     def answer(word: Verdict, because: str, violation: Violation | None = None) -> Judgement:
         return Judgement(result.property, word, because, result, violation)
@@ -90,29 +90,29 @@ def judge(result: CheckResult, history: History) -> Judgement:
     if inapplicable is not None:
         return answer(Verdict.NOT_APPLICABLE, inapplicable)
     if result.violations:
-        excused = _excused(result, said.hazards, history)
+        excused = _excused(result, stands.hazards, history)
         if excused[0] is not None and None not in excused:
             if result.reason is not None:
                 return answer(Verdict.UNKNOWN, result.reason, result.violations[0])
             return answer(Verdict.BROKEN_AS_DOCUMENTED, excused[0], result.violations[0])
         first = result.violations[excused.index(None)]
-        if said.claimed:
+        if stands.claimed:
             return answer(Verdict.VIOLATED, first.kind, first)
-        if said.hazards and said.answered:
-            mechanisms = " or ".join(dict.fromkeys(hazard.mechanism for hazard in said.hazards))
+        if stands.hazards and stands.answered:
+            mechanisms = " or ".join(dict.fromkeys(hazard.mechanism for hazard in stands.hazards))
             return answer(Verdict.VIOLATED, f"{first.kind}, which {mechanisms} does not explain", first)
         return answer(Verdict.NOT_CLAIMED_BROKEN, first.kind, first)
     if result.valid is None:
         return answer(Verdict.UNKNOWN, result.reason or "the checker gave no answer")
-    if said.silent and result.unexercised is not None:
+    if stands.silent and result.unexercised is not None:
         because = not_expected(result.property, facts)
         if because is not None:
             return answer(Verdict.NOT_APPLICABLE, f"{because}; {result.unexercised}")
-    if said.certain is not None:
-        return answer(Verdict.HAZARD_NOT_SHOWN, result.unexercised or f"no violation by {said.certain.mechanism}")
+    if stands.certain is not None:
+        return answer(Verdict.HAZARD_NOT_SHOWN, result.unexercised or f"no violation by {stands.certain.mechanism}")
     if result.unexercised is not None:
         return answer(Verdict.UNEXERCISED, result.unexercised)
-    if said.claimed:
+    if stands.claimed:
         return answer(Verdict.UPHELD, "held")
     return answer(Verdict.NOT_CLAIMED_HELD, "held, though not promised")
 
@@ -142,7 +142,7 @@ def standing(
     )
     claimed = any(claim.covers(name, faults, store, workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
-    answered = all(any(one.covers(name, (fault,), store, workload) for one in promises) for fault in faults)
+    answered = all(any(promise.covers(name, (fault,), store, workload) for promise in promises) for fault in faults)
     return Standing(claimed and not hazards, hazards, answered)
 
 
@@ -164,9 +164,9 @@ def not_expected(name: str, facts: Facts) -> str | None:
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:
     """What excuses each violation, None where nothing does.
 
-    Either the mechanism of a hazard that covers one of the trial's faults, if the violation starts after that was
-    applied, or of one that needs no fault; or a stall of the machine itself, where the lock is documented to break when
-    its holder is frozen.
+    A violation is excused by the mechanism of a hazard: the violation starts after the hazard's fault was applied, or
+    the hazard needs no fault. It is excused by a stall of the machine, too, if the lock is documented to break when its
+    holder is frozen.
     """
     facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
@@ -188,7 +188,7 @@ def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -
 
 
 def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:
-    """What the faults of a hazard hit, of what the lock rests on."""
+    """The faults that match a hazard and hit a node that the lock rests on."""
     return [
         hit
         for hit in faults

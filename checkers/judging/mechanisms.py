@@ -1,22 +1,15 @@
 """Mechanisms: what a fault can do to a lock, as exact predicates on a violation's witness and the fault's intervals.
 
-A hazard names one, and only what it explains is excused. Each asks who was hit and when: the earlier holder of the
-witness, at a moment when its lease was in force, before anything went wrong. What a service or a store that lies could
-have done as well is excused by none of them.
+A hazard names a mechanism, which excuses only what it explains. Each mechanism asks whether the fault hit the earlier
+holder of the witness while its lease was in force, before anything went wrong. None excuses what a service or a store
+that lies could have done as well.
 
-    frozen-past-ttl       the earlier holder did not run when its lease ended
-    expired-by-jump       the clock was set while the lease was in force, and the lease was over
-    expired-by-return     as before, when a clock that had been set was set right again
-    expired-by-drift      as before, while the clock ran wrong
-    state-lost            the server lost its data, or was replaced by one that had never got them
-    revoked-early         a server that had stood still came back and took a lease that had been prolonged meanwhile
-    late-delivery         a write whose answer never came was held on its way, and came when others were at work
-
-Those of locks that are broken by design are in `checkers.judging.flawed_designs`.
+Mechanisms of locks that are broken by design are in `checkers.judging.flawed_designs`.
 """
 
 import re
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Final
 
 from checkers.history.history import FaultInterval
@@ -29,15 +22,16 @@ from checkers.judging.excuses import (
     BY_A_STALE_HOLDER,
     REFUSED,
     Hits,
-    Mechanism,
     by_answer,
+    by_name,
     cut_short,
+    holds_of,
     in_order,
     lasted,
 )
 from checkers.judging.flawed_designs import DESIGNS
 from checkers.properties.check_result import Violation
-from checkers.wire import INFINITY, F, Outcome, Reason
+from checkers.wire import F, Outcome, Reason
 
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 
@@ -51,9 +45,7 @@ def nodes_of(hit: FaultInterval) -> frozenset[str]:
 
 
 def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
-    """An earlier holder of the violation was frozen when its lease ended, or its belief in it, which was before the
-    violation.
-    """
+    """An earlier holder was frozen when its lease ended, or its belief in the lease, before the violation."""
     return violation.kind in BY_A_STALE_HOLDER and any(
         hit.kind == "freeze" and _frozen_at_the_end(hold, violation.at, hit)
         for hold in in_order(violation, view)[:-1]
@@ -62,18 +54,16 @@ def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def stalled_past_ttl(violation: Violation, view: View) -> bool:
-    """An earlier holder's belief had ended before the violation, and it only noticed late: the machine did not run it.
+    """An earlier holder's belief had ended before the violation, and it noticed late: the machine did not run it.
 
-    Nobody asked for that, but it is what `frozen_past_ttl` is about: a busy machine freezes processes too. A holder
-    that a fault had frozen when its belief ended is not meant: that is for the hazards that name the fault. One of whom
-    a thread was stalled is meant: its client looks at the clock in another.
+    No fault asked for that, but a busy machine freezes processes, too. A holder that a fault had frozen when its belief
+    ended does not count: hazards that name the fault stand for it. A holder of which one thread was stalled counts: its
+    client looks at the clock in another thread.
     """
 
     def stalled(hold: Hold) -> bool:
         return hold.believed <= violation.at and not any(
-            fault.kind == "freeze"
-            and fault.owner == hold.owner
-            and 0 < fault.applied <= hold.believed <= (fault.healed or INFINITY)
+            fault.kind == "freeze" and fault.owner == hold.owner and 0 < fault.applied <= hold.believed <= fault.over
             for fault in view.history.faults
         )
 
@@ -84,7 +74,7 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
 
 def _frozen_at_the_end(hold: Hold, at: int, hit: FaultInterval) -> bool:
     ends = (hold.expiry, hold.believed)
-    went_on = min(hit.healed or INFINITY, at)
+    went_on = min(hit.over, at)
     return hit.owner == hold.owner and any(hit.applied <= end <= went_on for end in ends)
 
 
@@ -98,7 +88,7 @@ def expired_by_jump(violation: Violation, view: View, hits: Hits) -> bool:
 
 def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
     """A clock that had been set back was set right, which is a jump ahead for every lease that began meanwhile."""
-    moments = [(hit.healing, hit.healed or INFINITY) for hit in hits if hit.kind == "clock" and hit.healing]
+    moments = [(hit.healing, hit.over) for hit in hits if hit.kind == "clock" and hit.healing]
     return cut_short(violation, view, moments)
 
 
@@ -111,20 +101,15 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
     """What the server knew of an earlier grant, its lease or its token, was lost before the later one."""
     losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
     if violation.kind in BY_A_LOST_COUNTER:
-        holds = [view.holds.by_row[row] for row in violation.holders]
-        return any(
-            one.start <= loss.applied and loss.begun <= other.ret
-            for loss in losses
-            for one in holds
-            for other in holds
-            if one is not other
-        )
+        holds = holds_of(violation, view)
+        pairs = list(permutations(holds, 2))
+        return any(a.start <= loss.applied and loss.begun <= b.ret for loss in losses for a, b in pairs)
     return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
 
 
 def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
-    """A server that had stood still came back, and the service said of the earlier holder's lease that it is gone,
-    though it had acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
+    """A server that had stood still came back, and the service called the earlier holder's lease over although it had
+    acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
 
     A server stands still while it is frozen, and whenever its disk does not answer: from that it may come back at any
     time. A holder that asked for nothing until its lease had run out was told so by the first answer since.
@@ -143,12 +128,9 @@ def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
     the first that was answered at all since a moment of `backs`.
     """
     hold = view.holds.by_row[acquire]
-    owner, session, ret, reason = (view.column(name) for name in ("owner", "session", "ret", "reason"))
-    answers = sorted(
-        (int(ret[row]), bool(reason[row] == Reason.NOT_OWNER))
-        for row in view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
-        if owner[row] == hold.owner or (session[row] and session[row] == hold.session)
-    )
+    ret, reason = view.column("ret"), view.column("reason")
+    answered = view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
+    answers = sorted((ret[row], reason[row] == Reason.NOT_OWNER) for row in view.of_lease(hold, answered))
     if any(gone and at < hold.expiry for at, gone in answers):
         return True
     return any(next((gone for at, gone in answers if at > back), False) for back in backs)
@@ -158,29 +140,31 @@ def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
 
 
 def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
-    """A write was sent in time, was held on its way to the store, got no answer, and came after a successor's.
+    """A write was sent in time, was held up on its way to the store, got no answer, and came after a successor's write.
 
-    It is the one of the two writes of the fork that was sent first: a stale holder's would be the second.
+    Of the two writes of the fork it was sent first: a stale holder's write would be the second.
     """
     if violation.kind not in ("lost-update", "sold-twice"):
         return False
     kind, inv, outcome = (view.column(name) for name in ("f", "inv", "outcome"))
     held = [row for row in violation.rows if kind[row] == F.WRITE and outcome[row] == Outcome.INFO]
     return any(
-        hit.kind == "cut" and hit.begun <= inv[row] <= (hit.healed or INFINITY) and inv[row] < violation.at
+        hit.kind == "cut" and hit.begun <= inv[row] <= hit.over and inv[row] < violation.at
         for row in held
         for hit in hits
     )
 
 
 FROZEN: Final = "frozen-past-ttl"
-MECHANISMS: Final[dict[str, Mechanism]] = {
-    FROZEN: frozen_past_ttl,
-    "expired-by-jump": expired_by_jump,
-    "expired-by-return": expired_by_return,
-    "expired-by-drift": expired_by_drift,
-    "state-lost": state_lost,
-    "revoked-early": revoked_early,
-    "late-delivery": late_delivery,
+MECHANISMS: Final = {
+    **by_name(
+        frozen_past_ttl,
+        expired_by_jump,
+        expired_by_return,
+        expired_by_drift,
+        state_lost,
+        revoked_early,
+        late_delivery,
+    ),
     **DESIGNS,
 }

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, apart
-from checkers.measures.measured_history import Subject
-from checkers.measures.record import WITNESSES, Finding, Value, count, measure, ns, ratio, silent
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.record import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.properties.deadlock_free import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE
@@ -25,8 +25,8 @@ class Gaps(NamedTuple):
     waited: int
 
 
-@measure("availability-gap")
-def availability_gap(subject: Subject) -> Finding:
+@measure("availability-gap", "unasked", "crowded", "untimed")
+def availability_gap(measured: MeasuredHistory) -> Reading:
     """Times in which a key was asked for, no grant of it was certainly in force, and none was given: the longest, and
     all together.
 
@@ -34,15 +34,11 @@ def availability_gap(subject: Subject) -> Finding:
     long as that took. A gap ends when a grant returns, and where a core begins (`checkers.history.holds`); hand-overs
     are gaps too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added up.
     """
-    reason = None if len(subject.acquires) else "nobody asked for a lock"
-    if reason or subject.crowded or subject.untimed:
-        return silent(reason or subject.crowded or subject.untimed or "")
-    subject = subject.timed
-    gaps = _gaps(subject)
+    gaps = _gaps(measured)
     lasted = gaps.end - gaps.begin
     total = int(lasted.sum())
     longest = np.argsort(-lasted, kind="stable")[:1]
-    return Finding(
+    return Reading(
         (
             ns("longest", int(lasted.max(initial=0))),
             ns("total", total),
@@ -51,12 +47,12 @@ def availability_gap(subject: Subject) -> Finding:
             ratio("share", total / gaps.waited if gaps.waited else None),
         ),
         None if gaps.waited else "no acquire took any time",
-        tuple(_waiters(subject, int(gaps.key[n]), int(gaps.begin[n]), int(gaps.end[n])) for n in longest.tolist()),
+        tuple(_waiters(measured, int(gaps.key[n]), int(gaps.begin[n]), int(gaps.end[n])) for n in longest.tolist()),
     )
 
 
-@measure("recovery-after-heal", judged_by=RECOVERY.id)
-def recovery_after_heal(subject: Subject) -> Finding:
+@measure("recovery-after-heal", "unstruck", "no_lock", "untimed", judged_by=RECOVERY.id)
+def recovery_after_heal(measured: MeasuredHistory) -> Reading:
     """For each fault, how long after its heal the first acquire of any key returned that had succeeded, and the longest
     gap (see availability-gap) from its beginning to that moment.
 
@@ -64,14 +60,9 @@ def recovery_after_heal(subject: Subject) -> Finding:
     or later; without a heal, until the end. Faults are numbered in the order in which they came. `recovery` judges the
     last heal, key by key, against the lock's bound.
     """
-    if not any(fault.applied for fault in subject.view.history.faults):
-        return silent("there was no fault to recover from")
-    if subject.no_lock or subject.untimed:
-        return silent(subject.no_lock or subject.untimed or "")
-    subject = subject.timed
-    faults = sorted((fault for fault in subject.view.history.faults if fault.applied), key=lambda fault: fault.begun)
-    returned = np.sort(subject.holds.ret)
-    gaps = None if subject.crowded else _gaps(subject)
+    faults = sorted(measured.struck, key=lambda fault: fault.begun)
+    returned = np.sort(measured.holds.columns.ret)
+    gaps = None if measured.crowded else _gaps(measured)
     values: list[Value] = []
     recovered = 0
     numbers: dict[str, int] = {}
@@ -89,13 +80,13 @@ def recovery_after_heal(subject: Subject) -> Finding:
     values.append(count("faults", len(faults)))
     values.append(count("recovered", recovered))
     if not any(fault.healed for fault in faults):
-        return Finding(tuple(values), "no fault was healed")
-    asked = subject.ended[subject.acquires].max() > min(fault.healed for fault in faults if fault.healed)
-    return Finding(tuple(values), None if asked else "nobody asked for a lock after a heal")
+        return Reading(tuple(values), "no fault was healed")
+    wanted = measured.ended[measured.acquires].max() > min(fault.healed for fault in faults if fault.healed)
+    return Reading(tuple(values), None if wanted else "nobody asked for a lock after a heal")
 
 
-@measure("deadlock", judged_by=DEADLOCK_FREE.id)
-def deadlock(subject: Subject) -> Finding:
+@measure("deadlock", "no_lock", "crowded", "untimed", judged_by=DEADLOCK_FREE.id)
+def deadlock(measured: MeasuredHistory) -> Reading:
     """For how long, at the end of the history, a key was asked for that nobody held any more and nobody got.
 
     From when the last grant of the key had returned and its holder was gone, or from when somebody asked after that, to
@@ -104,16 +95,13 @@ def deadlock(subject: Subject) -> Finding:
     than the TTL and the bound that the lock declares for its recovery: the history shows no end to it. `deadlock-free`
     looks for circles of holders that wait for each other.
     """
-    if subject.no_lock or subject.crowded or subject.untimed:
-        return silent(subject.no_lock or subject.crowded or subject.untimed or "")
-    subject = subject.timed
-    holds, rows, c = subject.holds, subject.acquires, subject.view.history.columns
-    finish = subject.view.finish
-    keys = len(np.bincount(c["key"][rows]))
-    free = np.zeros(keys, np.int64)
-    np.maximum.at(free, holds.key, _gone(subject))
+    holds, rows, c = measured.holds.columns, measured.acquires, measured.history.columns
+    finish = measured.finish
     key = c["key"][rows].astype(np.int64)
-    until = np.where((c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0), finish, subject.ended[rows])
+    keys = len(np.bincount(key))
+    free = np.zeros(keys, np.int64)
+    np.maximum.at(free, holds.key, _gone(measured))
+    until = np.where((c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0), finish, measured.ended[rows])
     waiting = (until > free[key]) & (c["outcome"][rows] != Outcome.OK)
     waiting &= ~np.isin(c["reason"][rows], _NOT_ASKED)
     begin, end = np.full(keys, INFINITY, np.int64), np.zeros(keys, np.int64)
@@ -122,62 +110,62 @@ def deadlock(subject: Subject) -> Finding:
     lasted = np.maximum(end - begin, 0)
     worst = int(np.argmax(lasted))
     longest = int(lasted[worst])
-    bounds = subject.facts.bounds
-    ttl = subject.facts.ttl if subject.leased else 0
+    bounds = measured.facts.bounds
+    ttl = measured.facts.ttl if measured.leased else 0
     allowed = ttl + max(bounds.get(RECOVERY.id, 0), bounds.get(CRASH_RELEASE.id, 0))
     stuck = longest > allowed > 0
-    return Finding(
+    return Reading(
         (
             ns("longest", longest),
             ns("allowed", allowed or None),
             count("keys", int((lasted > allowed).sum() if allowed else 0)),
         ),
-        subject.idle,
-        (_waiters(subject, worst, int(begin[worst]), int(end[worst])),) if longest else (),
+        measured.idle,
+        (_waiters(measured, worst, int(begin[worst]), int(end[worst])),) if longest else (),
         "somebody asked in vain until the end for what nobody held" if stuck else None,
     )
 
 
-def _gone(subject: Subject) -> Ints:
+def _gone(measured: MeasuredHistory) -> Ints:
     """ns, for each grant; when its holder was gone, and its lease over."""
-    holds, c = subject.holds, subject.view.history.columns
-    gone = np.maximum(holds.ret, holds.left)
-    if subject.leased:
+    holds, c = measured.holds.columns, measured.history.columns
+    gone: Ints = np.maximum(holds.ret, holds.left)
+    if measured.leased:
         return np.maximum(gone, np.where(holds.free < INFINITY, holds.core_end, holds.expiry))
     names, process = np.unique(c["process"], return_inverse=True)
     last = np.zeros(len(names), np.int64)
-    np.maximum.at(last, process, subject.ended)
-    kept = np.array([hold.released == INFINITY and hold.lost < 0 for hold in subject.view.holds], bool)
+    np.maximum.at(last, process, measured.ended)
+    kept = np.array([hold.released == INFINITY and hold.lost < 0 for hold in measured.holds], bool)
     return np.where(kept, last[np.searchsorted(names, holds.process)], gone)
 
 
-def _waiters(subject: Subject, key: int, begin: int, end: int) -> tuple[int, ...]:
+def _waiters(measured: MeasuredHistory, key: int, begin: int, end: int) -> tuple[int, ...]:
     """Rows of the first few acquires of a key that were under way at some moment."""
-    rows, c = subject.acquires, subject.view.history.columns
-    there = (c["key"][rows] == key) & (c["inv"][rows] < end) & (subject.ended[rows] >= begin)
-    found: list[int] = rows[there][:WITNESSES].tolist()
-    return tuple(found)
+    rows, c = measured.acquires, measured.history.columns
+    there = (c["key"][rows] == key) & (c["inv"][rows] < end) & (measured.ended[rows] >= begin)
+    first: list[int] = rows[there][:WITNESSES].tolist()
+    return tuple(first)
 
 
-def _gaps(subject: Subject) -> Gaps:
-    holds, c = subject.holds, subject.view.history.columns
-    rows = subject.acquires[~np.isin(c["reason"][subject.acquires], _NOT_ASKED)]
+def _gaps(measured: MeasuredHistory) -> Gaps:
+    holds, c = measured.holds.columns, measured.history.columns
+    rows = measured.acquires[~np.isin(c["reason"][measured.acquires], _NOT_ASKED)]
     held = np.flatnonzero(holds.latest < holds.core_end)
     moments = apart(
         (c["key"][rows], c["inv"][rows]),
-        (c["key"][rows], subject.ended[rows]),
+        (c["key"][rows], measured.ended[rows]),
         (holds.key[held], holds.latest[held]),
         (holds.key[held], holds.core_end[held]),
         (holds.key, holds.ret),
     )
     places = np.unique(np.concatenate(moments.places))
-    asked, answered, begun, over, granted = (np.searchsorted(places, column) for column in moments.places)
+    sent, answered, begun, over, granted = (np.searchsorted(places, column) for column in moments.places)
 
     def there(begins: Ints, ends: Ints) -> Ints:
         n = len(places)
         return np.cumsum(np.bincount(begins, minlength=n) - np.bincount(ends, minlength=n))
 
-    wanted = there(asked, answered) > 0
+    wanted = there(sent, answered) > 0
     free = wanted & (there(begun, over) == 0)
     new = np.append(True, ~free[:-1]) | (np.bincount(granted, minlength=len(places)) > 0)
     first = np.flatnonzero(free & new)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, apart, below, quantile
-from checkers.measures.measured_history import Subject, of_kind
-from checkers.measures.record import WITNESSES, Finding, count, measure, ns, ratio, silent
+from checkers.measures.measured_history import MeasuredHistory, of_kind
+from checkers.measures.record import WITNESSES, Reading, count, measure, ns, ratio, silent
 from checkers.properties.queue import FIFO
 from checkers.wire import F, Outcome, Reason
 
@@ -22,8 +22,8 @@ class Bypasses(NamedTuple):
     delta: int | None
 
 
-@measure("bypass", judged_by=FIFO.id)
-def bypass(subject: Subject) -> Finding:
+@measure("bypass", "no_lock", "crowded", judged_by=FIFO.id)
+def bypass(measured: MeasuredHistory) -> Reading:
     """Grants of a key that certainly went before another one that had certainly been asked for earlier.
 
     Granted earlier: the core of the one was over before the core of the other began. Asked for earlier: the other was
@@ -33,27 +33,26 @@ def bypass(subject: Subject) -> Finding:
     without a core. A lock that promises no order shows many; `fifo` judges those that do.
     See checkers/CONDITIONS.md, section 22.
     """
-    if subject.no_lock or subject.crowded:
-        return silent(subject.no_lock or subject.crowded or "")
-    found = _bypasses(subject)
-    if found is None:
+    bypasses = _bypasses(measured)
+    if bypasses is None:
         return silent("nothing tells how long a request takes to the service")
-    worst = np.argsort(-found.times, kind="stable")[:WITNESSES]
-    return Finding(
+    rows, times, delta = bypasses
+    worst = np.argsort(-times, kind="stable")[:WITNESSES]
+    return Reading(
         (
-            count("bypasses", int(found.times.sum())),
-            count("passed", int((found.times > 0).sum())),
-            count("most", int(found.times.max(initial=0))),
-            count("acquires", len(found.rows)),
-            ns("delta", found.delta if subject.in_ns else None),
+            count("bypasses", times.sum()),
+            count("passed", (times > 0).sum()),
+            count("most", times.max(initial=0)),
+            count("acquires", len(rows)),
+            ns("delta", delta if measured.in_ns else None),
         ),
-        subject.idle,
-        tuple((int(found.rows[n]),) for n in worst if found.times[n]),
+        measured.idle,
+        tuple((int(rows[n]),) for n in worst if times[n]),
     )
 
 
-@measure("starvation")
-def starvation(subject: Subject) -> Finding:
+@measure("starvation", "no_lock")
+def starvation(measured: MeasuredHistory) -> Reading:
     """How unevenly those who asked were served: the longest wait by the median one, the most that one acquire was
     passed (see bypass), and Jain's index of grants for each worker.
 
@@ -62,15 +61,12 @@ def starvation(subject: Subject) -> Finding:
     all got as many, 1/n when one got all. Counted are workers that asked at least once; in histories from elsewhere,
     processes, of which one that had no answer goes on as another. Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
     """
-    if subject.no_lock:
-        return silent(subject.no_lock)
-    c, rows = subject.view.history.columns, subject.acquires
-    view = subject.view
-    workers = np.array([view.facts.worker_of(process) for process in c["process"][rows].tolist()], np.int64)
+    c, rows = measured.history.columns, measured.acquires
+    workers = np.array([measured.worker(row) for row in rows.tolist()], np.int64)
     granted = c["outcome"][rows] == Outcome.OK
     names, place = np.unique(workers, return_inverse=True)
     shares = np.bincount(place, granted).astype(np.int64)
-    passed = None if subject.crowded else _bypasses(subject)
+    passed = None if measured.crowded else _bypasses(measured)
     values = [
         count("workers", len(names)),
         count("least_grants", int(shares.min())),
@@ -79,8 +75,8 @@ def starvation(subject: Subject) -> Finding:
         count("most_bypasses", 0 if passed is None else int(passed.times.max(initial=0))),
     ]
     witness: tuple[tuple[int, ...], ...] = ()
-    if subject.untimed is None:
-        timed = subject.timed
+    if measured.untimed is None:
+        timed = measured.timed
         waits = timed.acquires[_waits(timed)]
         lasted = (timed.ended - timed.column("inv"))[waits]
         if len(waits):
@@ -93,24 +89,24 @@ def starvation(subject: Subject) -> Finding:
             ]
             witness = ((int(waits[np.argmax(lasted)]),),)
     few = None if len(names) > 1 else "only one worker asked"
-    return Finding(tuple(values), few or subject.idle, witness)
+    return Reading(tuple(values), few or measured.idle, witness)
 
 
-def _waits(subject: Subject) -> Ints:
+def _waits(measured: MeasuredHistory) -> Ints:
     """Places among the acquires of those that waited to the end, whatever came of it."""
-    c, rows = subject.view.history.columns, subject.acquires
+    c, rows = measured.history.columns, measured.acquires
     outcome, reason = c["outcome"][rows], c["reason"][rows]
     late = (outcome == Outcome.FAIL) & (reason == Reason.TIMEOUT)
     return np.flatnonzero((c["f"][rows] == F.ACQUIRE) & ((outcome == Outcome.OK) | late))
 
 
-def _bypasses(subject: Subject) -> Bypasses | None:
-    holds, c = subject.holds, subject.view.history.columns
+def _bypasses(measured: MeasuredHistory) -> Bypasses | None:
+    holds, c = measured.holds.columns, measured.history.columns
     alone = np.flatnonzero(~holds.shared & (holds.latest < holds.core_end))
     if not len(alone):
         return Bypasses(alone, alone, None)
     rows, key = holds.row[alone], holds.key[alone]
-    queued = np.zeros(len(rows), np.int64) if subject.foreign else np.maximum(c["base"][rows], 0)
+    queued = np.zeros(len(rows), np.int64) if measured.foreign else np.maximum(c["base"][rows], 0)
     delta = None
     if not queued.all():
         freed = of_kind(c, F.RELEASE) & (c["outcome"] == Outcome.OK)
@@ -124,11 +120,11 @@ def _bypasses(subject: Subject) -> Bypasses | None:
         (key, holds.core_end[alone]),
         (key, holds.latest[alone]),
     )
-    asked, seen, end, begin = moments.places
-    order = np.argsort(asked, kind="stable")
-    asked, over = asked[order], end[order]
+    sent, seen, end, begin = moments.places
+    order = np.argsort(sent, kind="stable")
+    sent, over = sent[order], end[order]
     # Of the same key those are left that were asked for later: all, less those up to then.
-    first = np.searchsorted(asked, seen, "right")
-    last = np.searchsorted(asked, (moments.key(seen) + 1) * moments.width, "left")
+    first = np.searchsorted(sent, seen, "right")
+    last = np.searchsorted(sent, (moments.key(seen) + 1) * moments.width, "left")
     times = below(over, last, begin + 1) - below(over, first, begin + 1)
     return Bypasses(rows, times, delta)

@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.history.counting import Flags, Ints
-from checkers.measures.measured_history import Subject, of_kind
-from checkers.measures.record import Finding, Value, count, measure, ns, silent
-from checkers.wire import INFINITY, NESTED, F, Outcome, Reason
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.record import Reading, Value, count, measure, ns
+from checkers.wire import F, Outcome, Reason
 
 QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))
 """Names of quantiles, and the thousandths that took no longer."""
@@ -18,8 +18,8 @@ DURING: Final = "during"
 AFTER: Final = "after"
 
 
-@measure("acquire-latency")
-def acquire_latency(subject: Subject) -> Finding:
+@measure("acquire-latency", "unasked", "untimed")
+def acquire_latency(measured: MeasuredHistory) -> Reading:
     """How long an acquire took from its invocation to the return of its grant: quantiles of the Kaplan-Meier estimate,
     for each phase.
 
@@ -29,25 +29,17 @@ def acquire_latency(subject: Subject) -> Finding:
     way at some moment of a fault, from its beginning to its heal; `before`, over before the first; `after`, the rest.
     Source: Kaplan and Meier, JASA 53, 1958.
     """
-    if not len(subject.acquires):
-        return silent("nobody asked for a lock")
-    if subject.untimed:
-        return silent(subject.untimed)
-    return _by_phase(subject.timed, acquires(subject.timed))
+    return _by_phase(measured, acquires(measured))
 
 
-@measure("release-latency")
-def release_latency(subject: Subject) -> Finding:
+@measure("release-latency", "unreleased", "untimed")
+def release_latency(measured: MeasuredHistory) -> Reading:
     """How long a release took from its invocation to its answer, whatever that was: quantiles of the Kaplan-Meier
     estimate, for each phase.
 
     One without an answer is censored when it was given up. Quantiles and phases as in acquire-latency.
     """
-    if not len(_released(subject)):
-        return silent("nobody released anything")
-    if subject.untimed:
-        return silent(subject.untimed)
-    return _by_phase(subject.timed, releases(subject.timed))
+    return _by_phase(measured, releases(measured))
 
 
 class Waits(NamedTuple):
@@ -70,20 +62,19 @@ class Waits(NamedTuple):
         return self.ended - self.inv
 
 
-def acquires(subject: Subject) -> Waits:
-    """Those of which acquire-latency speaks. subject: one that is `timed`."""
-    c, rows = subject.view.history.columns, subject.acquires
+def acquires(measured: MeasuredHistory) -> Waits:
+    """Those of which acquire-latency speaks. measured: one that is `timed`."""
+    c, rows = measured.history.columns, measured.acquires
     rows = rows[c["f"][rows] == F.ACQUIRE]
     outcome = c["outcome"][rows]
     late = (outcome == Outcome.FAIL) & (c["reason"][rows] == Reason.TIMEOUT)
-    told = rows[(outcome != Outcome.FAIL) | late]
-    return _waits(subject, told, c["outcome"][told] == Outcome.OK)
+    waited = rows[(outcome != Outcome.FAIL) | late]
+    return _waits(measured, waited, c["outcome"][waited] == Outcome.OK)
 
 
-def releases(subject: Subject) -> Waits:
-    """Those of which release-latency speaks. subject: one that is `timed`."""
-    told = _released(subject)
-    return _waits(subject, told, subject.view.history.columns["outcome"][told] != Outcome.INFO)
+def releases(measured: MeasuredHistory) -> Waits:
+    """Those of which release-latency speaks. measured: one that is `timed`."""
+    return _waits(measured, measured.released, measured.array("outcome")[measured.released] != Outcome.INFO)
 
 
 def kaplan_meier(lasted: Ints, done: Flags) -> tuple[Ints, Ints, Ints]:
@@ -103,26 +94,21 @@ def survival_quantile(times: Ints, ended: Ints, there: Ints, permille: int) -> i
     return int(times[reached[0]]) if len(reached) else None
 
 
-def _released(subject: Subject) -> Ints:
-    c = subject.view.history.columns
-    return np.flatnonzero(of_kind(c, F.RELEASE) & (c["flags"] & NESTED == 0))
-
-
-def _waits(subject: Subject, rows: Ints, done: Flags) -> Waits:
-    c = subject.view.history.columns
+def _waits(measured: MeasuredHistory, rows: Ints, done: Flags) -> Waits:
+    c = measured.history.columns
     never = (c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0)
-    ended = np.where(never, max(subject.view.finish, 1), subject.ended[rows])
+    ended = np.where(never, max(measured.finish, 1), measured.ended[rows])
     return Waits(rows, done, c["inv"][rows], ended)
 
 
-def _by_phase(subject: Subject, waits: Waits) -> Finding:
+def _by_phase(measured: MeasuredHistory, waits: Waits) -> Reading:
     done = waits.done
     values: list[Value] = []
-    for phase, of in _phases(subject, waits.inv, waits.ended):
+    for phase, of in _phases(measured, waits.inv, waits.ended):
         if of.any():
             values += _quantiles(phase, waits.lasted[of], done[of])
     slowest = np.argsort(-np.where(done, waits.lasted, -1), kind="stable")[:1]
-    return Finding(
+    return Reading(
         tuple(values),
         None if done.any() else "none was answered",
         tuple((int(waits.row[n]),) for n in slowest if done[n]),
@@ -139,13 +125,12 @@ def _quantiles(phase: str, lasted: Ints, done: Flags) -> list[Value]:
     ]
 
 
-def _phases(subject: Subject, inv: Ints, ended: Ints) -> list[tuple[str, Flags]]:
+def _phases(measured: MeasuredHistory, inv: Ints, ended: Ints) -> list[tuple[str, Flags]]:
     everything = np.ones(len(inv), bool)
-    faults = [fault for fault in subject.view.history.faults if fault.applied]
-    if not faults:
+    if not measured.struck:
         return [(ALL, everything)]
     during = np.zeros(len(inv), bool)
-    for fault in faults:
-        during |= (inv <= (fault.healed or INFINITY)) & (ended >= fault.begun)
-    before = ended < min(fault.begun for fault in faults)
+    for fault in measured.struck:
+        during |= (inv <= fault.over) & (ended >= fault.begun)
+    before = ended < min(fault.begun for fault in measured.struck)
     return [(ALL, everything), (BEFORE, before), (DURING, during), (AFTER, ~before & ~during)]

@@ -1,21 +1,23 @@
 """How long locks were held, against how long their leases last."""
 
+from bisect import bisect_left
+from collections import defaultdict
 from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Ints, apart, quantile
-from checkers.history.holds import effective
-from checkers.measures.measured_history import Subject
-from checkers.measures.record import Finding, count, measure, ns, silent, witnesses
+from checkers.history.counting import Ints, quantile
+from checkers.history.holds import IN_SESSIONS, Hold, effective
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.record import Reading, count, measure, ns, witnesses
 from checkers.wire import INFINITY, F, Outcome
 
 TWICE: Final = 2
 """TTLs after which a hold is told: its job is longer than its lease was made for, or its holder hangs."""
 
 
-@measure("hold-versus-ttl")
-def hold_versus_ttl(subject: Subject) -> Finding:
+@measure("hold-versus-ttl", "no_lock", "endless", "untimed")
+def hold_versus_ttl(measured: MeasuredHistory) -> Reading:
     """What was left of each lease when its holder left: the margins, and the holds that outlived their lease or lasted
     longer than twice its TTL.
 
@@ -26,23 +28,16 @@ def hold_versus_ttl(subject: Subject) -> Finding:
     so many `met_another`: were there when somebody else had certainly been given the lock. Quantiles: p1 is the value
     that one hundredth of the margins do not exceed. See checkers/CONDITIONS.md, section 22.
     """
-    if subject.no_lock:
-        return silent(subject.no_lock)
-    if not subject.leased:
-        return silent("no lease ends by itself")
-    if subject.untimed:
-        return silent(subject.untimed)
-    subject = subject.timed
-    holds = subject.holds
-    ttl = np.array([effective(hold.ttl, subject.facts) for hold in subject.view.holds], np.int64)
-    margin = _prolonged(subject) + ttl - holds.left
+    holds = measured.holds.columns
+    ttl = np.array([effective(hold.ttl, measured.facts) for hold in measured.holds], np.int64)
+    margin = _prolonged(measured) + ttl - holds.left
     lasted = holds.left - holds.start
     outlived = margin < 0
     long = np.flatnonzero((lasted > TWICE * ttl) & (ttl > 0))
     long = long[np.argsort(-lasted[long], kind="stable")]
     twice = len(long)
     ordered = np.sort(margin)
-    return Finding(
+    return Reading(
         (
             count("holds", len(holds)),
             ns("ttl", int(ttl.min())),
@@ -53,7 +48,7 @@ def hold_versus_ttl(subject: Subject) -> Finding:
             ns("margin_p90", quantile(ordered, 900)),
             ns("longest_hold", int(lasted.max())),
             count("outlived", int(outlived.sum())),
-            count("met_another", int((outlived & (subject.superseded < holds.left)).sum())),
+            count("met_another", int((outlived & (measured.superseded < holds.left)).sum())),
             count("beyond_twice_ttl", twice),
         ),
         None,
@@ -62,23 +57,18 @@ def hold_versus_ttl(subject: Subject) -> Finding:
     )
 
 
-def _prolonged(subject: Subject) -> Ints:
+def _prolonged(measured: MeasuredHistory) -> Ints:
     """ns, for each grant; the last moment, before its client left, from which its lease certainly lasted its TTL."""
-    view, holds, lease = subject.view, subject.holds, subject.facts.lease
-    renewed = [max((inv for inv, _ in hold.renewals if inv < hold.left), default=0) for hold in view.holds]
-    own = np.maximum(np.array(renewed, np.int64), 0 if lease == "session" else holds.start)
-    if lease not in ("touch", "session"):
-        return own
-    session = np.array([hold.session for hold in view.holds], np.int64)
-    signs = view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
-    signed = [(view.column("session")[row], view.column("inv")[row]) for row in signs]
-    if lease == "touch":
-        signed += [(hold.session, hold.start) for hold in view.holds]
-        signed += [(hold.session, hold.freed[0]) for hold in view.holds if hold.freed[0] < INFINITY]
-    whose, when = np.array(signed, np.int64).reshape(-1, 2).T
-    _, names = np.unique(np.concatenate((whose, session)), return_inverse=True)
-    moments = apart((names[: len(whose)], when), (names[len(whose) :], holds.left))
-    known = np.append(np.sort(moments.places[0]), -1)
-    last = known[np.searchsorted(known[:-1], moments.places[1], "left") - 1]
-    mine = (moments.key(last) == moments.key(moments.places[1])) & (session != 0)
-    return np.maximum(own, np.where(mine, moments.time(np.where(mine, last, moments.places[1])), 0))
+    lease, signs = measured.facts.lease, defaultdict[int, list[int]](list)
+    for row in measured.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,)) if lease in IN_SESSIONS else ():
+        signs[measured.column("session")[row]].append(measured.column("inv")[row])
+    for hold in measured.holds if lease == "touch" else ():
+        signs[hold.session] += [hold.start, *([hold.freeing] if hold.freeing < INFINITY else [])]
+    ordered = {session: sorted(moments) for session, moments in signs.items() if session}
+
+    def last(hold: Hold) -> int:
+        own = [inv for inv, _ in hold.renewals if inv < hold.left]
+        its = ordered.get(hold.session, [])
+        return max(0 if lease == "session" else hold.start, *own, *its[: bisect_left(its, hold.left)][-1:], 0)
+
+    return np.array([last(hold) for hold in measured.holds], np.int64)

@@ -1,8 +1,8 @@
 """All measures: what a lock history tells beyond valid and invalid.
 
 Models and properties say whether a history is right. These count how near it came to being wrong, what was sent and
-turned away, who waited for whom and for how long: each a function of a `Subject`, defined in its docstring, that says
-why it is silent where nothing stressed what it measures.
+turned away, who waited for whom and for how long: each a function of a `MeasuredHistory`, defined in its docstring,
+that says why it is silent where nothing stressed what it measures.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from checkers.measures.availability import availability_gap, deadlock, recovery_
 from checkers.measures.fairness import bypass, starvation
 from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.margins import hold_versus_ttl
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.record import Gauge, Measure
@@ -54,5 +54,5 @@ def measures(
     settings  what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
     results   those of `checkers.check` on this history, if somebody has them: they are not asked for again.
     """
-    subject = Subject(history, settings or Settings(), results)
-    return tuple(gauge(subject) for gauge in MEASURES)
+    measured = MeasuredHistory(history, settings or Settings(), results)
+    return tuple(gauge(measured) for gauge in MEASURES)

@@ -6,24 +6,22 @@ name holders, who come again and again; know no leases; and have times that are 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.history.counting import Flags, Ints, apart, until
+from checkers.history.counting import Flags, Ints, any_of, apart
 from checkers.history.history import Columns, History
-from checkers.history.holds import HoldColumns
 from checkers.history.view import View
 from checkers.models.model import Settings
-from checkers.properties.accesses import next_granted
 from checkers.properties.check_result import CheckResult
 from checkers.properties.exercise import lock_unexercised
 from checkers.properties.property import Property
-from checkers.properties.succession import superseded
+from checkers.properties.succession import next_granted, superseded
 from checkers.wire import NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61
@@ -32,25 +30,20 @@ FOREVER: Final = 1 << 61
 ACQUIRES: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 
 
-class Subject:
+class MeasuredHistory(View):
     """A history to be measured. settings fill in what a history from elsewhere does not say of itself."""
 
     def __init__(self, history: History, settings: Settings, results: Iterable[CheckResult] = ()) -> None:
-        self.recorded = history
         self.foreign = not history.facts.trial
-        self.view = View(_attempts(history, settings) if self.foreign else history)
-        self.facts = self.view.facts
+        super().__init__(_attempts(history, settings) if self.foreign else history)
+        self.recorded = history
         self.settings = settings
         self._results = {} if self.foreign else {result.property: result for result in results}
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """One column; `ret` as recorded, also of unknown operations."""
-        return self.view.array(name)
 
     def result(self, property: Property) -> CheckResult:
         """What a property says of the history."""
         if property.id not in self._results:
-            self._results[property.id] = property.result(self.view)
+            self._results[property.id] = property.result(self)
         return self._results[property.id]
 
     @cached_property
@@ -61,27 +54,48 @@ class Subject:
     @cached_property
     def acquires(self) -> Ints:
         """Rows of all attempts at a lock, however they ended, but those by who holds it already."""
-        asked = of_kind(self.view.history.columns, *ACQUIRES)
-        rows: Ints = np.flatnonzero(asked & (self.column("flags") & NESTED == 0))
-        return rows
+        return np.array(self.attempts(), np.int64)
+
+    @cached_property
+    def released(self) -> Ints:
+        """Rows of all releases, however they ended, but those inside a hold."""
+        return np.array(self.whole(F.RELEASE), np.int64)
 
     @cached_property
     def ended(self) -> Ints:
         """ns, by row; when it returned, or its answer was given up; the invocation where nobody knows."""
-        ended: Ints = np.maximum(self.column("ret"), self.column("inv"))
+        ended: Ints = np.maximum(self.array("ret"), self.array("inv"))
         return ended
+
+    @cached_property
+    def unasked(self) -> str | None:
+        """Why nothing can be said of acquires, or None."""
+        return None if len(self.acquires) else "nobody asked for a lock"
 
     @cached_property
     def no_lock(self) -> str | None:
         """Why nothing can be said of a lock, or None."""
-        if not len(self.acquires):
-            return "nobody asked for a lock"
-        return None if self.view.holds else "no lock was granted"
+        return self.unasked or (None if len(self.holds) else "no lock was granted")
+
+    @cached_property
+    def unreleased(self) -> str | None:
+        """Why nothing can be said of releases, or None."""
+        return None if len(self.released) else "nobody released anything"
+
+    @cached_property
+    def unstruck(self) -> str | None:
+        """Why nothing can be said of recovery, or None."""
+        return None if self.struck else "there was no fault to recover from"
+
+    @cached_property
+    def endless(self) -> str | None:
+        """Why nothing can be said of leases, or None."""
+        return None if self.leased else "no lease ends by itself"
 
     @cached_property
     def idle(self) -> str | None:
         """Why nobody can have got into another's way, or None."""
-        return self.no_lock or lock_unexercised(self.view)
+        return self.no_lock or lock_unexercised(self)
 
     @cached_property
     def crowded(self) -> str | None:
@@ -89,41 +103,39 @@ class Subject:
         return "several may hold at once" if self.facts.permits > 1 else None
 
     @cached_property
-    def holds(self) -> HoldColumns:
-        """The holds as columns."""
-        return self.view.holds.columns
-
-    @cached_property
     def following(self) -> Mapping[int, tuple[int, int]]:
         """Acquire row → when (ns) and to whom (acquire row) the lock was certainly given later."""
-        return next_granted(self.view, by_time=True)
+        return next_granted(self, by_time=True)
 
     @cached_property
     def superseded(self) -> Ints:
-        """ns, for each of `holds`; when another had certainly been given the lock that excludes it, or `INFINITY`."""
-        later = superseded(self.view)
-        return _array(later[row][0] for row in self.holds.row.tolist())
+        """ns, for each hold; when another had certainly been given the lock that excludes it, or `INFINITY`."""
+        later = superseded(self)
+        return np.array([later[hold.row][0] for hold in self.holds], np.int64)
 
     @cached_property
     def reentered(self) -> bool:
         """Whether, in a history from elsewhere, somebody was granted what it had not released since it got it."""
         if not self.foreign:
             return False
-        c = self.recorded.columns
-        got = self.acquires[c["outcome"][self.acquires] == Outcome.OK]
-        freed = np.flatnonzero(of_kind(c, F.RELEASE) & (c["outcome"] != Outcome.FAIL))
-        over = np.where(c["outcome"] == Outcome.OK, c["ret"], c["inv"])[freed]
-        whose = np.unique(apart((c["key"], c["owner"])).places[0], return_inverse=True)[1]
-        moments = apart((whose[got], c["inv"][got]), (whose[got], c["ret"][got]), (whose[freed], over))
-        inv, ret, released = moments.places
-        return bool((until(ret, inv - 1, moments.width) > until(released, inv - 1, moments.width)).any())
+        key, owner, outcome, inv, ret = (
+            self.recorded.columns[name].tolist() for name in ("key", "owner", "outcome", "inv", "ret")
+        )
+        balance = defaultdict[tuple[int, int], int](int)
+        moments = [(inv[row], 0, row) for row in self.attempts(Outcome.OK)]
+        moments += [(ret[row], 1, row) for row in self.attempts(Outcome.OK)]
+        for row in self.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
+            moments.append((ret[row] if outcome[row] == Outcome.OK else inv[row], -1, row))
+        for _, change, row in sorted(moments, key=lambda moment: (moment[0], moment[1] != 0)):
+            if not change and balance[key[row], owner[row]] > 0:
+                return True
+            balance[key[row], owner[row]] += change
+        return False
 
     @cached_property
     def untimed(self) -> str | None:
         """Why the history says nothing about how long anything took, or None."""
-        if not self.foreign:
-            return None
-        if self.recorded.clock is None:
+        if not self.foreign or self.recorded.clock is None:
             return None
         _, times = _moments(self.recorded)
         if not len(times) or times[0] == times[-1]:
@@ -131,7 +143,7 @@ class Subject:
         return "the times in the file run backwards" if (np.diff(times) < 0).any() else None
 
     @cached_property
-    def timed(self) -> Subject:
+    def timed(self) -> MeasuredHistory:
         """The same with times instead of places. Only where `untimed` is None."""
         clock = self.recorded.clock
         if not self.foreign or clock is None:
@@ -158,7 +170,7 @@ class Subject:
             )
             for fault in self.recorded.faults
         )
-        return Subject(replace(self.recorded, columns=columns, faults=faults, clock=None), self.settings)
+        return MeasuredHistory(replace(self.recorded, columns=columns, faults=faults, clock=None), self.settings)
 
     @property
     def in_ns(self) -> bool:
@@ -168,11 +180,7 @@ class Subject:
 
 def of_kind(columns: Columns, *kinds: F) -> Flags:
     """Rows of some kinds of operation, as a mask."""
-    return np.isin(columns["f"], kinds)
-
-
-def _array(values: Iterable[int]) -> Ints:
-    return np.fromiter(values, np.int64)
+    return any_of(columns["f"], kinds)
 
 
 def _moments(history: History) -> tuple[Ints, Ints]:

@@ -1,34 +1,21 @@
 """Two holders at once: for certain, possibly, and because somebody set a clock."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Ints, apart, crossing, meeting
+from checkers.history.counting import Ints, apart, crossing, largest_until, meeting
 from checkers.judging.mechanisms import MECHANISMS
-from checkers.measures.accesses import largest_until
-from checkers.measures.measured_history import Subject
-from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent, witnesses
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.exclusion import SERVER_EXCLUSION
 
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
 """Mechanisms that explain a violation by a fault of kind clock."""
 
 
-class Worst(NamedTuple):
-    """For each grant that is the later one of a definite overlap, the earlier one that lasts longest, in order of time.
-
-    earlier, later  acquire rows; lasted: ns in which both were certainly in force, as far as the history goes. Not
-                    positive where the later one has no core: when it was in force is not certain then.
-    """
-
-    earlier: Ints
-    later: Ints
-    lasted: Ints
-
-
-@measure("definite-overlap", judged_by=SERVER_EXCLUSION.id)
-def definite_overlap(subject: Subject) -> Finding:
+@measure("definite-overlap", "no_lock", "crowded", judged_by=SERVER_EXCLUSION.id)
+def definite_overlap(measured: MeasuredHistory) -> Reading:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
 
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
@@ -37,64 +24,59 @@ def definite_overlap(subject: Subject) -> Finding:
     readers are left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are too
     many.
     """
-    if subject.no_lock or subject.crowded:
-        return silent(subject.no_lock or subject.crowded or "")
-    pairs = _definite(subject)
-    found = _worst(subject)
-    return Finding(
-        (count("pairs", pairs), ns("longest", int(found.lasted.max(initial=0)) if subject.in_ns else None)),
-        subject.idle,
-        witnesses(found.earlier, found.later),
+    pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
+    return Reading(
+        (count("pairs", pairs), ns("longest", lasted.max(initial=0) if measured.in_ns else None)),
+        measured.idle,
+        witnesses(earlier, later),
         "two held at once for certain" if pairs else None,
     )
 
 
-@measure("possible-overlap")
-def possible_overlap(subject: Subject) -> Finding:
+@measure("possible-overlap", "no_lock", "crowded")
+def possible_overlap(measured: MeasuredHistory) -> Reading:
     """Pairs of grants of one key that may have been in force together, and need not: never a failure.
 
     A grant may be in force from the request that won it to the return of its release. Where no release was
     acknowledged it is counted as far as it is certain, since nobody knows how long it lasted: `open` says how many
     those are. A pair counts when these times share an instant and it is no definite overlap.
     """
-    if subject.no_lock or subject.crowded:
-        return silent(subject.no_lock or subject.crowded or "")
-    holds = subject.holds
+    holds = measured.holds.columns
     begin, over = apart((holds.key, holds.start), (holds.key, holds.over)).places
     readers = holds.shared
     touching = meeting(begin, over) - meeting(begin[readers], over[readers])
-    return Finding(
+    return Reading(
         (
-            count("pairs", touching - _definite(subject)),
-            count("open", int((holds.freed > subject.view.finish).sum())),
+            count("pairs", touching - _definite(measured)),
+            count("open", int((holds.freed > measured.finish).sum())),
         ),
-        subject.idle,
+        measured.idle,
     )
 
 
 @measure("clock-jump-double-grant", judged_by=SERVER_EXCLUSION.id)
-def clock_jump(subject: Subject) -> Finding:
+def clock_jump(measured: MeasuredHistory) -> Reading:
     """Violations of `server-exclusion` that a fault on a clock explains, and the others.
 
     Explained: the clock of a server was set, set right, or ran wrong while the lease of an earlier holder was in force,
     and the violation came after it (the mechanisms expired-by-jump, -return and -drift). The clock is the cause in
     question where there are some inside these windows and none outside.
     """
-    hits = [fault for fault in subject.view.history.faults if fault.kind == "clock" and fault.applied]
+    hits = [fault for fault in measured.struck if fault.kind == "clock"]
     if not hits:
         return silent("no clock was set")
-    if subject.no_lock:
-        return silent(subject.no_lock)
-    result = subject.result(SERVER_EXCLUSION)
+    if measured.no_lock:
+        return silent(measured.no_lock)
+    result = measured.result(SERVER_EXCLUSION)
     inside = [
         violation
         for violation in result.violations
         if any(
-            MECHANISMS[name](violation, subject.view, [hit for hit in hits if hit.begun <= violation.at])
+            MECHANISMS[name](violation, measured, [hit for hit in hits if hit.begun <= violation.at])
             for name in BY_A_CLOCK
         )
     ]
-    return Finding(
+    return Reading(
         (
             count("inside", len(inside)),
             count("outside", len(result.violations) - len(inside)),
@@ -106,16 +88,21 @@ def clock_jump(subject: Subject) -> Finding:
     )
 
 
-def _definite(subject: Subject) -> int:
+def _definite(measured: MeasuredHistory) -> int:
     """How many pairs."""
-    holds = subject.holds
+    holds = measured.holds.columns
     latest, end = apart((holds.key, holds.latest), (holds.key, holds.core_end)).places
     readers = holds.shared
     return int(crossing(latest, end).sum() - crossing(latest[readers], end[readers]).sum())
 
 
-def _worst(subject: Subject) -> Worst:
-    holds = subject.holds
+def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
+    """For each grant that is the later one of a definite overlap, in order of time: the acquire rows of the earlier one
+    that lasts longest and of this one, and how long (ns) both were certainly in force, as far as the history goes.
+
+    That is not positive where the later one has no core: when it was in force is not certain then.
+    """
+    holds = measured.holds.columns
     moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
     latest, end = moments.places
     core = latest < end
@@ -129,5 +116,5 @@ def _worst(subject: Subject) -> Worst:
     later = np.flatnonzero(until > latest)
     later = later[np.argsort(holds.latest[later], kind="stable")]
     earlier = order[place[later]]
-    last = np.minimum(np.minimum(holds.core_end[earlier], holds.core_end[later]), subject.view.finish)
-    return Worst(holds.row[earlier], holds.row[later], last - holds.latest[later])
+    last = np.minimum(np.minimum(holds.core_end[earlier], holds.core_end[later]), measured.finish)
+    return holds.row[earlier], holds.row[later], last - holds.latest[later]

@@ -1,18 +1,18 @@
 """Who thought that it held what another had, and who released it."""
 
-import numpy as np
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 
-from checkers.history.counting import apart, until
-from checkers.measures.measured_history import Subject, of_kind
-from checkers.measures.record import WITNESSES, Finding, count, measure, ns, silent
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.record import WITNESSES, Reading, count, measure, ns
 from checkers.properties.honest_belief import BELIEF, belief_end
 from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
 from checkers.properties.succession import superseded
-from checkers.wire import NESTED, F, Outcome
+from checkers.wire import F, Outcome
 
 
-@measure("release-by-non-owner", judged_by=OWNER_RELEASE.id)
-def release_by_non_owner(subject: Subject) -> Finding:
+@measure("release-by-non-owner", "unreleased", judged_by=OWNER_RELEASE.id)
+def release_by_non_owner(measured: MeasuredHistory) -> Reading:
     """Releases that were acknowledged although whoever sent them certainly did not hold the lock.
 
     `superseded`: sent after another had been given the lock for certain, which `owner-release` judges; `attempted`
@@ -20,13 +20,10 @@ def release_by_non_owner(subject: Subject) -> Finding:
     more releases were acknowledged by then than acquires can have been granted. A service that answers so to everybody
     (a delete that finds nothing) is wrong about nothing but the word.
     """
-    if not of_kind(subject.view.history.columns, F.RELEASE).any():
-        return silent("nobody released anything")
-    result = subject.result(OWNER_RELEASE)
-    strangers = _strangers(subject) if subject.foreign else []
-    found = len(result.violations) + len(strangers)
+    result = measured.result(OWNER_RELEASE)
+    strangers = _strangers(measured) if measured.foreign else []
     rows = [*(violation.rows for violation in result.violations[:WITNESSES]), *((row,) for row in strangers)]
-    return Finding(
+    return Reading(
         (
             count("superseded", len(result.violations)),
             count("attempted", result.counters[STALE_RELEASES]),
@@ -34,65 +31,64 @@ def release_by_non_owner(subject: Subject) -> Finding:
         ),
         None if strangers else result.unexercised,
         tuple(rows[:WITNESSES]),
-        "a release by somebody else was acknowledged" if found else None,
+        "a release by somebody else was acknowledged" if rows else None,
     )
 
 
-@measure("belief-versus-truth", judged_by=BELIEF.id)
-def belief_versus_truth(subject: Subject) -> Finding:
+@measure("belief-versus-truth", "no_lock", "crowded", judged_by=BELIEF.id)
+def belief_versus_truth(measured: MeasuredHistory) -> Reading:
     """How often, and for how long, a client thought that it held what another had certainly been given.
 
     False from the return of the acquire that certainly came later (its own acquire's return, if that was later), to
     when the client asked for the release or was due to notice its loss. `probed` counts the times at which a client was
     asked in between, and said that it holds. `honest-belief` judges it against the lock's bound.
     """
-    if subject.no_lock or subject.crowded:
-        return silent(subject.no_lock or subject.crowded or "")
-    view = subject.view
-    following = superseded(view)
+    following = superseded(measured)
     spans = [
         (belief_end(hold) - max(given, hold.ret), hold.row, later)
-        for hold in view.holds
+        for hold in measured.holds
         for given, later in [following[hold.row]]
         if belief_end(hold) > max(given, hold.ret)
     ]
     lasted = [span[0] for span in spans]
-    inv, owner = view.column("inv"), view.column("owner")
+    inv = measured.column("inv")
     probed = sum(
         inv[row] > following[hold.row][0]
-        for row in view.rows(F.BELIEF, outcomes=(Outcome.OK,))
-        for hold in [view.holds.by_owner.get(owner[row])]
+        for row in measured.rows(F.BELIEF, outcomes=(Outcome.OK,))
+        for hold in [measured.hold_of(row)]
         if hold is not None
     )
     spans.sort(key=lambda span: (-span[0], span[1]))
-    known = subject.in_ns
-    return Finding(
+    known = measured.in_ns
+    return Reading(
         (
             count("false", len(spans)),
             count("probed", probed),
             ns("longest", max(lasted, default=0) if known else None),
             ns("total", sum(lasted) if known else None),
-            ns("bound", subject.facts.bounds.get(BELIEF.id)),
+            ns("bound", measured.facts.bounds.get(BELIEF.id)),
         ),
-        subject.idle,
+        measured.idle,
         tuple((row, later) for _, row, later in spans[:WITNESSES]),
         "a client believed what was no longer true" if spans or probed else None,
     )
 
 
-def _strangers(subject: Subject) -> list[int]:
+def _strangers(measured: MeasuredHistory) -> list[int]:
     """Rows of acknowledged releases by holders of whom more were acknowledged than can have been granted.
 
     Each release that was acknowledged before took one of the acquires that can have been granted by the end of this.
     """
-    c = subject.recorded.columns
-    whole = c["flags"] & NESTED == 0
-    asked = subject.acquires[c["outcome"][subject.acquires] != Outcome.FAIL]
-    freed = np.flatnonzero(of_kind(c, F.RELEASE) & whole & (c["outcome"] == Outcome.OK))
-    whose = apart((c["key"], c["owner"])).places[0]
-    _, whose = np.unique(whose, return_inverse=True)
-    moments = apart((whose[asked], c["inv"][asked]), (whose[freed], c["inv"][freed]), (whose[freed], c["ret"][freed]))
-    came, sent, done = moments.places
-    before = until(done, sent - 1, moments.width)
-    rows: list[int] = freed[before >= until(came, done, moments.width)].tolist()
-    return rows
+    key, owner, inv, ret = (measured.recorded.columns[name].tolist() for name in ("key", "owner", "inv", "ret"))
+    released = measured.whole(F.RELEASE, outcomes=(Outcome.OK,))
+    came, done = defaultdict[tuple[int, int], list[int]](list), defaultdict[tuple[int, int], list[int]](list)
+    for row in measured.attempts(Outcome.OK, Outcome.INFO):
+        came[key[row], owner[row]].append(inv[row])
+    for row in sorted(released, key=ret.__getitem__):
+        done[key[row], owner[row]].append(ret[row])
+    return [
+        row
+        for row in released
+        for whose in [(key[row], owner[row])]
+        if bisect_left(done[whose], inv[row]) >= bisect_right(came[whose], ret[row])
+    ]

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Final, Literal
 
 from checkers.history.counting import Ints
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 
 WITNESSES: Final = 5
 """Witnesses that one measure names at most."""
@@ -36,8 +36,8 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a measure found, before it is given its name; fields as of `Measure`."""
+class Reading:
+    """What a measure says, before it is given its name; fields as of `Measure`."""
 
     values: tuple[Value, ...] = ()
     unexercised: str | None = None
@@ -54,7 +54,7 @@ class Measure:
     unexercised  why the values say nothing about the lock, or None.
     rows         witnesses: the few operations of each of the first cases, as row numbers of the history.
     alert        why somebody should look at this, or None.
-    property     the property that judges the same matter, or None: its verdict weighs, these numbers explain.
+    property     the property that judges the same matter, or None: its result weighs, these numbers explain.
     """
 
     name: str
@@ -73,25 +73,39 @@ class Measure:
         raise KeyError(name)
 
 
-def measure(name: str, *, judged_by: str | None = None) -> Callable[[Callable[[Subject], Finding]], Gauge]:
-    """Makes a function the measure of that name. The first paragraph of its docstring is the definition."""
+Obstacle = Literal["unasked", "no_lock", "unreleased", "unstruck", "endless", "crowded", "untimed"]
+"""An attribute of `MeasuredHistory`: why a history has nothing of what a measure looks at, or None."""
 
-    def decorate(find: Callable[[Subject], Finding]) -> Gauge:
-        definition = " ".join((inspect.getdoc(find) or "").split("\n\n")[0].split())
 
-        @wraps(find)
-        def gauge(subject: Subject) -> Measure:
-            found = find(subject)
+def measure(
+    name: str, *obstacles: Obstacle, judged_by: str | None = None
+) -> Callable[[Callable[[MeasuredHistory], Reading]], Gauge]:
+    """Makes a function the measure of that name. The first paragraph of its docstring is the definition.
+
+    obstacles  the first of them that a history has is all that is said of it. One that must not be `untimed` is given
+               to the function with times instead of places.
+    """
+
+    def decorate(read: Callable[[MeasuredHistory], Reading]) -> Gauge:
+        definition = " ".join((inspect.getdoc(read) or "").split("\n\n")[0].split())
+
+        @wraps(read)
+        def gauge(measured: MeasuredHistory) -> Measure:
+            reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
+            if reason is not None:
+                reading = silent(reason)
+            else:
+                reading = read(measured.timed if "untimed" in obstacles else measured)
             # What gives rise to an alert was exercised.
-            unexercised = None if found.alert else found.unexercised
-            return Measure(name, definition, found.values, unexercised, found.rows, found.alert, judged_by)
+            unexercised = None if reading.alert else reading.unexercised
+            return Measure(name, definition, reading.values, unexercised, reading.rows, reading.alert, judged_by)
 
         return gauge
 
     return decorate
 
 
-Gauge = Callable[[Subject], Measure]
+Gauge = Callable[[MeasuredHistory], Measure]
 
 
 def count(name: str, number: int, of: str = "") -> Value:
@@ -109,9 +123,9 @@ def ratio(name: str, number: float | None, of: str = "") -> Value:
     return Value(name, None if number is None else float(number), "ratio", of)
 
 
-def silent(reason: str) -> Finding:
+def silent(reason: str) -> Reading:
     """Nothing can be measured."""
-    return Finding(unexercised=reason)
+    return Reading(unexercised=reason)
 
 
 def witnesses(*columns: Sequence[int] | Ints) -> tuple[tuple[int, ...], ...]:

@@ -1,25 +1,23 @@
 """What reached the protected resource too late, was turned away for nothing, or was read though it never was there."""
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
 from checkers.claims import matches
-from checkers.history.counting import Flags, apart
-from checkers.measures.accesses import (
-    Accesses,
-    accesses,
-    after_an_older_value,
-    given_later,
-    largest_until,
-    read_by_somebody,
-    smallest_from,
-)
-from checkers.measures.measured_history import Subject, of_kind
-from checkers.measures.record import WITNESSES, Finding, count, measure, silent, witnesses
-from checkers.models.model import UNSET
-from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE
+from checkers.history.counting import apart
+from checkers.measures.measured_history import MeasuredHistory, of_kind
+from checkers.measures.record import WITNESSES, Reading, count, measure, silent, witnesses
+from checkers.models.model import UNSET, Operation
+from checkers.models.operations import Operations
+from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
 from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE, lost_updates
+from checkers.properties.succession import NOBODY
 from checkers.wire import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"
@@ -27,37 +25,37 @@ FENCED: Final = "fence-*"
 
 
 @measure("stale-write", judged_by=FENCED_STORE.id)
-def stale_write(subject: Subject) -> Finding:
+def stale_write(measured: MeasuredHistory) -> Reading:
     """Writes that a fenced store accepted although they were sent after it had accepted a larger token.
 
     Definite: the access with the larger token was acknowledged before the write was sent. Where reads carry tokens too
     they raise the bar, and stale reads count as well. `refused` counts those that came as late and were turned away:
     what the fence is for. `fenced-store` judges the exact condition (checkers/CONDITIONS.md, sections 17 and 18).
     """
-    if not matches(subject.facts.store, (FENCED,)):
+    if not matches(measured.facts.store, (FENCED,)):
         return silent("the store looks at no tokens")
-    told = _with_token(subject)
-    told = told.only(_raises(subject, told))
-    raising = told.only(told.ok)
-    by_time = apart((raising.key, raising.ret), (told.key, told.inv))
-    by_token = apart((raising.key, raising.token), (told.key, told.token))
-    order = np.argsort(by_time.places[0], kind="stable")
-    before = np.searchsorted(by_time.places[0][order], by_time.places[1], "left")
-    highest, which = (column[before] for column in largest_until(by_token.places[0][order]))
-    late = (highest > by_token.places[1]) & (by_token.key(highest) == told.key)
-    accepted = late & told.ok
-    refused = late & told.refused
-    stale = int(accepted.sum())
-    return Finding(
-        (count("accepted", stale), count("refused", int(refused.sum()))),
-        None if late.any() else "nobody sent anything under a token that a larger one had overtaken",
-        witnesses(raising.row[order[which[accepted]]], told.row[accepted]),
-        "a stale access was accepted" if stale else None,
+    late: list[tuple[Operation, Operation]] = []
+    for made in _with_token(measured):
+        fenced = [access for access in made if _raises(measured, access)]
+        raising = sorted((access for access in fenced if access.ok), key=attrgetter("ret"))
+        returns = [access.ret for access in raising]
+        highest: list[Operation] = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
+        for access in fenced:
+            place = bisect_left(returns, access.inv)
+            if place and highest[place - 1].token > access.token:
+                late.append((highest[place - 1], access))
+    late.sort(key=lambda pair: pair[1].row)
+    accepted = [(newer.row, access.row) for newer, access in late if access.ok]
+    return Reading(
+        (count("accepted", len(accepted)), count("refused", sum(access.failed for _, access in late))),
+        None if late else "nobody sent anything under a token that a larger one had overtaken",
+        tuple(accepted[:WITNESSES]),
+        "a stale access was accepted" if accepted else None,
     )
 
 
 @measure("unfenced-stale-write", judged_by=FENCED_STORE.id)
-def unfenced_stale_write(subject: Subject) -> Finding:
+def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
     """Writes of a holder that a store without a fence accepted after a later holder had been given the lock.
 
     `sent_late`: sent after the acquire of a grant that certainly came later had returned, and accepted: acknowledged,
@@ -66,108 +64,131 @@ def unfenced_stale_write(subject: Subject) -> Finding:
     at that moment, so that it may have come late; never certain.
     See checkers/CONDITIONS.md, sections 6 and 22.
     """
-    if subject.facts.store not in BY_THE_CLOCK:
+    if measured.facts.store not in BY_THE_CLOCK:
         return silent("the store is no store without a fence")
-    if subject.no_lock:
-        return silent(subject.no_lock)
-    told = accesses(subject)
-    granted, later = given_later(subject, told)
-    accepted = told.write & (told.ok | (told.unknown & read_by_somebody(told)))
-    sent = accepted & (told.inv > granted)
-    flying = accepted & (told.inv <= granted) & (told.ret >= granted) & (granted < INFINITY)
-    older, proof = after_an_older_value(told, granted, initial=not subject.foreign)
-    landed = flying & older
-    certain = np.flatnonzero(sent | landed)
-    rows = [
-        (int(later[n]), *((int(told.row[proof[n]]),) if landed[n] else ()), int(told.row[n]))
-        for n in certain[:WITNESSES].tolist()
-    ]
-    return Finding(
-        (
-            count("sent_late", int(sent.sum())),
-            count("landed_late", int(landed.sum())),
-            count("in_flight", int((flying & ~landed).sum())),
-        ),
-        None if len(certain) or flying.any() else "no write came near the moment at which another was given the lock",
-        tuple(rows),
-        "a stale write was accepted" if len(certain) else None,
+    if measured.no_lock:
+        return silent(measured.no_lock)
+    given = {hold.owner: measured.following[hold.row] for hold in measured.holds}
+    sent, landed, flying = list[tuple[int, ...]](), list[tuple[int, ...]](), 0
+    for made in measured.once(accesses).values():
+        writes = Counter(access.value for access in made if access.f == F.WRITE)
+        reads = [access for access in made if access.f == F.READ and access.ok]
+        seen = {read.value for read in reads if writes[read.value] == 1}
+        moments, oldest = _older_values(made, reads, writes, initial=not measured.foreign)
+        for access in made:
+            if access.f != F.WRITE or not (access.ok or (access.unknown and access.value in seen)):
+                continue
+            granted, later = given.get(access.owner, NOBODY)
+            written, proof = oldest[bisect_right(moments, granted)]
+            if access.inv > granted:
+                sent.append((later, access.row))
+            elif granted <= access.ret and granted < INFINITY and written < access.inv:
+                landed.append((later, proof, access.row))
+            else:
+                flying += granted <= access.ret and granted < INFINITY
+    certain = sorted((*sent, *landed), key=lambda rows: rows[-1])
+    return Reading(
+        (count("sent_late", len(sent)), count("landed_late", len(landed)), count("in_flight", flying)),
+        None if certain or flying else "no write came near the moment at which another was given the lock",
+        tuple(certain[:WITNESSES]),
+        "a stale write was accepted" if certain else None,
     )
 
 
+def _older_values(
+    made: Operations, reads: list[Operation], writes: Counter[object], *, initial: bool
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """When reads were sent that returned a dated value, in order (ns), and for each of them the oldest value of those
+    sent then or later: ns at which its write had returned, row of the read; (`INFINITY`, -1) behind the last.
+
+    A read that was sent after a moment and returned an older value than a write proves that the write took effect after
+    that moment. Older: the value's only write had returned before this write was sent. Assumes that the store is a
+    register. initial: `NONE` is the value before everything.
+    """
+    written = {access.value: access.ret for access in made if access.f == F.WRITE and access.ok}
+    dated = [
+        (read.inv, written.get(read.value, 0), read.row)
+        for read in reads
+        if (read.value in written and writes[read.value] == 1) or (initial and read.value == NONE)
+    ]
+    backwards = ((returned, row) for _, returned, row in reversed(dated))
+    oldest = accumulate(backwards, lambda a, b: b if b[0] < a[0] else a, initial=(INFINITY, -1))
+    return [sent for sent, _, _ in dated], list(oldest)[::-1]
+
+
 @measure("needless-rejection", judged_by=FENCED_STORE.id)
-def needless_rejection(subject: Subject) -> Finding:
+def needless_rejection(measured: MeasuredHistory) -> Reading:
     """Accesses that a fenced store refused although nothing can have raised its bar above their token by then.
 
     Definite: no access with a larger token (for a write to a strict store: no other with as large a one) that was
     accepted, or may have been, was sent before the refusal came. `fenced-store` judges the exact condition, which
     looks at the order of all accesses (checkers/CONDITIONS.md, section 17, rule 4).
     """
-    mode = subject.facts.store
+    mode = measured.facts.store
     if not matches(mode, (FENCED,)):
         return silent("the store looks at no tokens")
-    told = _with_token(subject)
-    refused = np.flatnonzero(told.refused)
-    raising = told.only(~told.refused & _raises(subject, told))
-    by_token = apart((raising.key, raising.token), (told.key[refused], told.token[refused]))
-    by_time = apart((raising.key, raising.inv), (told.key[refused], told.ret[refused]))
-    order = np.argsort(by_token.places[0], kind="stable")
-    strict = mode.endswith("strict") & told.write[refused]
-    asked = by_token.places[1] - strict
-    first = np.searchsorted(by_token.places[0][order], asked, "right")
-    soonest = smallest_from(by_time.places[0][order])[0][first]
-    needless = refused[soonest > by_time.places[1]]
-    return Finding(
-        (count("needless", len(needless)), count("refused", len(refused))),
-        None if len(refused) else "nothing was refused",
-        witnesses(told.row[needless]),
-        "an access was refused for nothing" if len(needless) else None,
+    needless, refused = list[int](), 0
+    for made in _with_token(measured):
+        raising = [access for access in made if not access.failed and _raises(measured, access)]
+        raising.sort(key=attrgetter("token"))
+        tokens = [access.token for access in raising]
+        soonest = list(accumulate((access.inv for access in reversed(raising)), min, initial=INFINITY))[::-1]
+        for access in made:
+            if access.failed:
+                refused += 1
+                least = access.token - (mode.endswith("strict") and access.f == F.WRITE)
+                if soonest[bisect_right(tokens, least)] > access.ret:
+                    needless.append(access.row)
+    return Reading(
+        (count("needless", len(needless)), count("refused", refused)),
+        None if refused else "nothing was refused",
+        witnesses(sorted(needless)),
+        "an access was refused for nothing" if needless else None,
     )
 
 
 @measure("lost-update", judged_by=NO_LOST_UPDATE.id)
-def lost_update(subject: Subject) -> Finding:
+def lost_update(measured: MeasuredHistory) -> Reading:
     """Acknowledged updates of a list that its final state does not hold.
 
     A list is written back as a whole, so that what two holders made from one state loses the update of one of them
     (`checkers.properties.no_lost_update`). Sets and counters of histories from elsewhere are judged by the models
     set-full and counter.
     """
-    view = subject.view
-    if not matches(view.facts.workload, LISTS):
-        kept = of_kind(view.history.columns, F.ADD, F.APPEND).any()
+    if not matches(measured.facts.workload, LISTS):
+        kept = of_kind(measured.history.columns, F.ADD, F.APPEND).any()
         return silent("judged by the models set-full, counter and kv" if kept else "nobody keeps a list of updates")
-    lost = lost_updates(view)
-    return Finding(
+    lost = lost_updates(measured)
+    return Reading(
         (
             count("lost", len(lost)),
-            count("acknowledged", len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))),
+            count("acknowledged", len(measured.rows(F.WRITE, outcomes=(Outcome.OK,)))),
         ),
-        NO_LOST_UPDATE.missing(view),
+        NO_LOST_UPDATE.missing(measured),
         witnesses(lost),
         "an acknowledged update is lost" if lost else None,
     )
 
 
 @measure("dirty-value")
-def dirty_value(subject: Subject) -> Finding:
+def dirty_value(measured: MeasuredHistory) -> Reading:
     """Reads that returned a value of which every write was refused or failed.
 
     A failed operation certainly did not happen, so nobody may see its value. The initial value is never dirty, nor is
     one that nobody wrote. Lists and sets, which are read as a whole, are not looked at. Elle calls it G1a.
     """
-    view = subject.view
-    c = view.history.columns
+    c = measured.history.columns
     writes = of_kind(c, F.WRITE, F.CAS)
     failed = writes & (c["outcome"] == Outcome.FAIL)
     reads = of_kind(c, F.READ) & (c["outcome"] == Outcome.OK) & (c["value"] != NONE)
-    if subject.settings.initial is not UNSET and view.history.values:
-        initial = [n for n, value in enumerate(view.history.values) if value == subject.settings.initial]
+    if measured.settings.initial is not UNSET and measured.history.values:
+        initial = [n for n, value in enumerate(measured.history.values) if value == measured.settings.initial]
         reads &= ~np.isin(c["value"], initial)
     named = apart((c["key"], c["value"])).places[0]
     dirty = reads & np.isin(named, named[failed]) & ~np.isin(named, named[writes & ~failed])
     rows = np.flatnonzero(dirty)
     unexercised = None if failed.any() else "no write was refused or failed"
-    return Finding(
+    return Reading(
         (count("reads", len(rows)), count("failed_writes", int(failed.sum()))),
         unexercised if reads.any() else "nothing was read",
         tuple((int(np.argmax(failed & (named == named[row]))), int(row)) for row in rows[:WITNESSES]),
@@ -175,12 +196,12 @@ def dirty_value(subject: Subject) -> Finding:
     )
 
 
-def _with_token(subject: Subject) -> Accesses:
-    told = accesses(subject)
-    return told.only(told.token != NONE)
+def _with_token(measured: MeasuredHistory) -> Iterator[list[Operation]]:
+    """The accesses of each key that carry a token."""
+    for made in measured.once(accesses).values():
+        yield [access for access in made if access.token != NONE]
 
 
-def _raises(subject: Subject, told: Accesses) -> Flags:
-    """Which kinds of accesses the fence looks at, and raise its bar."""
-    raises: Flags = told.write | matches(subject.facts.store, ("fence-reads-and-writes*",))
-    return raises
+def _raises(measured: MeasuredHistory, access: Operation) -> bool:
+    """Whether the fence looks at an access, which raises its bar."""
+    return access.f == F.WRITE or matches(measured.facts.store, ("fence-reads-and-writes*",))

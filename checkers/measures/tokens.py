@@ -1,48 +1,58 @@
 """Grants that nobody got an answer for: what their tokens, and what others were told, give away."""
 
-from typing import Final, NamedTuple
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from operator import attrgetter, itemgetter
+from typing import Final, NamedTuple, TypeVar
 
-import numpy as np
+from checkers.history.counting import quantile
+from checkers.history.intervals import clipped, length, meets, united
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
+from checkers.properties.succession import first_sent_later, superseded
+from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 
-from checkers.history.counting import Ints, apart, covered, met, quantile, united, until
-from checkers.measures.accesses import smallest_from
-from checkers.measures.measured_history import Subject, of_kind
-from checkers.measures.record import Finding, count, measure, ns, silent, witnesses
-from checkers.wire import NESTED, NONE, F, Outcome, Reason
+T = TypeVar("T")
 
 COUNTED: Final = 1
 """What tokens differ by, at the median, where a counter gives one to each grant."""
 
 
 class Gaps(NamedTuple):
-    """Tokens that were skipped between those of two grants, one entry a gap.
+    """Tokens that were skipped between those of two grants.
 
-    missing      how many; between: acquire rows of the grants on both sides, shape (gaps, 2).
+    skipped      how many, and the acquire rows of the grants on both sides.
     unexplained  how many in all no unknown acquire can have got.
     step         what tokens that follow one another differ by, at the median; 0 where there are no two.
     """
 
-    missing: Ints
-    between: Ints
+    skipped: list[tuple[int, tuple[int, int]]]
     unexplained: int
     step: int
 
+    @property
+    def missing(self) -> int:
+        """All that were skipped."""
+        return sum(missing for missing, _ in self.skipped)
 
-class Refusals(NamedTuple):
-    """Refusals by a holder whom nobody knows, one entry each, in order of key and invocation.
+
+class Refusal(NamedTuple):
+    """A refusal by a holder whom nobody knows.
 
     row      of the refused acquire.
     phantom  number of the grant that it gives away; one number may stand for several grants.
     blocked  ns; for the last of each phantom: how long others then asked until somebody known got it, else 0.
     """
 
-    row: Ints
-    phantom: Ints
-    blocked: Ints
+    row: int
+    phantom: int
+    blocked: int
 
 
-@measure("token-gap")
-def token_gap(subject: Subject) -> Finding:
+@measure("token-gap", "no_lock")
+def token_gap(measured: MeasuredHistory) -> Reading:
     """Fencing tokens that were skipped between those of two grants of a key, and how many of them no unknown acquire
     can have got.
 
@@ -52,30 +62,28 @@ def token_gap(subject: Subject) -> Finding:
     another). Tokens that mostly differ by more than one are no such counter, and a backend may use up tokens for what
     is no grant: a large number is no proof, and never a failure.
     """
-    if subject.no_lock:
-        return silent(subject.no_lock)
-    unknown = _unknown(subject)
-    gaps = _gaps(subject, unknown)
+    unknown = _unknown(measured)
+    gaps = _gaps(measured, unknown)
     if gaps.step != COUNTED:
         return silent(
             f"the tokens are no counter of grants: at the median they differ by {gaps.step}"
             if gaps.step
             else "no two grants of a key carry different tokens"
         )
-    return Finding(
+    return Reading(
         (
-            count("missing", sum(gaps.missing.tolist())),
+            count("missing", gaps.missing),
             count("unknown_acquires", len(unknown)),
             count("unexplained", gaps.unexplained),
         ),
         None,
-        witnesses(gaps.between[:, 0], gaps.between[:, 1]),
+        tuple(rows for _, rows in gaps.skipped[:WITNESSES]),
         "more tokens were skipped than acquires went without an answer" if gaps.unexplained else None,
     )
 
 
-@measure("phantom-success")
-def phantom_success(subject: Subject) -> Finding:
+@measure("phantom-success", "unasked", "crowded")
+def phantom_success(measured: MeasuredHistory) -> Reading:
     """Acquires without an answer that took effect all the same: how many at least, and for how long others asked in
     vain meanwhile.
 
@@ -89,114 +97,103 @@ def phantom_success(subject: Subject) -> Finding:
     acquires can have got all of them (see token-gap for what that assumes). `blocked`: from the first refusal until
     somebody known got the lock, as far as others asked for it.
     """
-    if not len(subject.acquires):
-        return silent("nobody asked for a lock")
-    if subject.crowded:
-        return silent(subject.crowded)
-    unknown = _unknown(subject)
-    if not len(unknown):
+    unknown = _unknown(measured)
+    if not unknown:
         return silent("no acquire was left without an answer")
-    gaps = _gaps(subject, unknown)
-    refusals = _refused_by_nobody(subject, unknown)
-    c = subject.view.history.columns
-    deeds = of_kind(c, F.RENEW, F.RELEASE) & (c["outcome"] == Outcome.OK) & (c["flags"] & NESTED == 0)
-    recorded = np.isin(c["owner"][unknown], c["owner"][deeds & (c["owner"] != 0)])
-    by_token = sum(gaps.missing.tolist()) if gaps.step == COUNTED and not gaps.unexplained else 0
-    by_refusal = len(np.unique(refusals.phantom))
-    timed = subject.in_ns
-    at_least = max(by_refusal, int(recorded.sum()))
+    gaps, refusals, owner = _gaps(measured, unknown), _refused_by_nobody(measured, unknown), measured.column("owner")
+    deeds = {owner[row] for row in measured.whole(F.RENEW, F.RELEASE, outcomes=(Outcome.OK,))} - {0}
+    recorded = [row for row in unknown if owner[row] in deeds]
+    by_token = gaps.missing if gaps.step == COUNTED and not gaps.unexplained else 0
+    by_refusal = refusals[-1].phantom if refusals else 0
+    timed, at_least = measured.in_ns, max(by_refusal, len(recorded))
     alert = "skipped tokens say that an acquire without an answer took effect" if by_token else None
-    tellers = gaps.step == COUNTED or recorded.any() or len(_refused(subject))
-    return Finding(
+    return Reading(
         (
             count("unknown_acquires", len(unknown)),
             count("by_refusal", by_refusal),
             count("by_token_gap", by_token),
-            count("by_record", int(recorded.sum())),
+            count("by_record", len(recorded)),
             count("at_least", at_least),
-            ns("blocked_longest", int(refusals.blocked.max(initial=0)) if timed else None),
-            ns("blocked_total", int(refusals.blocked.sum()) if timed else None),
+            ns("blocked_longest", max((refusal.blocked for refusal in refusals), default=0) if timed else None),
+            ns("blocked_total", sum(refusal.blocked for refusal in refusals) if timed else None),
         ),
-        None if tellers else "nothing recorded could tell: no refusals, no counted tokens, nothing done later",
-        witnesses(refusals.row) or witnesses(unknown[recorded]),
+        None
+        if gaps.step == COUNTED or recorded or _refused(measured)
+        else "nothing recorded could tell: no refusals, no counted tokens, nothing done later",
+        witnesses([refusal.row for refusal in refusals] or recorded),
         "an acquire without an answer took effect" if at_least else alert,
     )
 
 
-def _unknown(subject: Subject) -> Ints:
+def _unknown(measured: MeasuredHistory) -> list[int]:
     """Rows of the acquires without an answer."""
-    rows: Ints = subject.acquires[subject.column("outcome")[subject.acquires] == Outcome.INFO]
-    return rows
+    return measured.attempts(Outcome.INFO)
 
 
-def _gaps(subject: Subject, unknown: Ints) -> Gaps:
-    holds = subject.holds
-    key, token, ret, row = (c[holds.token != NONE] for c in (holds.key, holds.token, holds.ret, holds.row))
-    order = np.lexsort((token, key))
-    key, token, ret, row = key[order], token[order], ret[order], row[order]
-    steps = np.diff(token)
-    follows = (np.diff(key) == 0) & (steps > 0)
-    asked = subject.column("inv")[unknown]
-    moments = apart((key, ret), (subject.column("key")[unknown], asked))
-    known_by = smallest_from(moments.places[0])[0][1:]
-    gap = np.flatnonzero(follows & (steps > 1))
-    missing = steps[gap] - 1
-    unexplained = 0
-    if len(gap):
-        begin = np.flatnonzero(np.diff(key[gap], prepend=-1))
-        skipped = np.cumsum(missing)
-        skipped = skipped - np.repeat((skipped - missing)[begin], np.diff(np.append(begin, len(gap))))
-        lacking = skipped - until(moments.places[1], known_by[gap], moments.width)
-        unexplained = sum(np.maximum(np.maximum.reduceat(lacking, begin), 0).tolist())
-    step = quantile(np.sort(steps[follows]), 500) if follows.any() else 0
-    return Gaps(missing, np.stack((row[gap], row[gap + 1]), axis=1), unexplained, step)
+def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> Gaps:
+    sent = _by_key(measured, unknown, measured.column("inv"))
+    skipped, steps, unexplained = list[tuple[int, tuple[int, int]]](), list[int](), 0
+    for key, holds in measured.holds.by_key.items():
+        with_token = sorted((hold for hold in holds if hold.token != NONE), key=attrgetter("token"))
+        known_by = list(accumulate((hold.ret for hold in reversed(with_token)), min))[::-1]
+        missing = lacking = 0
+        for place, (before, after) in enumerate(pairwise(with_token), 1):
+            step = after.token - before.token
+            steps += [step] if step else []
+            if step > 1:
+                skipped.append((step - 1, (before.row, after.row)))
+                missing += step - 1
+                lacking = max(lacking, missing - bisect_right(sent[key], known_by[place]))
+        unexplained += lacking
+    return Gaps(skipped, unexplained, quantile(sorted(steps), 500) if steps else 0)
 
 
-def _refused(subject: Subject) -> Ints:
+def _refused(measured: MeasuredHistory) -> list[int]:
     """Rows of the acquires that were refused because somebody held."""
-    rows, c = subject.acquires, subject.view.history.columns
-    if subject.facts.lease == "quorum" or subject.reentered:
-        return rows[:0]
-    refused: Ints = rows[(c["outcome"][rows] == Outcome.FAIL) & (c["reason"][rows] == Reason.HELD)]
-    return refused
+    if measured.facts.lease == "quorum" or measured.reentered:
+        return []
+    reason = measured.column("reason")
+    return [row for row in measured.attempts(Outcome.FAIL) if reason[row] == Reason.HELD]
 
 
-def _refused_by_nobody(subject: Subject, unknown: Ints) -> Refusals:
-    holds, c, ended = subject.holds, subject.view.history.columns, subject.ended
-    rows = _refused(subject)
-    if not len(rows):
-        return Refusals(rows, rows, rows)
-    others = subject.acquires[c["outcome"][subject.acquires] != Outcome.INFO]
-    queued = others[(c["outcome"][others] == Outcome.FAIL) & (c["reason"][others] != Reason.HELD)]
-    key = c["key"].astype(np.int64)
-    moments = apart(
-        (key[rows], c["inv"][rows]),
-        (key[rows], c["ret"][rows]),
-        (holds.key, holds.start),
-        (holds.key, np.minimum(holds.freed, subject.superseded)),
-        (holds.key, holds.ret),
-        (key[unknown], c["inv"][unknown]),
-        (key[others], c["inv"][others]),
-        (key[others], ended[others]),
-        (key[queued], c["inv"][queued]),
-        (key[queued], ended[queued]),
-    )
-    inv, ret, start, over, granted, candidates, asked, answered, came, left = moments.places
-    told = (met(inv, ret, start, over) == 0) & (met(inv, ret, came, left) == 0)
-    told &= until(candidates, ret, moments.width) > 0
-    rows, inv, ret = rows[told], inv[told], ret[told]
-    order = np.argsort(inv, kind="stable")
-    rows, inv, ret = rows[order], inv[order], ret[order]
-    if not len(rows):
-        return Refusals(rows, rows, rows)
-    by_start = np.argsort(start, kind="stable")
-    soonest = smallest_from(granted[by_start])[0][np.searchsorted(start[by_start], ret[:-1], "right")]
-    new = np.append(True, (moments.key(inv[1:]) != moments.key(inv[:-1])) | (soonest < inv[1:]))
-    last = np.append(new[1:], True)
-    begins, ends = united(asked, answered)
-    after = np.append(np.sort(granted), -1)[np.searchsorted(np.sort(granted), inv[last], "right")]
-    got = np.where(moments.key(after) == moments.key(inv[last]), after, ret[last])
-    begun = np.minimum(ret[new], got)
-    blocked = np.zeros_like(rows)
-    blocked[last] = covered(moments, begins, ends, got) - covered(moments, begins, ends, begun)
-    return Refusals(rows, np.cumsum(new), blocked)
+def _refused_by_nobody(measured: MeasuredHistory, unknown: Sequence[int]) -> list[Refusal]:
+    """In order of key and invocation."""
+    inv, ret, reason, later = (*map(measured.column, ("inv", "ret", "reason")), superseded(measured))
+    spans = list(zip(inv, measured.ended.tolist(), strict=True))
+    answered = measured.attempts(Outcome.OK, Outcome.FAIL)
+    failed = [row for row in measured.attempts(Outcome.FAIL) if reason[row] != Reason.HELD]
+    asking, queued = _by_key(measured, answered, spans), _by_key(measured, failed, spans)
+    candidates, refused = _by_key(measured, unknown, inv), _by_key(measured, _refused(measured), range(len(inv)))
+    result: list[Refusal] = []
+    phantom = 0
+    for key in sorted(refused):
+        holds = measured.holds.by_key.get(key, [])
+        in_the_way = [*((hold.start, min(hold.freed, later[hold.row][0])) for hold in holds), *queued[key]]
+        begins, ends = sorted(begin for begin, _ in in_the_way), sorted(end for _, end in in_the_way)
+        rows = [
+            row
+            for row in refused[key]
+            if not meets(begins, ends, inv[row], ret[row]) and min(candidates[key], default=INFINITY) <= ret[row]
+        ]
+        whole = first_sent_later([ret[row] for row in rows], holds)
+        asks, begun = united(asking[key]), 0
+        for n, row in enumerate(rows):
+            if not n or whole[n - 1][0] < inv[row]:  # a whole known grant lies between
+                phantom, begun = phantom + 1, ret[row]
+            blocked = 0
+            if n + 1 == len(rows) or whole[n][0] < inv[rows[n + 1]]:
+                place = bisect_right(holds, inv[row], key=attrgetter("ret"))
+                got = holds[place].ret if place < len(holds) else ret[row]
+                first = bisect_right(asks, begun, key=itemgetter(1))
+                last = bisect_left(asks, got, key=itemgetter(0))
+                blocked = length(clipped(asks[first:last], begun, got))
+            result.append(Refusal(row, phantom, blocked))
+    return result
+
+
+def _by_key(measured: MeasuredHistory, rows: Iterable[int], values: Sequence[T]) -> defaultdict[int, list[T]]:
+    """Key → the values of its rows, in their order."""
+    result: defaultdict[int, list[T]] = defaultdict(list)
+    for row in rows:
+        result[measured.column("key")[row]].append(values[row])
+    return result

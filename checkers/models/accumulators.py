@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import accumulate, islice
 from typing import Any, Self
 
-from checkers.history.history import BadHistory, History
+from checkers.history.history import History, bad_row
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.placing import Placed, in_order
 from checkers.models.registers import says_nothing
@@ -77,7 +77,7 @@ class Accumulator(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Where all values are numbers of their own, `wire.NONE` is none."""
+        """Where all values are numbers of their own, `wire.NONE` is none."""
         made = cls(settings)
         if not history.values:
             made._absent = NONE
@@ -112,11 +112,9 @@ class Set(Accumulator):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return Elements(self._elements)
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         assert isinstance(state, Elements)
         if operation.f == F.ADD:
             return state.grown(operation.value)
@@ -128,7 +126,6 @@ class Set(Accumulator):
         return state
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f == F.ADD
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -139,7 +136,7 @@ class Set(Accumulator):
         return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
 
     def deduced(self, operations: Peers) -> Deduction:
-        """See `Model`. A read that shows more comes later, and what it shows first was added between it and the others.
+        """A read that shows more comes later, and what it shows first was added between it and the others.
 
         Of the additions of one element the one that was invoked first does it: that leaves most room for the others.
         """
@@ -184,24 +181,20 @@ class Counter(Accumulator):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Raises BadHistory where something is added that is no number."""
+        """Raises BadHistory where something is added that is no number."""
         c = history.columns
         for row in ((c["f"] == F.ADD) & (c["outcome"] != Outcome.FAIL)).nonzero()[0].tolist() if history.values else ():
             value = int(c["value"][row])
             if value != NONE and history.values[value] is not None and not is_number(history.values[value]):
-                line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
-                text = f"{history.facts.lane}: {line}cannot add {history.values[value]!r} to a counter"
-                raise BadHistory(text)
+                raise bad_row(history, row, f"cannot add {history.values[value]!r} to a counter")
         return super().of(history, settings)
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         initial: State = self._initial
         return initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f == F.ADD:
             total: Any = state
             total += amount(self.value(operation))
@@ -212,7 +205,6 @@ class Counter(Accumulator):
         return ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f == F.ADD and amount(self.value(operation)) != 0
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
@@ -221,7 +213,7 @@ class Counter(Accumulator):
         return () if operation.f != F.READ or self.says_nothing(operation) else None
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """See `Model`. Where all additions are of one whole number, each read says how many had come before it.
+        """Where all additions are of one whole number, each read says how many had come before it.
 
         The next one is always the one that returns first of those that were invoked in time: unit jobs with release
         times and deadlines, of which unanswered ones have none and may be left out.
@@ -274,18 +266,16 @@ class UniqueIds(Accumulator):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return Elements()
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`. Whoever got no answer got no identity."""
+        """Whoever got no answer got no identity."""
         assert isinstance(state, Elements)
         if not operation.ok or self.value(operation) is UNSET:
             return state
         return ILLEGAL if operation.value in state else state.grown(operation.value)
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.ok and self.value(operation) is not UNSET
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -294,7 +284,6 @@ class UniqueIds(Accumulator):
         return ()
 
     def deduced(self, operations: Peers) -> Deduction:
-        """See `Model`."""
         given: dict[Any, int] = {}
         rows = []
         for o in operations:

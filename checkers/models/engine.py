@@ -21,11 +21,10 @@ Rows = npt.NDArray[np.int64]
 class Conflict(NamedTuple):
     """A contradiction within one key.
 
-    kind  what happened, a short term; its sentence stands in `checkers.proofs.witness`.
+    kind  what happened, a short term; its sentence stands in `checkers.properties.conclusions`.
     key   index into the history's keys.
     rows  operations that contradict each other, the one that broke the rule last. `checkers.proofs.shrink` makes the
-    least of
-          them and whatever else their sub-history needs to be closed.
+          least of them and whatever else their sub-history needs to be closed.
     """
 
     kind: str

@@ -27,22 +27,19 @@ class _Lock(Model):
         self._permits = settings.permits
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         after = self._released(state, operation) if operation.f == F.RELEASE else self._acquired(state, operation)
         if operation.failed:
             return state if isinstance(after, Illegal) else ILLEGAL
         return after
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return not operation.failed
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`."""
         return self._strict_try and operation.f == F.TRY_ACQUIRE and operation.reason == Reason.HELD
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
-        """See `Model`. An acquire and its release stay together; a refused try keeps all that may have held during it.
+        """An acquire and its release stay together; a refused try keeps all that may have held during it.
 
         The operations of one owner fall into parts at whose ends it holds nothing, whatever happened elsewhere. To
         leave out a part means that less is held, and where nobody was refused meanwhile, less is always allowed.

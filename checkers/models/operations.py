@@ -10,8 +10,8 @@ from typing import Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
+from checkers.history.counting import any_of
 from checkers.history.history import History
-from checkers.history.lists import any_of
 from checkers.models.model import UNSET, Operation
 from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 
@@ -36,16 +36,16 @@ class Source:
         """Of these rows a column of `wire.FIELDS`, or ``row``."""
         if name == "row":
             return rows
-        found: npt.NDArray[Any] = self.history.columns[name][rows]
+        column: npt.NDArray[Any] = self.history.columns[name][rows]
         if name == "ret":
-            found = np.where(self.history.columns["outcome"][rows] == _INFO, INFINITY, found)
-        return found
+            column = np.where(self.history.columns["outcome"][rows] == _INFO, INFINITY, column)
+        return column
 
     def read(self, name: str, rows: Rows) -> list[Any]:
         """One field of `Operation` of these rows, in words."""
-        found: list[Any] = self.array(name, rows).tolist()
+        numbers: list[Any] = self.array(name, rows).tolist()
         words = self._words.get(name)
-        return found if words is None else list(map(words, found))
+        return numbers if words is None else list(map(words, numbers))
 
     def indexes(self, value: Any) -> list[int]:
         """What stands in the columns `value` and `base` for a value."""
@@ -84,7 +84,7 @@ class Operations(Sequence[Operation]):
     def __init__(self, source: Source, rows: Rows) -> None:
         self.source = source
         self.rows = rows
-        self._asked = 0
+        self._lookups = 0
         self._sorted: dict[str, tuple[Rows, npt.NDArray[Any]]] = {}
 
     def __len__(self) -> int:
@@ -144,15 +144,15 @@ class Operations(Sequence[Operation]):
 
     def _with(self, name: str, wanted: Sequence[int]) -> Rows:
         """Rows whose column holds one of these, in order. Who asks often gets an index."""
-        self._asked += 1
-        if self._asked < _OFTEN:
+        self._lookups += 1
+        if self._lookups < _OFTEN:
             return self.rows[any_of(self.array(name), wanted)]
         if name not in self._sorted:
             column = self.array(name)
             order = np.argsort(column, kind="stable")
             self._sorted[name] = self.rows[order], column[order]
         rows, column = self._sorted[name]
-        parts = [rows[slice(*np.searchsorted(column, (one, one + 1)))] for one in wanted]
+        parts = [rows[slice(*np.searchsorted(column, (value, value + 1)))] for value in wanted]
         return np.sort(np.concatenate(parts)) if parts else rows[:0]
 
     def _made(self, rows: Rows) -> Iterator[Operation]:
@@ -187,7 +187,7 @@ class ByKey:
         rows = self._parts.get(key, self._rows[:0]) if self._keyed else self._rows
         return Operations(self._source, rows)
 
-    def one(self, key: int) -> Operations:
+    def only(self, key: int) -> Operations:
         """The same without a look at other keys, where not many are asked for."""
         if not self._keyed:
             return Operations(self._source, self._rows)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history.history import History
-from checkers.history.values import shown, told
+from checkers.history.values import shown, spelled
 from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.registry import MODELS, Specification, make
 from checkers.wire import F
@@ -35,21 +35,21 @@ def specification(name: str) -> Specification:
     if not place or not attribute:
         raise ModelError(f"no model {shown(name)}; there are {', '.join(MODELS)}, and package.module:Model")
     try:
-        found: Any = _module(place)
+        maker: Any = _module(place)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            maker = getattr(maker, part)
     except OWN as error:
-        raise ModelError(f"model {shown(name)} cannot be loaded: {_told(error)}") from error
+        raise ModelError(f"model {shown(name)} cannot be loaded: {_in_a_line(error)}") from error
     for needed in ("initial", "step"):
-        if not hasattr(found, needed) and isinstance(found, type) and not _set_by_init(found, needed):
+        if not hasattr(maker, needed) and isinstance(maker, type) and not _set_by_init(maker, needed):
             raise ModelError(f"model {shown(name)} has no {needed}")
-    if not callable(found):
+    if not callable(maker):
         raise ModelError(f"model {shown(name)} is no class")
     try:
-        kinds = frozenset(F(kind) for kind in getattr(found, "kinds", F))
+        kinds = frozenset(F(kind) for kind in getattr(maker, "kinds", F))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"model {shown(name)}: kinds are not a set of wire.F: {_told(error)}") from error
-    return Specification(name, kinds, partial(_made, name, found), keyed=bool(getattr(found, "keyed", True)))
+        raise ModelError(f"model {shown(name)}: kinds are not a set of wire.F: {_in_a_line(error)}") from error
+    return Specification(name, kinds, partial(_made, name, maker), keyed=bool(getattr(maker, "keyed", True)))
 
 
 class Own(Model):
@@ -73,33 +73,32 @@ class Own(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
         try:
             return _hashable(self._step(state, operation))
         except OWN as error:
             raise self._error("step", error, operation) from error
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
         return bool(self._ask("changes", self._changes, operation))
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
         return bool(self._ask("evidence", self._evidence, operation))
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
-        """See `Model`. Raises ModelError."""
+        """Raises ModelError."""
 
-        def rows(one: Operation) -> list[int] | None:
-            found = self._needs(one, peers)
-            return None if found is None else [int(row) for row in found]
+        def rows(operation: Operation) -> list[int] | None:
+            needed = self._needs(operation, peers)
+            return None if needed is None else [int(row) for row in needed]
 
-        needed: list[int] | None = self._ask("needs", rows, operation)
-        return needed
+        result: list[int] | None = self._ask("needs", rows, operation)
+        return result
 
     def _ask(self, what: str, call: Callable[..., Any], *args: Any) -> Any:
         try:
@@ -110,8 +109,8 @@ class Own(Model):
             raise self._error(what, error, *(a for a in args if isinstance(a, Operation))) from error
 
     def _error(self, what: str, error: BaseException, *operations: Operation) -> ModelError:
-        where = "".join(f" (on row {o.row}, {o.f.name.lower()} {shown(told(o.value))})" for o in operations)
-        return ModelError(f"model {shown(self._name)}: {what}{where}: {_told(error)}")
+        where = "".join(f" (on row {o.row}, {o.f.name.lower()} {shown(spelled(o.value))})" for o in operations)
+        return ModelError(f"model {shown(self._name)}: {what}{where}: {_in_a_line(error)}")
 
 
 def _module(place: str) -> Any:
@@ -132,7 +131,7 @@ def _made(name: str, maker: Any, history: History, settings: Settings) -> Own:
     try:
         model = make(maker, history, settings)
     except OWN as error:
-        raise ModelError(f"model {shown(name)} cannot be made: {_told(error)}") from error
+        raise ModelError(f"model {shown(name)} cannot be made: {_in_a_line(error)}") from error
     return Own(name, model)
 
 
@@ -147,7 +146,6 @@ def _hashable(state: Any) -> State:
     return made
 
 
-def _told(error: BaseException) -> str:
-    """In one line."""
+def _in_a_line(error: BaseException) -> str:
     text = next(iter(str(error).splitlines()), "")
     return shown(f"{type(error).__name__}: {text}" if text else type(error).__name__)

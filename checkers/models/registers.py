@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Self
 
-from checkers.history.history import BadHistory, History
+from checkers.history.history import History, bad_row
 from checkers.history.values import FrozenMap
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.placing import Placed, in_order
@@ -29,7 +29,7 @@ def says_nothing(read: Operation, settings: Settings) -> bool:
 class Register(Model):
     """A value that is read and written. State: the value."""
 
-    sees = ("f", "outcome", "value", "base")
+    sees: Sequence[str] = ("f", "outcome", "value", "base")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -37,7 +37,7 @@ class Register(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Histories whose values are numbers of their own write `wire.NONE` for the one before all."""
+        """Histories whose values are numbers of their own write `wire.NONE` for the one before all."""
         made = cls(settings)
         if not history.values:
             made._initial = NONE
@@ -45,11 +45,9 @@ class Register(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f == _WRITE:
             written: State = operation.value
             return written
@@ -58,7 +56,6 @@ class Register(Model):
         return ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f == _WRITE
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
@@ -72,7 +69,6 @@ class CasRegister(Register):
     """A register with compare-and-set. One that failed may prove that the value was another: `Settings.failed_cas`."""
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f != _CAS:
             return super().step(state, operation)
         if operation.failed:
@@ -80,13 +76,11 @@ class CasRegister(Register):
         return operation.value if operation.base == state else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         if operation.f == _CAS:
             return not operation.failed and operation.base != operation.value
         return super().changes(operation)
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
@@ -144,7 +138,7 @@ class MultiRegister(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Raises BadHistory where a transaction is none."""
+        """Raises BadHistory where a transaction is none."""
         c = history.columns
         for row in (c["f"] == F.TRANSACT).nonzero()[0].tolist():
             number = int(c["value"][row])
@@ -153,17 +147,15 @@ class MultiRegister(Model):
             try:
                 parts_of(history.values[number] if history.values else number)
             except ValueError as error:
-                line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
-                raise BadHistory(f"{history.facts.lane}: {line}{error}") from error
+                raise bad_row(history, row, str(error)) from error
         return cls(settings)
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return frozenset(self._initial.items())
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`. A transaction reads its own writes; what an unanswered one would have read is not known."""
+        """A transaction reads its own writes; what an unanswered one would have read is not known."""
         assert isinstance(state, frozenset)
         values = dict(state)
         written = False
@@ -176,7 +168,6 @@ class MultiRegister(Model):
         return frozenset(values.items()) if written else state
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return any(micro.write for micro in micro_operations(operation))
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -191,7 +182,7 @@ class MultiRegister(Model):
         )
 
 
-class Kv(Model):
+class Kv(Register):
     """A value under each key that is read, written and appended to. State: the value, None for any of `EMPTY`.
 
     Appending to strings joins them, as in Porcupine's model of the same name. Where something else than a string was
@@ -200,26 +191,18 @@ class Kv(Model):
 
     sees = ("f", "outcome", "value")
 
-    def __init__(self, settings: Settings, *, lists: bool = False) -> None:
-        self._settings = settings
-        self._lists = lists
-        self._initial = bare(None if settings.initial is UNSET else settings.initial)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._initial = bare(self._initial)
+        self._lists = False
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`."""
-        made = cls(settings, lists=holds_lists(history))
-        if not history.values:
-            made._initial = NONE
+        made = super().of(history, settings)
+        made._lists = holds_lists(history)
         return made
 
-    @property
-    def initial(self) -> State:
-        """See `Model`."""
-        return self._initial
-
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         if operation.f == F.WRITE:
             return bare(operation.value)
         if operation.f == F.APPEND:
@@ -242,7 +225,6 @@ class Kv(Model):
         return says_nothing(read._replace(value=bare(read.value)), self._settings)
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.f != F.READ
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -266,7 +248,7 @@ class Kv(Model):
         return rows
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """See `Model`. Where nothing is written, the longest value that was read has all that was read, in order.
+        """Where nothing is written, the longest value that was read has all that was read, in order.
 
         None also where the same was appended repeatedly, or strings of which one begins with another.
         """
@@ -334,8 +316,8 @@ def bare(value: Any) -> Hashable:
 def holds_lists(history: History) -> bool:
     """Whether `Kv` appends elements to lists, rather than strings to strings."""
     c = history.columns
-    told = (c["f"] == F.APPEND) | (c["f"] == F.READ)
-    for number in set(c["value"][told].tolist()):
+    shown = (c["f"] == F.APPEND) | (c["f"] == F.READ)
+    for number in set(c["value"][shown].tolist()):
         if 0 <= number < len(history.values) and isinstance(bare(history.values[number]), tuple):
             return True
     appended = set(c["value"][c["f"] == F.APPEND].tolist())

@@ -1,17 +1,18 @@
 """The models by their names: what ``--model`` knows, and where the specification and the engine of each are.
 
-A model plugs in with one line of `_ENTRIES`: the module and class of its specification (`checkers.models.model.Model`
+A model plugs in with one line of `MODELS`: the module and class of its specification (`checkers.models.model.Model`
 says how a class is made and what it may leave out), and the module and function of its engine, if it has one
-(`checkers.models.engine.Engine`). Both are imported when the model is asked for, and not before.
+(`checkers.models.engine.Engine`). Both are imported when they are called, and not before.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from checkers.history.history import History
 from checkers.models.engine import Engine
@@ -43,59 +44,41 @@ class Specification:
     certify: Certify | None = None
 
 
-class _Entry(NamedTuple):
-    """model, engine, certify: ``module:name``, of the packages `checkers.models`, `checkers.engines` and `checkers`."""
+def _later(place: str) -> Callable[..., Any]:
+    """What stands at ``module:name`` of this package; it is imported when it is called, and not before."""
 
-    kinds: frozenset[F]
-    model: str = ""
-    engine: str = ""
-    keyed: bool = True
-    needs_times: bool = False
-    certify: str = ""
+    def call(*args: Any) -> Any:
+        module, _, name = place.partition(":")
+        return getattr(import_module(f"checkers.{module}"), name)(*args)
 
-
-_LOCK: Final = frozenset({F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE})
-_LEASE: Final = _LOCK | {F.RENEW, F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE, F.LOST, F.BELIEF}
-_STORE: Final = frozenset({F.READ, F.WRITE})
-_ADDS: Final = frozenset({F.READ, F.ADD})
-
-_ENTRIES: Final[Mapping[str, _Entry]] = {
-    "mutex": _Entry(_LOCK, "locks:Mutex", "locks:mutex"),
-    "reentrant-mutex": _Entry(_LOCK, "locks:ReentrantMutex", "locks:reentrant_mutex"),
-    "rwlock": _Entry(_LOCK, "locks:RWLock", "locks:rwlock"),
-    "semaphore": _Entry(_LOCK, "locks:Semaphore", "locks:semaphore"),
-    "lease": _Entry(_LEASE, "", "leases:lease", needs_times=True, certify="proofs.lease_least:certify"),
-    "fencing-tokens": _Entry(_LOCK, "tokens:FencingTokens", "tokens:fencing_tokens"),
-    "fenced-store": _Entry(_STORE, "stores:FencedStore", "fenced:fenced_store"),
-    "register": _Entry(_STORE, "registers:Register", "registers:register"),
-    "cas-register": _Entry(_STORE | {F.CAS}, "registers:CasRegister", "registers:cas_register"),
-    "multi-register": _Entry(_STORE | {F.TRANSACT}, "registers:MultiRegister", keyed=False),
-    "kv": _Entry(_STORE | {F.APPEND}, "registers:Kv", "registers:kv"),
-    "set": _Entry(_ADDS, "accumulators:Set"),
-    "set-full": _Entry(_ADDS, "", "set_full:set_full", certify="engines.set_full:certify"),
-    "counter": _Entry(_ADDS, "accumulators:Counter"),
-    "unique-ids": _Entry(frozenset({F.GENERATE}), "accumulators:UniqueIds"),
-}
+    return call
 
 
-class _Models(Mapping[str, Specification]):
-    def __init__(self) -> None:
-        self._known: dict[str, Specification] = {}
+def _entry(
+    name: str,
+    kinds: frozenset[F],
+    model: str = "",
+    engine: str = "",
+    *,
+    keyed: bool = True,
+    needs_times: bool = False,
+    certify: str = "",
+) -> Specification:
+    """model, engine, certify: the ``module:name`` of each, empty for none."""
+    return Specification(
+        name,
+        kinds,
+        partial(_made, model),
+        _later(engine) if engine else None,
+        keyed,
+        needs_times,
+        _later(certify) if certify else None,
+    )
 
-    def __getitem__(self, name: str) -> Specification:
-        if name not in self._known:
-            self._known[name] = _specification(name, _ENTRIES[name])
-        return self._known[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(_ENTRIES)
-
-    def __len__(self) -> int:
-        return len(_ENTRIES)
-
-
-MODELS: Final[Mapping[str, Specification]] = _Models()
-"""Name → specification. Names alone cost no import."""
+def _made(place: str, history: History, settings: Settings) -> Model | None:
+    module, _, name = place.partition(":")
+    return make(getattr(import_module(f"checkers.{module}"), name), history, settings) if place else None
 
 
 def make(maker: Any, history: History, settings: Settings) -> Model:
@@ -112,19 +95,29 @@ def make(maker: Any, history: History, settings: Settings) -> Model:
     return made
 
 
-def _specification(name: str, entry: _Entry) -> Specification:
-    maker = _found("checkers.models", entry.model)
-    return Specification(
-        name,
-        entry.kinds,
-        lambda history, settings: None if maker is None else make(maker, history, settings),
-        _found("checkers.engines", entry.engine),
-        entry.keyed,
-        entry.needs_times,
-        _found("checkers", entry.certify),
+_LOCK: Final = frozenset({F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE})
+_LEASE: Final = _LOCK | {F.RENEW, F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE, F.LOST, F.BELIEF}
+_STORE: Final = frozenset({F.READ, F.WRITE})
+_ADDS: Final = frozenset({F.READ, F.ADD})
+
+MODELS: Final[Mapping[str, Specification]] = {
+    entry.name: entry
+    for entry in (
+        _entry("mutex", _LOCK, "models.locks:Mutex", "engines.locks:mutex"),
+        _entry("reentrant-mutex", _LOCK, "models.locks:ReentrantMutex", "engines.locks:reentrant_mutex"),
+        _entry("rwlock", _LOCK, "models.locks:RWLock", "engines.locks:rwlock"),
+        _entry("semaphore", _LOCK, "models.locks:Semaphore", "engines.locks:semaphore"),
+        _entry("lease", _LEASE, "", "engines.leases:lease", needs_times=True, certify="proofs.lease_least:certify"),
+        _entry("fencing-tokens", _LOCK, "models.tokens:FencingTokens", "engines.tokens:fencing_tokens"),
+        _entry("fenced-store", _STORE, "models.stores:FencedStore", "engines.fenced:fenced_store"),
+        _entry("register", _STORE, "models.registers:Register", "engines.registers:register"),
+        _entry("cas-register", _STORE | {F.CAS}, "models.registers:CasRegister", "engines.registers:cas_register"),
+        _entry("multi-register", _STORE | {F.TRANSACT}, "models.registers:MultiRegister", keyed=False),
+        _entry("kv", _STORE | {F.APPEND}, "models.registers:Kv", "engines.registers:kv"),
+        _entry("set", _ADDS, "models.accumulators:Set"),
+        _entry("set-full", _ADDS, "", "engines.set_full:set_full", certify="engines.set_full:certify"),
+        _entry("counter", _ADDS, "models.accumulators:Counter"),
+        _entry("unique-ids", frozenset({F.GENERATE}), "models.accumulators:UniqueIds"),
     )
-
-
-def _found(package: str, place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"{package}.{module}"), name) if name else None
+}
+"""Name → specification. Names alone cost no import."""

@@ -64,7 +64,7 @@ class FencedStore(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """See `Model`. Our own recordings write `wire.NONE` for the value before everything. Raises ValueError."""
+        """Our own recordings write `wire.NONE` for the value before everything. Raises ValueError."""
         initial = settings.initial
         if initial is UNSET:
             initial = None if history.values else NONE
@@ -72,11 +72,9 @@ class FencedStore(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return Fence(LOWEST, self._initial)
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         assert isinstance(state, Fence)
         highest, value = state
         if operation.f == F.WRITE:
@@ -92,11 +90,9 @@ class FencedStore(Model):
         return Fence(operation.token, value) if accepted else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         return not operation.failed and self._passes_fence(operation)
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.reason in REFUSALS and self._passes_fence(operation)
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
@@ -148,11 +144,9 @@ class CompareOwner(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return Owned(0, NONE, frozenset())
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         assert isinstance(state, Owned)
         owner, value, seen = state
         if not operation.final and self._is_first(operation, seen):
@@ -171,7 +165,6 @@ class CompareOwner(Model):
         return Owned(owner, value, seen)
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         if operation.final:
             return False
         if operation.owner in self._searched:
@@ -179,7 +172,6 @@ class CompareOwner(Model):
         return operation.row in self._first or (operation.f == F.WRITE and not operation.failed)
 
     def evidence(self, operation: Operation) -> bool:
-        """See `Model`."""
         return operation.reason in REFUSALS
 
     def _is_first(self, operation: Operation, seen: frozenset[int]) -> bool:

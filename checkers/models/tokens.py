@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, State
+from checkers.models.stores import LOWEST
 from checkers.wire import NONE, F
-
-LOWEST: Final = -(1 << 63) - 1
-"""Below every token."""
 
 
 class Newest(NamedTuple):
@@ -31,11 +29,9 @@ class FencingTokens(Model):
 
     @property
     def initial(self) -> State:
-        """See `Model`."""
         return Newest(LOWEST, shared=False)
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """See `Model`."""
         assert isinstance(state, Newest)
         if not self.changes(operation):
             return state
@@ -43,7 +39,6 @@ class FencingTokens(Model):
         return Newest(operation.token, operation.shared) if operation.token > state.token or again else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
-        """See `Model`."""
         acquires = operation.f in (F.ACQUIRE, F.TRY_ACQUIRE) and not operation.nested
         return acquires and operation.ok and operation.token != NONE
 

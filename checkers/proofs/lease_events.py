@@ -18,7 +18,7 @@ class Events:
     """Operations by their rows, attempts by the rows of their acquires (-1: none), sessions by numbers (0: none).
 
     granted  attempts that certainly succeeded: acknowledged, or so was their release.
-    asked    attempt → when its session asked for the same key again, and so had given it up.
+    given_up attempt → when its session asked for the same key again, and so had given it up.
     opened   session → when it was created at the earliest, and when its client knew.
     length   of each row: the shortest that a lease can last which it prolongs.
     ordered  keys whose grants come in the order of their tokens: all have one, and no two contradict real time.
@@ -29,12 +29,12 @@ class Events:
         facts, c = history.facts, {name: column.tolist() for name, column in history.columns.items()}
         self.columns: dict[str, list[int]] = c
         self.f, self.key, self.inv = (self.columns[name] for name in ("f", "key", "inv"))
-        told = any(z and f in ABOUT_SESSIONS for f, z in zip(c["f"], c["session"], strict=True))
-        self.kind = "session" if facts.lease == "grant" and told else facts.lease
+        in_sessions = any(z and f in ABOUT_SESSIONS for f, z in zip(c["f"], c["session"], strict=True))
+        self.kind = "session" if facts.lease == "grant" and in_sessions else facts.lease
         numbers = {0: 0, **{z: n for n, z in enumerate(sorted(set(c["session"]) - {0}), 1)}}
         self.session = [numbers[z] if self.kind != "grant" else 0 for z in c["session"]]
         self.attempt, self.granted = [-1] * len(history), set[int]()
-        self.asked, self.opened, ttls = dict[int, int](), dict[int, tuple[int, int]](), dict[int, int]()
+        self.given_up, self.opened, ttls = dict[int, int](), dict[int, tuple[int, int]](), dict[int, int]()
         latest, asking = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
         for row, (f, z) in enumerate(zip(self.f, self.session, strict=True)):
             mine, ok = (c["owner"][row], self.key[row]), self.ok(row)
@@ -42,7 +42,7 @@ class Events:
                 if not self.refused(row):
                     latest[mine] = row
                 if z:
-                    self.asked[asking.get((z, self.key[row]), -1)] = self.inv[row]
+                    self.given_up[asking.get((z, self.key[row]), -1)] = self.inv[row]
                     asking[z, self.key[row]] = row
             if f in GETS + GIVES and mine[0]:
                 self.attempt[row] = latest.get(mine, -1)
@@ -82,9 +82,9 @@ class Events:
         if f in ABOUT_SESSIONS and self.session[row] not in self.holding:
             return False
         if self.refused(row):
-            told = self.columns["reason"][row] < Reason.UNAVAILABLE
+            refused = self.columns["reason"][row] < Reason.UNAVAILABLE
             known = self.inv[row] >= self.opened.get(self.session[row], (0, 0))[1]  # else there may be nothing yet
-            return told and ((f == F.KEEP_ALIVE and known) or (f in GIVES and mine >= 0 and self.ok(mine)))
+            return refused and ((f == F.KEEP_ALIVE and known) or (f in GIVES and mine >= 0 and self.ok(mine)))
         return f in (*GETS, *GIVES, *ABOUT_SESSIONS) and (self.ok(row) or row in self.granted)
 
     def _ordered(self) -> set[int]:

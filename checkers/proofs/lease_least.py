@@ -21,7 +21,7 @@ FEW: Final = 40
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
-    """None if the rows prove the verdict and, where it is invalid, none of them can be spared; else what is wrong."""
+    """None if the rows prove the result and, where it is invalid, none of them can be spared; else what is wrong."""
     if valid:
         return proven(history, settings, valid, rows)
     kind = _kind(history)
@@ -44,8 +44,8 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
 def _kind(history: History) -> str:
     """Of its leases, as `Events` tells it."""
     c = history.columns
-    told = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
-    return "session" if history.facts.lease == "grant" and told else history.facts.lease
+    in_sessions = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
+    return "session" if history.facts.lease == "grant" and in_sessions else history.facts.lease
 
 
 def _near(history: History, rows: Sequence[int]) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""The independent verifier of verdicts on leases: it replays what a service does, and shares no code with the engine.
+"""The independent verifier of results on leases: it replays what a service does, and shares no code with the engine.
 
 Valid: rows in an order in which they can have happened, each as early as it can. Invalid: rows that no order explains.
 """
@@ -54,7 +54,7 @@ def _ways(e: Events, state: _State, row: int) -> list[tuple[int, int, str]]:
 
 def _endings(e: Events, state: _State, held: int, t: int, spare: int) -> list[tuple[int, str]]:
     """A hold ends when it was given up, or by itself, with all its session (only if that is not `spare`)."""
-    z, given_up = e.session[held], [(max(t, e.asked[held]), "is given up")] if held in e.asked else []
+    z, given_up = e.session[held], [(max(t, e.given_up[held]), "is given up")] if held in e.given_up else []
     return given_up + ([] if z and z == spare else [(max(t, state.ends[-z or held]), "expires")])
 
 
@@ -79,7 +79,7 @@ def _happen(e: Events, state: _State, row: int, t: int, how: str) -> _State:
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
-    """None if the rows prove the verdict, else what is wrong with them."""
+    """None if the rows prove the result, else what is wrong with them."""
     e = Events(history, settings)
     needed = {row for row in range(len(history)) if e.must_happen(row)}
     if valid and (len(set(rows)) != len(rows) or needed - set(rows)):

@@ -131,10 +131,10 @@ class _Shrinker:
     def _bad(self, rows: Iterable[int]) -> bool:
         """Raises OutOfTime, also where memory was what did not suffice."""
         self._look_at_the_clock()
-        found = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
-        if found.valid is None:
+        searched = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
+        if searched.valid is None:
             raise OutOfTime
-        return not found.valid
+        return not searched.valid
 
     def _least(self, rows: frozenset[int], suspects: Sequence[int]) -> Shrunk:
         """Where nothing bad remains without an operation, it stays, and so does all that it needs.
@@ -179,7 +179,7 @@ class _Shrinker:
         todo = set(part)
         while todo:
             gone |= todo
-            following = {row for one in todo for row in needing.get(one, ())}
+            following = {row for needed in todo for row in needing.get(needed, ())}
             since = min((self._known[r].inv for r in todo if self._model.changes(self._known[r])), default=INFINITY)
             if since < INFINITY:
                 following.update(r for r in rows if self._needs[r] is None and since <= self._known[r].ret < INFINITY)

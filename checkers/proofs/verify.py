@@ -1,4 +1,4 @@
-"""Whether a verdict is proven: checks both kinds of proof against the specification.
+"""Whether a result is proven: checks both kinds of proof against the specification.
 
 It shares no code with engines and search, only the statement: the history, the model, and what that says an operation
 needs. Valid: an order of linearization points, replayed. Invalid: a few operations, all of whose orders are tried.

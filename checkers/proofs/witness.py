@@ -5,7 +5,7 @@ control characters are escaped, and what is long is cut.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy as np
 from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch
 from checkers.history.history import History
-from checkers.history.values import shown, told
+from checkers.history.values import shown, spelled
 from checkers.models.model import UNSET, Model, Operation
 from checkers.models.operations import Operations, Source
 from checkers.models.registry import Specification
+from checkers.properties.conclusions import CONCLUSIONS
 from checkers.wire import LATE, NONE, F, Reason
 
 TOLD: Final = 40
@@ -24,39 +25,27 @@ TOLD: Final = 40
 _SECONDS: Final = 0.5
 """What finding out what should have been may cost."""
 
-CONCLUSIONS: Final = {
-    "element-duplicated": "An element that was added once was read twice.",
-    "element-lost": "The element had been added, and no later read shows it.",
-    "failed-without-reason": "The compare-and-set failed although the value can only have been the expected one.",
-    "granted-inside-a-hold": "So the lock was granted while an earlier grant was certainly in force.",
-    "lost-early": "So a lease was over before its time.",
-    "needless-refusal": "Nothing can have raised the bar above the token that was refused.",
-    "no-order-of-values": "Each of these values must have been overwritten before the other was.",
-    "no-order-within-token": "Under one token, each of these values must have been overwritten before the other was.",
-    "not-a-collection": "What was read is no collection.",
-    "not-the-latest-value": "The value that was read had been overwritten before.",
-    "overlap": "So two owners held the lock at once.",
-    "overwritten-value-read-later": "A later token's read saw what was no longer the last value of its token.",
-    "refused-value-read": "The value was read although its write had been refused.",
-    "refused-while-free": "A try was refused although nobody can have held the lock.",
-    "release-by-another": "The lock was released by somebody who cannot have held it.",
-    "release-lied": "So a release was acknowledged although the lock had gone to another.",
-    "renewal-lied": "So a renewal was acknowledged although the lock had gone to another.",
-    "second-acquire": "The lock was acquired by somebody who held it already.",
-    "second-write-accepted": "A strict store accepts one write of a token.",
-    "stale-read": "The read was answered although a later token had been accepted before.",
-    "stale-write-accepted": "The write was accepted although a later token had been accepted before.",
-    "token-not-larger": "A later grant must have a larger token.",
-    "token-repeated": "Two grants have the same token.",
-    "too-many": "So more owners held it at once than there are permits.",
-    "value-never-written": "Nobody wrote the value that was read.",
-    "value-read-before-write": "The value was read before its write was sent.",
-    "value-read-below-its-token": "A read under a lower token saw what was written under a higher one.",
-    "value-replaced-twice": "A value that was written once was compared and replaced twice.",
-    "values-in-a-circle": "Each of these values can only have come after the other.",
+_DEEDS: Final[Mapping[F, tuple[str, str, str]]] = {
+    F.ACQUIRE: (
+        "acquired the lock{reading}{token}",
+        "was refused the lock{reading}{reason}",
+        "asked for the lock{reading}",
+    ),
+    F.RELEASE: ("released the lock", "was refused the release{reason}", "asked to release the lock"),
+    F.RENEW: ("renewed its lease{token}", "", ""),
+    F.READ: ("read {value}{token}", "was refused a read{token}{reason}", ""),
+    F.WRITE: (
+        "{late}wrote {value}{token}",
+        "{late}was refused the write of {value}{token}{reason}",
+        "{late}sent the write of {value}{token}",
+    ),
+    F.CAS: ("replaced {base} by {value}", "failed to replace {base} by {value}", "asked to replace {base} by {value}"),
+    F.ADD: ("added {value}", "", ""),
+    F.APPEND: ("appended {value}", "", ""),
+    F.TRANSACT: ("did at once {value}", "", ""),
+    F.GENERATE: ("was given the identity {value}", "", ""),
 }
-"""Kind of conflict → what cannot be. Of any other kind it is said that no order explains the answers."""
-NO_ORDER: Final = "No order of these operations explains all their answers."
+"""What was done where it was acknowledged, where it failed, and where it had no answer. Empty: in other words."""
 
 
 def tell(
@@ -67,7 +56,7 @@ def tell(
     teller = _Teller(history, statement)
     ordered = sorted(operations, key=lambda o: (o.inv if o.unknown else o.ret, o.row))
     left_out = [f"{len(ordered) - TOLD} operations came before these."] if len(ordered) > TOLD else []
-    story = [*left_out, *map(teller.sentence, ordered[-TOLD:]), CONCLUSIONS.get(kind, NO_ORDER)]
+    story = [*left_out, *map(teller.sentence, ordered[-TOLD:]), CONCLUSIONS.get(kind, CONCLUSIONS["no-order"])]
     if model is not None:
         story += teller.should(operations, model)
     return tuple(story)
@@ -105,13 +94,10 @@ class _Teller:
         stuck = search.stuck
         (operation,) = operations.only(stuck.rows[:1])
         states = dict.fromkeys(self._words(getattr(state, "value", state)) for state in stuck.states)
-        who = self.who(operation)
+        who, there = self.who(operation), ""
         if operation.f in (F.READ, F.CAS) and states:
-            there = " or ".join(states)
-            return [
-                f"{who}'s {operation.f.name.lower()} fits nowhere: when it returned, there can only have been {there}."
-            ]
-        return [f"{who}'s {_name(operation)} fits nowhere."]
+            there = f": when it returned, there can only have been {' or '.join(states)}"
+        return [f"{who}'s {_name(operation)} fits nowhere{there}."]
 
     def _when(self, operation: Operation) -> str:
         inv = self._clock(operation, 0)
@@ -139,56 +125,25 @@ class _Teller:
 
     def _words(self, value: Any) -> str:
         """A value; in our own recordings there is a number for the one before everything."""
-        return (
-            "the initial value" if type(value) is int and value == NONE and not self._history.values else words(value)
-        )
+        initial = type(value) is int and value == NONE and not self._history.values
+        return "the initial value" if initial else words(value)
 
     def _did(self, operation: Operation) -> str:
         """The verb and what it was about; an answer that is missing is told with the time."""
+        f = F.ACQUIRE if operation.f == F.TRY_ACQUIRE else operation.f
+        acknowledged, failed, unanswered = _DEEDS.get(f, ("", "", ""))
         token = f" with token {operation.token}" if operation.token != NONE else ""
-        value, base = self._words(operation.value), self._words(operation.base)
-        reading = " for reading" if operation.shared else ""
-        late = "late, " if operation.flags & LATE else ""
+        value = self._words(operation.value)
         reason = "" if operation.reason == Reason.NONE else f" ({operation.reason.name.lower().replace('_', '-')})"
-        match operation.f, operation.ok, operation.failed:
-            case ((F.ACQUIRE | F.TRY_ACQUIRE), True, _):
-                return f"acquired the lock{reading}{token}"
-            case ((F.ACQUIRE | F.TRY_ACQUIRE), _, True):
-                return f"was refused the lock{reading}{reason}"
-            case ((F.ACQUIRE | F.TRY_ACQUIRE), _, _):
-                return f"asked for the lock{reading}"
-            case F.RELEASE, True, _:
-                return "released the lock"
-            case F.RELEASE, _, True:
-                return f"was refused the release{reason}"
-            case F.RELEASE, _, _:
-                return "asked to release the lock"
-            case F.READ, True, _:
-                return f"read {value}{token}"
-            case F.READ, _, True:
-                return f"was refused a read{token}{reason}"
-            case F.WRITE, True, _:
-                return f"{late}wrote {value}{token}"
-            case F.WRITE, _, True:
-                return f"{late}was refused the write of {value}{token}{reason}"
-            case F.WRITE, _, _:
-                return f"{late}sent the write of {value}{token}"
-            case F.CAS, True, _:
-                return f"replaced {base} by {value}"
-            case F.CAS, _, True:
-                return f"failed to replace {base} by {value}"
-            case F.CAS, _, _:
-                return f"asked to replace {base} by {value}"
-            case F.GENERATE, True, _:
-                return f"was given the identity {value}"
-            case F.RENEW, True, _:
-                return f"renewed its lease{token}"
-            case F.ADD, True, _:
-                return f"added {value}"
-            case F.APPEND, True, _:
-                return f"appended {value}"
-            case F.TRANSACT, True, _:
-                return f"did at once {value}"
+        if template := acknowledged if operation.ok else failed if operation.failed else unanswered:
+            return template.format(
+                value=value,
+                base=self._words(operation.base),
+                token=token,
+                reason=reason,
+                reading=" for reading" if operation.shared else "",
+                late="late, " if operation.flags & LATE else "",
+            )
         nothing = operation.value is UNSET or (operation.value == NONE and not self._history.values)
         about = "" if nothing else f" of {value}"
         ended = ", which succeeded," if operation.ok else f", which failed{reason}," if operation.failed else ""
@@ -200,7 +155,7 @@ def words(value: Any) -> str:
     if value is UNSET:
         return "nothing"
     try:
-        return shown(told(value))
+        return shown(spelled(value))
     except Exception as error:  # noqa: BLE001  a user's own class may do anything when it is shown
         return f"<{type(value).__name__}: {type(error).__name__}>"
 

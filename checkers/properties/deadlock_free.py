@@ -1,8 +1,7 @@
 """`deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL.
 
-The waits-for graph, from the history alone: a worker waits for a key from the invocation of an acquire to its end, and
-holds one from its grant to its leaving. Leases, and timeouts, break every circle in the end; what lasts longer than a
-lease was not broken by the lock.
+A worker waits for a key from the invocation of an acquire to its end, and holds one from its grant until it leaves.
+Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, the lock did not break it.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.intervals import length, moment, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised, stalls
+from checkers.properties.exercise import Exercise, lock_unexercised, stalls, unless
 from checkers.properties.narrator import earliest
 from checkers.properties.property import Examined, Property
-from checkers.wire import NESTED, SHARED, F
+from checkers.wire import SHARED
 
 BOTH: Final = "acquires by a holder of another key"
 CYCLES: Final = "circles of waiting holders"
 LONGEST: Final = "longest circle (ms)"
-
-_BROKEN: Final = {"deadlock": "So each of them waited for what another held, for longer than a lease lasts."}
 
 
 class Wait(NamedTuple):
@@ -62,10 +59,8 @@ def _examine(view: View) -> Examined:
 
 def _exercise(view: View) -> Exercise:
     both = len(view.once(_waits))
-    if view.facts.permits > 1:
-        missing: str | None = "several may hold at once"
-    else:
-        missing = lock_unexercised(view) if both else "no holder asked for another lock"
+    missing = unless(view.facts.permits == 1, "several may hold at once")
+    missing = missing or unless(both, "no holder asked for another lock") or lock_unexercised(view)
     return Exercise(missing, {BOTH: both})
 
 
@@ -73,13 +68,13 @@ def _waits(view: View) -> list[Wait]:
     """In order of their beginnings. An acquire without an answer waits until it was given up."""
     by_worker: defaultdict[int, list[Hold]] = defaultdict(list)
     for hold in view.holds:
-        by_worker[view.facts.worker_of(hold.process)].append(hold)
-    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
+        by_worker[view.worker(hold.row)].append(hold)
+    inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
     moments = view.array("ret").tolist()
     waits = []
     current: dict[int, int] = {}
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        worker = view.facts.worker_of(process[row])
+    for row in view.attempts():
+        worker = view.worker(row)
         holds = by_worker[worker]
         # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.
         first = current.get(worker, 0)
@@ -90,13 +85,13 @@ def _waits(view: View) -> list[Wait]:
             if held.ret > inv[row]:
                 break
             end = min(moments[row], held.left)
-            if held.key != key[row] and end > inv[row] and not flags[row] & NESTED:
+            if held.key != key[row] and end > inv[row]:
                 waits.append(Wait(inv[row], end, worker, row, key[row], bool(flags[row] & SHARED), held))
     return waits
 
 
 def _circles(waits: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
-    """Every circle of waits that have some time in common, once: from the one of them that began last."""
+    """Every circle of waits that have some time in common, once: it starts at the wait that began last."""
     going: list[Wait] = []
     for last in waits:
         going = [wait for wait in going if wait.end > last.begin]
@@ -120,4 +115,4 @@ def _finding(circle: Sequence[Wait], at: int) -> Finding:
     return Finding("deadlock", at, rows, holders)
 
 
-DEADLOCK_FREE: Final = Property("deadlock-free", _examine, _exercise, _BROKEN, by_workload=True)
+DEADLOCK_FREE: Final = Property("deadlock-free", _examine, _exercise, by_workload=True)

@@ -1,8 +1,9 @@
-"""Mutual exclusion, seen twice: what the service granted, and who was inside.
+"""Mutual exclusion of the service's grants, and of the clients inside.
 
-`server-exclusion` asks whether the service's grants can have followed one another, every acknowledged renewal
-believed. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be, and so
-may as many clients as a semaphore has permits: what its service granted is asked by `checkers.properties.permits`.
+`server-exclusion` asks whether the service's grants can have followed one another; it believes every acknowledged
+renewal. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be inside
+together, and as many clients as a semaphore has permits. `checkers.properties.permits` asks what the service of a
+semaphore granted.
 """
 
 import time
@@ -14,7 +15,7 @@ from typing import Final
 from checkers.engines.lease_schedule import by_majority, in_any_order, in_order
 from checkers.engines.lease_sessions import fewest, posed, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
-from checkers.history.holds import Hold, exclude
+from checkers.history.holds import IN_SESSIONS, Hold, exclude
 from checkers.history.view import View
 from checkers.properties import permits
 from checkers.properties.exercise import Exercise, exercised_lock
@@ -29,23 +30,9 @@ OVERLAP: Final = "longest overlap (ms)"
 SECONDS: Final = 30.0
 """For the search for an order of grants, all keys together. Few histories need any of it."""
 
-_BROKEN: Final = {
-    "granted-while-held": "So the service granted the lock while the grant before was still in force.",
-    "no-room": "So the service's grants cannot have followed one another: there is no room for all of them.",
-    "renewed-after-release": "So the service acknowledged a renewal of a lock that it had already released.",
-    "overlap": "So both were inside at the same time.",
-    "too-many-inside": "So more were inside at the same time than the lock has permits.",
-}
-
 
 def _examine_server(view: View) -> Examined:
-    """Whether the service never granted a key while an earlier grant of it was in force (mode *told*).
-
-    Exact per key. With fencing tokens on all grants of a key, and in order, theirs is the order of grants; otherwise
-    the order is searched for, and the verdict is unknown where that exceeds its budget. What fits key by key is asked
-    once more over all keys that share sessions: a session ends all its holds at one instant. Readers exclude no readers
-    (`checkers.engines.lease_schedule` says how exact that is).
-    """
+    """Whether each grant of a key began when the ones before it were over: checkers/CONDITIONS.md, section 7."""
     findings: list[Finding] = []
     undecided: list[str] = []
     deadline = time.monotonic() + SECONDS
@@ -62,11 +49,9 @@ def _examine_server(view: View) -> Examined:
 
 
 def _examine_holders(view: View) -> Examined:
-    """Whether two clients, or more than there are permits, were never inside one key at once, for some length of time.
+    """Whether no two clients, or more than there are permits, were inside one key at once, for some length of time.
 
-    A client is inside from its acquire's return until it asks for the release or notices the loss. One that did
-    neither is inside until the last thing recorded of its grant: a killed worker holds nothing. A grant that its
-    client no longer believed when it arrived was never inside. All pairs are reported, but those of two readers.
+    Source: checkers/CONDITIONS.md, section 7. All pairs are reported.
     """
     if view.facts.permits > 1:
         findings = [
@@ -88,14 +73,13 @@ def _exercise_holders(view: View) -> Exercise:
 
 
 def _hand_over_times(view: View) -> dict[str, int]:
-    """How long nobody was inside when one left and another waited already, and how long two were."""
+    """How long nobody was inside while another client waited already, and how long two clients were."""
     gaps = [0]
     overlapped = 0
     if view.facts.permits == 1:
         for holds in view.holds.by_key.values():
             for earlier, later in pairwise(holds):
-                workers = {view.facts.worker_of(hold.process) for hold in (earlier, later)}
-                if earlier.shared or later.shared or len(workers) == 1:
+                if earlier.shared or later.shared or view.worker(earlier.row) == view.worker(later.row):
                     continue
                 overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
                 if later.inv <= earlier.left <= later.ret:
@@ -125,23 +109,25 @@ def _conflicts(view: View, holds: Sequence[Hold], deadline: float) -> Iterator[t
 
 
 def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
-    """What has no room among the keys that share sessions, and why that is not known."""
+    """Grants that have no room among the keys that share sessions, and why that is not known."""
     several = {(hold.session, hold.key) for hold in view.holds if hold.session}
-    if view.facts.lease not in ("touch", "session") or len(several) == len({session for session, _ in several}):
-        return [], []
-    if any(hold.shared for hold in view.holds):
+    if (
+        view.facts.lease not in IN_SESSIONS
+        or len(several) == len({session for session, _ in several})
+        or any(hold.shared for hold in view.holds)
+    ):
         return [], []
     holds = tuple(view.holds)
     ordered = frozenset(key for key, holds in view.holds.by_key.items() if tokens_of(holds) and not disordered(holds))
     problem = posed(holds, touch=view.facts.lease == "touch", ordered=ordered)
     solution = solve_sessions(problem)
-    found = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
-    return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
+    conflicts = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
+    return [_finding(conflict) for conflict in conflicts], sorted(set(solution.undecided.values()))
 
 
 def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
     for hold in holds:
-        if hold.renewed > hold.freed[1]:
+        if hold.renewed > hold.freed:
             yield Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
 
 
@@ -165,9 +151,8 @@ SERVER_EXCLUSION: Final = Property(
     "server-exclusion",
     _examine_server,
     exercised_lock,
-    _BROKEN,
     needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
 )
 HOLDER_EXCLUSION: Final = Property(
-    "holder-exclusion", _examine_holders, _exercise_holders, _BROKEN, needs=frozenset({Need.EXCLUDES})
+    "holder-exclusion", _examine_holders, _exercise_holders, needs=frozenset({Need.EXCLUDES})
 )

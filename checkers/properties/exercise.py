@@ -1,4 +1,4 @@
-"""What exercised a property: the counters of a verdict, and the least that makes a pass mean something."""
+"""What exercised a property: the counters of a result, and the least that makes a pass mean something."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ MIXED: Final = "operations in the mixed state"
 
 def counters(view: View) -> dict[str, int]:
     """What happened to the lock, for every property alike."""
-    rolled = [fault for fault in view.history.faults if fault.kind == "version" and fault.applied]
+    rolled = [fault for fault in view.struck if fault.kind == "version"]
     return {
         GRANTS: len(view.holds),
         HAND_OVERS: hand_overs(view),
@@ -78,14 +78,16 @@ def counters(view: View) -> dict[str, int]:
 def hand_overs(view: View) -> int:
     """Pairs of grants of one key, one after another, that went to different workers."""
     return sum(
-        view.facts.worker_of(before.process) != view.facts.worker_of(after.process)
+        view.worker(before.row) != view.worker(after.row)
         for holds in view.holds.by_key.values()
         for before, after in pairwise(holds)
     )
 
 
 def contended(view: View) -> int:
-    """Acquires, however they ended, that met somebody else's hold of the same key; a reader's, a writer's hold."""
+    """Counts acquires, however they ended, that met a hold of the same key by another holder. A reader meets only
+    writers.
+    """
     kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
     acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE)) & (flags & NESTED == 0)
     rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
@@ -94,18 +96,18 @@ def contended(view: View) -> int:
         mine = acquires & (flags & SHARED == SHARED * shared)
         holds = [(hold.key, hold.ret, hold.left) for hold in view.holds if not (shared and hold.shared)]
         key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
-        asked, answered, begins, ends = apart(
+        sent, answered, begins, ends = apart(
             (keys[mine], invs[mine]), (keys[mine], rets[mine]), (key, ret), (key, left)
         ).places
         # Its own hold begins when it returns and is not met.
-        met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), asked, "right")
+        met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), sent, "right")
         total += int((met > 0).sum())
     return total
 
 
 def under_fault(view: View) -> int:
     """Operations that were in flight at some moment of a fault interval."""
-    return _in_flight(view, [(fault.begun, fault.healed or INFINITY) for fault in view.history.faults if fault.applied])
+    return _in_flight(view, [(fault.begun, fault.over) for fault in view.struck])
 
 
 def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
@@ -119,13 +121,14 @@ def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
 
 
 def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
-    """Operations that were in flight while some servers were of another version than the others.
+    """Counts operations that were in flight while some servers had another version than the others.
 
-    rolled: one server's change each, from one of two versions to the other; it is named first in the target. One that
-    is undone changes twice, one that is meant to stay is healed where it is applied.
+    rolled: each changes one server from one of two versions to the other, and names it first in its target. A fault
+    that is undone changes it twice. One that stays is healed in the moment in which it is applied.
     """
     turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
-    turns += [(one.healing, one.healed or INFINITY, one.target.partition(" ")[0]) for one in rolled if _undone(one)]
+    undone = [fault for fault in rolled if fault.healing > fault.applied]
+    turns += [(fault.healing, fault.over, fault.target.partition(" ")[0]) for fault in undone]
     changed: set[str] = set()
     since, spans = 0, []
     for begun, applied, server in sorted(turns):
@@ -136,10 +139,6 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     return _in_flight(view, [*spans, *([(since, INFINITY)] if since else [])])
 
 
-def _undone(fault: FaultInterval) -> bool:
-    return fault.healing > fault.applied
-
-
 def stalls(view: View) -> list[Span]:
     """When the machine did not run some worker of the lane: it may have kept the service from running as well."""
     inv, ret = view.column("inv"), view.column("ret")
@@ -147,15 +146,13 @@ def stalls(view: View) -> list[Span]:
 
 
 def undisturbed(row: int, view: View) -> bool:
-    """Whether nothing that is known can have kept an answer back: no fault, and no stall of the worker that waited.
+    """Whether no known fault, and no stall of the waiting worker, can have delayed the answer.
 
-    A fault is counted for as long as the service may take to recover from it.
+    A fault counts until the service has had the time to recover from it.
     """
-    inv, ret, process = view.column("inv"), view.column("ret"), view.column("process")
-    healing = view.facts.bounds.get("recovery", 0)
-    worker = view.facts.worker_of(process[row])
-    its = (stall for stall in view.rows(F.STALL) if view.facts.worker_of(process[stall]) == worker)
-    spans = [(fault.begun, (fault.healed or INFINITY) + healing) for fault in view.history.faults if fault.begun]
+    inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
+    its = (stall for stall in view.rows(F.STALL) if view.worker(stall) == view.worker(row))
+    spans = [(fault.begun, fault.over + healing) for fault in view.history.faults if fault.begun]
     spans += [(inv[stall], ret[stall]) for stall in its]
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
 
@@ -168,9 +165,8 @@ def expired_while_held(view: View) -> int:
 def fault_missed(view: View) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
     came: dict[str, list[FaultInterval]] = {}
-    for fault in view.history.faults:
-        if fault.applied:
-            came.setdefault(fault.name, []).append(fault)
+    for fault in view.struck:
+        came.setdefault(fault.name, []).append(fault)
     for name in view.facts.fault_names:
         if name == NO_FAULT:
             continue
@@ -190,13 +186,18 @@ def met_a_lease(fault: FaultInterval, view: View) -> bool:
 
 def write_missed(view: View) -> str | None:
     """Why a fault on the way to the store did not touch a write of the lane, or None."""
-    to_the_store = [fault for fault in view.history.faults if fault.applied and STORE in fault.target]
+    to_the_store = [fault for fault in view.struck if STORE in fault.target]
     sent = [view.column("inv")[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
     for name in dict.fromkeys(fault.name for fault in to_the_store):
         hits = [fault for fault in to_the_store if fault.name == name]
-        if not any(fault.begun <= moment <= (fault.healed or INFINITY) for fault in hits for moment in sent):
+        if not any(fault.begun <= moment <= fault.over for fault in hits for moment in sent):
             return f"{name} left no write without an answer"
     return None
+
+
+def unless(there: object, reason: str) -> str | None:
+    """The reason, if nothing is there."""
+    return None if there else reason
 
 
 def exercised_lock(view: View) -> Exercise:
@@ -205,7 +206,7 @@ def exercised_lock(view: View) -> Exercise:
 
 
 def lock_unexercised(view: View) -> str | None:
-    """Why a pass would say nothing about exclusion, or None. What is no lock at all has nothing to hand over."""
+    """Why a pass would say nothing about exclusion, or None. A lane without a lock needs no hand-over."""
     locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
     contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
     short = short_of(view.once(counters), ((GRANTS, MIN_GRANTS), *contest))
@@ -224,33 +225,28 @@ def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> st
 
 
 def in_vain(view: View) -> str:
-    """What came of the acquires that gave nobody anything since the last grant; empty where most acquires did.
+    """How the acquires ended that were not granted since the last grant; empty if most acquires were granted.
 
-    The cause of too few grants is mostly there: a service that always errs, or a lock that never frees.
+    This mostly names the cause of too few grants: a service that always fails, or a lock that is never freed.
     """
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
-    ret, outcome, flags = view.array("ret").tolist(), view.column("outcome"), view.column("flags")
-    rows = [
-        row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
-        if outcome[row] != Outcome.OK
-        and not flags[row] & NESTED
-        and (last is None or not ret[row] or ret[row] > last.ret)
-    ]
+    ret = view.array("ret").tolist()
+    failed = view.attempts(Outcome.FAIL, Outcome.INFO)
+    rows = [row for row in failed if last is None or not ret[row] or ret[row] > last.ret]
     if not rows or len(rows) < len(view.holds):
         return ""
     ends = Counter(ending(row, view) for row in rows).most_common()
-    told = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
-    told += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
+    cause = f"{len(rows)} acquire{'s' * (len(rows) != 1)}"
+    cause += f" {ends[0][0]}" if len(ends) == 1 else ", " + ", ".join(f"{count} {words}" for words, count in ends)
     if last is not None:
-        told = f"{'the last ' * (len(view.holds) > 1)}{_parting(last, view)}, {told} since"
+        cause = f"{'the last ' * (len(view.holds) > 1)}{_parting(last, view)}, {cause} since"
     texts: Counter[str] = Counter()
     for number, count in Counter(view.array("error")[rows].tolist()).items():
         texts[_shown(number, view)] += count
     del texts[""]
     for text, count in texts.most_common(1):
-        told += f", {'mostly' if count * 2 > len(rows) else 'most often'} {text}"
-    return told
+        cause += f", {'mostly' if count * 2 > len(rows) else 'most often'} {text}"
+    return cause
 
 
 def ending(row: int, view: View) -> str:
@@ -269,7 +265,7 @@ def error_text(row: int, view: View) -> str:
 
 
 def _shown(number: int, view: View) -> str:
-    """An error text by its number; while a trial still runs, nobody has collected them."""
+    """An error text by its number; empty while a trial still runs, since nobody has collected the texts then."""
     text = view.history.errors[number] if number < len(view.history.errors) else ""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: TEXT_SHOWN + 1])
     return f'"{text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 3] + "..."}"' if text else ""
@@ -277,16 +273,12 @@ def _shown(number: int, view: View) -> str:
 
 def _parting(hold: Hold, view: View) -> str:
     """What became of a grant."""
-
-    def clock(ns: int) -> str:
-        return f"{(ns - view.zero) / 1e9:.3f} s"
-
-    if hold.freed[1] < INFINITY:
-        return f"released at {clock(hold.freed[1])}"
+    if hold.freed < INFINITY:
+        return f"released at {view.clock(hold.freed)}"
     if hold.release >= 0:
         refused = view.column("outcome")[hold.release] == Outcome.FAIL
-        sent = clock(view.column("inv")[hold.release])
+        sent = view.clock(view.column("inv")[hold.release])
         return f"release sent at {sent} {'was refused' if refused else 'got no answer'}"
     if hold.lost >= 0:
-        return f"lost at {clock(hold.left)}"
-    return f"granted at {clock(hold.ret)} and never released"
+        return f"lost at {view.clock(hold.left)}"
+    return f"granted at {view.clock(hold.ret)} and never released"

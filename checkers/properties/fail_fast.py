@@ -1,7 +1,7 @@
 """`fail-fast`: a call ends in time, whatever the service does.
 
-A call may take as long as it was told to wait, and the margin that the lock declares. Time in which its process did
-not run is not counted: its own sentinel tells of that, which does nothing but sleep for short times, and so do the
+A call may take as long as it was told to wait, and the margin that the lock declares. The time in which its process did
+not run does not count. The process' own sentinel, which only sleeps for short times, tells of that time, and so do the
 faults on the worker.
 """
 
@@ -12,7 +12,7 @@ from checkers.history.intervals import Span, clipped, length, united
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import INFINITY, F
+from checkers.wire import F
 
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"
@@ -23,8 +23,6 @@ _OTHERS: Final = (F.RENEW, F.RELEASE, F.KEEP_ALIVE)
 _LAPSES: Final = ("freeze", "stall", "call")
 """Kinds of faults under which a worker, or a thread of it, does not run and goes on later."""
 
-_BROKEN: Final = {"hung-call": "So a call took longer than its timeout and the margin that the lock declares."}
-
 
 def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
@@ -33,8 +31,7 @@ def _examine(view: View) -> Examined:
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
-    inv, process, kind = view.column("inv"), view.column("process"), view.column("f")
-    ended = view.array("ret").tolist()
+    inv, kind, ended = view.column("inv"), view.column("f"), view.array("ret").tolist()
     lapses = _lapses(view)
     findings: list[Finding] = []
     slowest = 0
@@ -43,7 +40,7 @@ def _examine(view: View) -> Examined:
         beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue
-        beyond -= length(clipped(lapses.get(view.facts.worker_of(process[row]), ()), inv[row], ended[row]))
+        beyond -= length(clipped(lapses.get(view.worker(row), ()), inv[row], ended[row]))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
             findings.append(Finding("hung-call", inv[row] + allowed + margin, (row,)))
@@ -63,16 +60,14 @@ def _ended(view: View) -> list[int]:
 
 def _lapses(view: View) -> dict[int, list[Span]]:
     """Worker → when its process, or one of its threads, did not run."""
-    inv, process = view.column("inv"), view.column("process")
-    ended = view.array("ret").tolist()
+    inv, ended = view.column("inv"), view.array("ret").tolist()
     spans: dict[int, list[Span]] = {}
     for row in view.rows(F.STALL):
-        spans.setdefault(view.facts.worker_of(process[row]), []).append((inv[row], ended[row]))
-    for fault in view.history.faults:
-        if fault.applied and fault.kind in _LAPSES:
-            span = (fault.applied, fault.healed or INFINITY)
-            spans.setdefault(view.facts.worker_of(fault.process), []).append(span)
+        spans.setdefault(view.worker(row), []).append((inv[row], ended[row]))
+    for fault in view.struck:
+        if fault.kind in _LAPSES:
+            spans.setdefault(view.facts.worker_of(fault.process), []).append((fault.applied, fault.over))
     return {worker: united(its) for worker, its in spans.items()}
 
 
-FAIL_FAST: Final = Property("fail-fast", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES}), bounded=True)
+FAIL_FAST: Final = Property("fail-fast", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True)

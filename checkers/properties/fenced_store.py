@@ -1,7 +1,7 @@
 """`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else.
 
-What that means depends on the store mode; each has its own engine. Without a fence the question is whether a stale
-write was in fact accepted.
+The store mode says what that means; each mode has its own engine. A store without a fence is judged by whether it
+accepted a stale write.
 """
 
 from collections.abc import Iterator
@@ -9,34 +9,20 @@ from typing import Final
 
 from checkers.engines.fenced import fenced_findings
 from checkers.engines.search import search
+from checkers.history.counting import any_of
 from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.view import View
 from checkers.models.model import Model, Operation
-from checkers.models.operations import Operations
-from checkers.models.stores import RULES, CompareOwner, FencedStore
-from checkers.properties.accesses import accesses, next_granted
+from checkers.models.operations import ByKey, Operations
+from checkers.models.stores import REFUSALS, RULES, CompareOwner, FencedStore
 from checkers.properties.check_result import Proof
 from checkers.properties.exercise import MIN_STALE, Exercise, fault_missed, short_of, write_missed
 from checkers.properties.property import Examined, Property
-from checkers.properties.succession import superseded
-from checkers.wire import F
+from checkers.properties.succession import next_granted, superseded
+from checkers.wire import F, Outcome
 
 STALE: Final = "stale attempts"
 
-_BROKEN: Final = {
-    "stale-write-accepted": "So the store accepted a write that a later holder had already overtaken.",
-    "stale-read": "So a read was answered with what a later holder had already overtaken.",
-    "second-write-accepted": "So a strict store accepted a second access under a token that it had already seen.",
-    "needless-refusal": "So the store refused an access although nothing can have raised its bar that high.",
-    "value-never-written": "So the store returned a value that nobody wrote.",
-    "refused-value-read": "So the store returned a value whose write it had refused.",
-    "value-read-before-write": "So the store returned a value before its write was sent.",
-    "value-read-below-its-token": "So a read under a lower token saw what was written under a higher one.",
-    "not-the-latest-value": "So a read did not return the latest value.",
-    "overwritten-value-read-later": "So a later token's read saw a value that was no longer the last of its token.",
-    "no-order-within-token": "So the accesses under one token have no order that explains what was read.",
-    "no-order": "So no order of the accesses explains this answer.",
-}
 
 BY_THE_CLOCK: Final = ("unfenced", "guarded")
 """Store modes that are judged by when somebody else was granted the lock, whatever tokens say."""
@@ -45,15 +31,7 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 
 
 def _examine(view: View) -> Examined:
-    """Judges the store in its mode.
-
-    unfenced       violated by each write that was certainly accepted (acknowledged, or read) and was sent after a
-                   later grant's acquire had returned; definite: nothing is said about writes in flight at that time.
-    guarded        likewise: the lock service itself refuses what comes too late.
-    fence-writes, fence-reads-and-writes and their strict forms
-                   exact (`checkers.engines.fenced`); by search where values repeat.
-    compare-owner  exact by search; unknown where that exceeds its budget. One violation per key at most.
-    """
+    """Judges the store in its mode: checkers/CONDITIONS.md, section 9. A search finds one violation a key at most."""
     mode = view.facts.store
     by_key = view.once(accesses)
     findings: list[Finding] = []
@@ -89,39 +67,49 @@ def _exercise(view: View) -> Exercise:
     return Exercise(few or fault_missed(view) or write_missed(view), {STALE: stale})
 
 
+def accesses(view: View) -> dict[int, Operations]:
+    """Reads and writes by key, in order of invocation, without those that certainly never reached the store."""
+    by_key = ByKey(view.history, (F.READ, F.WRITE))
+    reached = (view.array("outcome") != Outcome.FAIL) | any_of(view.array("reason"), REFUSALS)
+    kept = {key: by_key[key].only(by_key[key].rows[reached[by_key[key].rows]]) for key in by_key.keys}
+    return {key: operations for key, operations in kept.items() if len(operations)}
+
+
 def _following(view: View) -> dict[int, tuple[int, int]]:
     """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it.
 
-    Where the mode looks at no token, a grant is followed by those that it excludes: not by another permit's, nor a
-    reader by a reader.
+    If the mode looks at no token, only a grant that excludes this one follows it: no other permit's grant follows, and
+    no reader follows a reader.
     """
     return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
 
 
 def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:
     """Raises OutOfBudget."""
-    found = search(ops, model)
-    if found.valid is None:
-        raise OutOfBudget(found.reason)
-    if found.valid:
-        proof.extend(found.order)
+    searched = search(ops, model)
+    if searched.valid is None:
+        raise OutOfBudget(searched.reason)
+    if searched.valid:
+        proof.extend(searched.order)
         return
     by_row = {access.row: access for access in ops}
-    stuck = by_row[found.stuck.rows[0]]
+    stuck = by_row[searched.stuck.rows[0]]
     before = [access for access in ops if access.ok and access.ret < stuck.inv and access.owner != stuck.owner]
     rows = [max(before, key=lambda access: access.ret).row] if before else []
-    yield Finding("no-order", stuck.inv, (*rows, *found.stuck.rows[1:], stuck.row))
+    yield Finding("no-order", stuck.inv, (*rows, *searched.stuck.rows[1:], stuck.row))
 
 
 def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
-    """Writes accepted although they were sent after a later grant had returned; unknown ones where a read proves it."""
+    """Writes that were accepted although they were sent after a later grant had returned. An unanswered write counts if
+    a read proves it.
+    """
     operations, following = list(ops), view.once(_following)
     readers: dict[int, Operation] = {}
     for access in operations:
         if access.f == F.READ and access.ok:
             readers.setdefault(access.value, access)
     for access in operations:
-        hold = view.holds.by_owner.get(access.owner)
+        hold = view.hold_of(access.row)
         if hold is None or access.f != F.WRITE or access.failed:
             continue
         granted, later = following[hold.row]
@@ -132,7 +120,7 @@ def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
 
 def _stale_attempts(view: View) -> int:
     """Accesses that were sent, under an older grant, after a later grant had returned."""
-    inv, f, owner = view.column("inv"), view.column("f"), view.column("owner")
+    inv, f = view.column("inv"), view.column("f")
     mode, following = view.facts.store, view.once(_following)
     reads = mode in RULES and RULES[mode].reads
     return sum(
@@ -140,7 +128,7 @@ def _stale_attempts(view: View) -> int:
         for ops in view.once(accesses).values()
         for row in ops.rows.tolist()
         if reads or f[row] == F.WRITE
-        for hold in [view.holds.by_owner.get(owner[row])]
+        for hold in [view.hold_of(row)]
         if hold is not None
     )
 
@@ -149,7 +137,6 @@ FENCED_STORE: Final = Property(
     "fenced-store",
     _examine,
     _exercise,
-    _BROKEN,
     by_workload=True,
     not_expected_in={"unfenced": "the store has no fence"},
 )

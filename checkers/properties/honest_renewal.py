@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold, effective, exclude
+from checkers.history.holds import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed
 from checkers.properties.property import HANGS, Examined, Need, Property
@@ -18,12 +18,6 @@ from checkers.wire import INFINITY, F, Outcome, Reason
 
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals refused"
-
-_BROKEN: Final = {
-    "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
-    "refused-though-held": "So a renewal was refused although the lease was still in force.",
-    "granted-though-over": "So the lock was granted on a lease that the service had called over.",
-}
 
 
 class Lease(NamedTuple):
@@ -88,27 +82,29 @@ def _exercise(view: View) -> Exercise:
 def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
     """Grants that cannot have come before the service said that their lease is over.
 
-    Until then somebody else held, certainly. Nor can it have been granted before that one got it: that was before it
-    was asked for, or while the lease was certainly in force, so that the other would have been granted inside its hold.
+    Another client certainly held until the service said so. The grant cannot have come before that hold either: it had
+    not been asked for yet, or its lease was certainly in force, so that the other grant would have come inside its
+    hold.
     """
     ret = view.column("ret")
-    told = min(lease.refused, key=lambda row: ret[row], default=None)
-    if told is None or not lease.session or view.facts.permits > 1:
+    refusal = min(lease.refused, key=lambda row: ret[row], default=None)
+    if refusal is None or not lease.session or view.facts.permits > 1:
         return
     for hold in lease.holds:
         first = max(hold.inv, hold.core_end)
-        others = [held for held in view.holds.by_key[hold.key] if exclude(held, hold) and held is not hold]
-        held = next((one for one in others if one.ret <= first and one.core_end > ret[told]), None)
-        if held is not None and hold.ret > ret[told]:
-            rows = (held.row, told, *((held.release,) if held.release >= 0 else ()), hold.row)
+        others = [other for other in view.holds.by_key[hold.key] if exclude(other, hold) and other is not hold]
+        held = next((other for other in others if other.ret <= first and other.core_end > ret[refusal]), None)
+        if held is not None and hold.ret > ret[refusal]:
+            rows = (held.row, refusal, *((held.release,) if held.release >= 0 else ()), hold.row)
             yield Finding("granted-though-over", hold.ret, rows, (held.row, hold.row))
 
 
 def _worth(lease: Lease, known: list[int], grain: int) -> int:
-    """ns; from when on the lease certainly lasts its TTL once more.
+    """ns; the moment from which the lease certainly lasts its TTL once more.
 
-    Where servers pass on now and then who is alive, and so declare a grain, the last sign of life may not be known: it
-    is worth no more than the one before it and the grain. What follows within half of that tells no more.
+    Servers that declare a grain tell each other only now and then who is alive, so that the last sign of life may be
+    unknown: it counts for no more than the one before it and the grain. A sign that follows another within half of the
+    grain adds nothing.
     """
     if not (lease.session and grain):
         return max([lease.begun, *known])
@@ -120,7 +116,7 @@ def _worth(lease: Lease, known: list[int], grain: int) -> int:
 def _leases(view: View) -> list[Lease]:
     """All leases that somebody tried to renew. One without a TTL is never refused too early."""
     owner, session = view.column("owner"), view.column("session")
-    in_sessions = view.facts.lease in ("touch", "session")
+    in_sessions = view.facts.lease in IN_SESSIONS
     by_grant: dict[int, list[int]] = {}
     by_session: dict[int, list[int]] = {}
     for row in view.rows(F.RENEW, F.KEEP_ALIVE):
@@ -147,29 +143,28 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
     closed = {
         session[row]: inv[row] for row in reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))
     }
-    for one, rows in by_session.items():
-        held = holds.get(one, [])
-        begun = inv[opened[one]] if one in opened else 0
-        shortest = min([(ttl[opened[one]] if one in opened else 0) or facts.ttl, *(hold.ttl for hold in held)])
+    for number, rows in by_session.items():
+        held, opening = holds.get(number, []), opened.get(number)
+        shortest = min([(ttl[opening] if opening is not None else 0) or facts.ttl, *(hold.ttl for hold in held)])
         renewed, refused = _answered(view, rows)
         yield Lease(
-            begun=begun,
+            begun=inv[opening] if opening is not None else 0,
             ttl=0 if facts.lease == "none" else effective(shortest, facts),
             holds=tuple(held),
             renewed=renewed,
             refused=refused,
-            closed=closed.get(one, INFINITY),
+            closed=closed.get(number, INFINITY),
             touched=tuple(_touched(held)) if facts.lease == "touch" else (),
             session=True,
         )
 
 
 def _touched(held: list[Hold]) -> Iterator[tuple[int, int]]:
-    """In a session that any request prolongs: what its grants and their releases prove."""
+    """What the grants of a session and their releases prove, if every request prolongs the session."""
     for hold in held:
         yield hold.start, hold.ret
-        if hold.freed[1] < INFINITY:
-            yield hold.freed
+        if hold.freed < INFINITY:
+            yield hold.freeing, hold.freed
 
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -184,7 +179,6 @@ HONEST_RENEWAL: Final = Property(
     "honest-renewal",
     _examine,
     _exercise,
-    _BROKEN,
     needs=frozenset({Need.RENEWED}),
     optional=True,
     under=(*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder"),

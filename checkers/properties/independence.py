@@ -1,7 +1,7 @@
-"""`independence`: a lock keeps nobody out who asks for one of another name.
+"""`independence`: a lock keeps out nobody who asks for a lock of another name.
 
-What may keep a client from a lock is whoever holds it, and whoever else asks for it and may have been granted it
-unseen. Where there was nobody of both, it is another lock that was in the way: the service takes the two for one.
+A client can be kept out by the holder of the lock, and by another client that asked for it and may have been granted it
+without an answer. If there was neither, another lock was in the way: the service takes the two for one.
 """
 
 from typing import Final
@@ -11,24 +11,17 @@ from checkers.history.intervals import Span, clipped, length, moment, united, wi
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, undisturbed
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import INFINITY, NESTED, F, Outcome, Reason
+from checkers.wire import INFINITY, Outcome, Reason
 
 BESIDE: Final = "acquires of a free lock while another was held"
 SLOWEST: Final = "longest wait for a free lock (ms)"
 
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
 """Why an acquire failed that was never in line."""
-_BROKEN: Final = {
-    "kept-by-another-name": "So somebody was kept from a lock that nobody else held or asked for.",
-}
 
 
 def _examine(view: View) -> Examined:
-    """Sound: judged is the time in which the lock was certainly free, and nobody else can have been given it.
-
-    A refusal that says that it is held is a lie if it was free all the while. Any other answer may take the bound that
-    the lock declares, which a fault or a stall excuses.
-    """
+    """Sound: judged is the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
     bound = view.facts.bounds.get(INDEPENDENCE.id)
     inv, ret, reason = view.column("inv"), view.column("ret"), view.column("reason")
     findings: list[Finding] = []
@@ -53,46 +46,38 @@ def _exercise(view: View) -> Exercise:
 
 
 def _free(view: View) -> dict[int, list[Span]]:
-    """Row of each acquire that was answered → when, meanwhile, the lock was free and nobody else can have got it."""
+    """Row of each answered acquire → when, during it, the lock was free and nobody else can have got it."""
     inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
-    reason, flags, taken = view.column("reason"), view.column("flags"), _taken(view)
+    reason, taken = view.column("reason"), _taken(view)
 
     def free(row: int) -> list[Span]:
         others = [span for other, span in taken[key[row]].items() if other != row]
         return without([(inv[row], ret[row])], united(clipped(others, inv[row], ret[row])))
 
-    return {
-        row: free(row)
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK, Outcome.FAIL))
-        if not flags[row] & NESTED and reason[row] not in _NOT_ASKED
-    }
+    return {row: free(row) for row in view.attempts(Outcome.OK, Outcome.FAIL) if reason[row] not in _NOT_ASKED}
 
 
 def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
-    """Key → row of each acquire of it → from when to when (ns) that may have kept others out.
+    """Key → row of each acquire of it → from when to when (ns) it may have kept others out.
 
-    One without an answer, or whose release is not certain, is counted to the end.
+    An acquire without an answer counts to the end, and so does one whose release is not certain.
     """
-    inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
-    freed = {hold.row: hold.freed[1] for hold in view.holds}
+    inv, ret, key = (view.column(name) for name in ("inv", "ret", "key"))
+    freed = {hold.row: hold.freed for hold in view.holds}
     taken: dict[int, dict[int, tuple[int, int]]] = {number: {} for number in set(key)}
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        if not flags[row] & NESTED:
-            taken[key[row]][row] = inv[row], min(freed.get(row, ret[row]), INFINITY)
+    for row in view.attempts():
+        taken[key[row]][row] = inv[row], min(freed.get(row, ret[row]), INFINITY)
     return taken
 
 
 def _met(view: View, row: int, at: int) -> tuple[int, ...]:
     """Acquire rows of other workers' holds of other keys, from the invocation of this one to a moment."""
-    process, key, since = (view.column(name)[row] for name in ("process", "key", "inv"))
-    who = view.facts.worker_of(process)
+    key, since, who = view.column("key")[row], view.column("inv")[row], view.worker(row)
     return tuple(
         hold.row
         for hold in view.holds
-        if hold.key != key and hold.ret <= at and since < hold.left and view.facts.worker_of(hold.process) != who
+        if hold.key != key and hold.ret <= at and since < hold.left and view.worker(hold.row) != who
     )
 
 
-INDEPENDENCE: Final = Property(
-    "independence", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES}), bounded=True
-)
+INDEPENDENCE: Final = Property("independence", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True)

@@ -1,10 +1,10 @@
-"""The words for what was found: a violation's story in sentences, with seconds since the first operation.
+"""Tells findings in words: the story of a violation is a list of sentences, with seconds since the first operation.
 
-A sentence is a value (subject, what it did, under which token, in which rows) and becomes text last; nobody reads
-text back.
+A sentence is a value (subject, what it did, under which token, in which rows). It becomes text last, and nobody parses
+the text.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +13,12 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
+from checkers.properties.conclusions import CONCLUSIONS
 from checkers.properties.exercise import ON_LEASES
 from checkers.wire import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50
-"""Violations of one verdict that get a whole story; the rest get its last sentence."""
+"""Violations of one result that get a whole story; the rest get its last sentence."""
 QUEUES: Final = frozenset({"overtaken", "herd"})
 """Kinds of findings of which it matters how long somebody waited, and how often it was woken."""
 FAULTS_TOLD: Final = 3
@@ -26,8 +27,8 @@ FAULTS_TOLD: Final = 3
 HARNESS: Final = "the harness"
 """Who reads the store in the end."""
 
-Conclusion = str | Callable[[View, Finding], str]
-"""The sentence that says what was broken, or what makes it."""
+Conclusion = Callable[[View, Finding], str]
+"""Makes the sentence that says what was broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,15 @@ class Sentence:
         return self.after(())
 
     def after(self, others: Sequence["Sentence"]) -> str:
-        """The text after others in one line: what these say already is left out where all have the same subject."""
+        """The text behind other sentences in one line. If all have the same subject, what the others say already is
+        left out.
+        """
         same = bool(others and self.subject) and all(other.subject == self.subject for other in others)
         known = {token for other in others for token in other.known} if same else ()
         subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
         token = f" with token {self.token}" if self.token != NONE and self.token not in known else ""
-        said = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}".lstrip()
-        return "; ".join((said, *self.more))
+        main = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}".lstrip()
+        return "; ".join((main, *self.more))
 
 
 def earliest(hold: Hold) -> tuple[int, int, int]:
@@ -81,22 +84,20 @@ class Narrator:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def tell(self, findings: Iterable[Finding], conclusion: Mapping[str, Conclusion]) -> tuple[Violation, ...]:
-        """Violations in order of time. conclusion: kind of finding → its last sentence."""
+    def tell(self, findings: Iterable[Finding], conclusion: Conclusion | None = None) -> tuple[Violation, ...]:
+        """Violations in order of time. conclusion: makes the last sentence, where that is none of `CONCLUSIONS`."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         violations = []
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
-            ending = conclusion[finding.kind]
-            last = ending if isinstance(ending, str) else ending(self._view, finding)
-            told = self.sentences(finding, holders) if number < FULL_STORIES else ()
-            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, told), last)))
+            last = CONCLUSIONS[finding.kind] if conclusion is None else conclusion(self._view, finding)
+            before = self.sentences(finding, holders) if number < FULL_STORIES else ()
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, before), last)))
         return tuple(violations)
 
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
         """Acquire rows of the grants that the operations belong to, the earliest first."""
-        owners = self._view.column("owner")
-        holds = {g for g in (self._view.holds.by_owner.get(owners[row]) for row in rows) if g is not None}
+        holds = {hold for hold in map(self._view.hold_of, rows) if hold is not None}
         return tuple(g.row for g in sorted(holds, key=earliest))
 
     def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
@@ -126,21 +127,23 @@ class Narrator:
         return f"{(ns - self._view.zero) / 1e9:.3f} s"
 
     def worker(self, process: int) -> str:
-        """Whose process number this is."""
+        """The worker that has this process number, or the harness."""
         return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
 
     def granted(self, hold: Hold, *, named: bool = False) -> Sentence:
-        """Who was granted what when, what befell the holder, until when at least. named: which lock it was."""
+        """Who was granted what, when the grant ended at the earliest, and what happened to its holder. named: say which
+        lock.
+        """
         lock = self._view.facts.keys[hold.key] if named else "the lock"
         what = f"token {hold.token}" + (f" of {lock}" if named else "") if hold.token != NONE else lock
         if hold.shared:
             what += " for reading"
         expiry = hold.expiry
-        faults = [f for f in self._view.history.faults if f.owner == hold.owner and f.applied]
+        faults = [fault for fault in self._view.struck if fault.owner == hold.owner]
         frozen: FaultInterval | None = None
         more = []
         if expiry < min(hold.released, INFINITY):
-            frozen = next((f for f in faults if f.applied <= expiry <= (f.healed or INFINITY)), None)
+            frozen = next((f for f in faults if f.applied <= expiry <= f.over), None)
             if expiry <= hold.ret:
                 more.append(f"by then its lease could have ended already, at {self.clock(expiry)}")
                 frozen = None
@@ -166,11 +169,11 @@ class Narrator:
         more = [f"it was in the queue at {self.clock(queued)}"] if queued > 0 else []
         if wakes > 0:
             more.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
-        asked = f"asked for the lock at {self.clock(inv)}"
-        return Sentence(inv, self.worker(view.column("process")[row]), asked, more=tuple(more), rows=(row,))
+        deed = f"asked for the lock at {self.clock(inv)}"
+        return Sentence(inv, self.worker(view.column("process")[row]), deed, more=tuple(more), rows=(row,))
 
     def did(self, row: int, *, named: bool = False) -> Sentence:
-        """One operation, who asked for it and how it ended. named: on which lock."""
+        """One operation: who asked for it and how it ended. named: say on which lock."""
         view = self._view
         kind, process = view.column("f")[row], view.column("process")[row]
         outcome, flags = view.column("outcome")[row], view.column("flags")[row]
@@ -210,8 +213,8 @@ class Narrator:
         )
 
     def struck(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> Sentence:
-        """What faults of one name on nodes or links hit, for how long, and whose lease they met where that is what
-        they strike.
+        """What faults of one name did to nodes or links, for how long, and, if they strike leases, whose lease they
+        met.
         """
         first = faults[0]
         targets = listing(list(dict.fromkeys(fault.target for fault in faults)))
@@ -232,23 +235,21 @@ class Narrator:
         return Sentence(begun, "", what, more=tuple(more), fault=first)
 
     def _hit(self, fault: FaultInterval) -> str:
-        """Of a fault on a holder."""
+        """What a fault did to a holder."""
         ends = fault.healed and fault.kind != "kill"  # who was killed is only replaced
         until = f" until {self.clock(fault.healed)}" if ends else ""
         return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
 
     def _beside(self, holds: Sequence[Hold], at: int) -> list[FaultInterval]:
-        """What was done to nodes and links between the first of these grants and the violation.
+        """The faults on nodes and links between the first of these grants and the violation.
 
-        Where nobody was granted anything, what was healed last.
+        If there is no grant: the fault that was healed last.
         """
-        begun = [
-            fault for fault in self._view.history.faults if fault.process < 0 and fault.applied and fault.begun <= at
-        ]
+        begun = [fault for fault in self._view.struck if fault.process < 0 and fault.begun <= at]
         if not holds:
-            return sorted(begun, key=lambda fault: fault.healed or INFINITY)[-1:]
+            return sorted(begun, key=lambda fault: fault.over)[-1:]
         since = min(hold.start for hold in holds)
-        met = [fault for fault in begun if (fault.healed or INFINITY) >= since]
+        met = [fault for fault in begun if fault.over >= since]
         return sorted(met, key=lambda fault: fault.applied)[-FAULTS_TOLD:]
 
     def _parting(self, hold: Hold) -> str:

@@ -1,10 +1,10 @@
-"""`no-duplicate`: each job is done once, each item is sold once: what a lock for efficiency is for.
+"""`no-duplicate`: each job is done once, each item is sold once. A lock for efficiency is made for that.
 
-Of a job that cannot be undone and that no fence can refuse (`F.EFFECT`), two are a duplicate. Items are sold one after
-another, each sale written under the list that it was made from: two acknowledged sales from one list sold one item.
+A job (`F.EFFECT`) cannot be undone, and no fence can refuse it: done twice, it is a duplicate. Items are sold one after
+another, and each sale is written under the list that it was made from: two acknowledged sales from one list sold one
+item.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from checkers.history.finding import Finding
@@ -20,14 +20,9 @@ DUPLICATES: Final = "duplicates"
 PER_JOBS: Final = "duplicates per 1000 jobs"
 MIN_JOBS: Final = 2
 
-_BROKEN: Final = {
-    "done-twice": "So one job was done twice.",
-    "sold-twice": "So both sold the same item: both sales were made from the same list, and acknowledged.",
-}
-
 
 def _examine(view: View) -> Examined:
-    """Exact. Each repetition is told, with the first time; what has no answer may never have been done."""
+    """Exact. Reports each repetition, with the first time. A job without an answer may never have been done."""
     sales, jobs = view.facts.workload == SALES, view.once(_jobs)
     findings = [
         Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
@@ -44,23 +39,14 @@ def _exercise(view: View) -> Exercise:
 
 
 def _jobs(view: View) -> list[list[int]]:
-    """Rows in which one job was done, in order of invocation, job by job."""
+    """For each job the rows in which it was done, in order of invocation."""
     sales = view.facts.workload == SALES
-    if sales:
-        flags = view.column("flags")
-        done = [row for row in view.rows(F.WRITE, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
-    else:
-        done = view.rows(F.EFFECT, outcomes=(Outcome.OK,))
-    return _by_job(view, done, "base" if sales else "value")
-
-
-def _by_job(view: View, rows: Iterable[int], column: str) -> list[list[int]]:
-    """Rows of one key and one job, in order of invocation, job by job."""
-    key, job = view.column("key"), view.column(column)
+    key, job, flags = view.column("key"), view.column("base" if sales else "value"), view.column("flags")
     result: dict[tuple[int, int], list[int]] = {}
-    for row in rows:
-        result.setdefault((key[row], job[row]), []).append(row)
+    for row in view.rows(F.WRITE if sales else F.EFFECT, outcomes=(Outcome.OK,)):
+        if not flags[row] & LATE:
+            result.setdefault((key[row], job[row]), []).append(row)
     return list(result.values())
 
 
-NO_DUPLICATE: Final = Property("no-duplicate", _examine, _exercise, _BROKEN, by_workload=True)
+NO_DUPLICATE: Final = Property("no-duplicate", _examine, _exercise, by_workload=True)

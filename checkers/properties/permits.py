@@ -1,8 +1,6 @@
 """`permits`: of a semaphore with N permits, never more than N grants are in force at once.
 
-Source: checkers/CONDITIONS.md, section 7: the cores of the grants obey the capacity. A core is the time in which a
-grant is in force at the service whenever it began within its window, so that too many cores are certain to be too many
-grants; grants without a core are not counted.
+Source: checkers/CONDITIONS.md, section 7. Only cores count: too many cores are certainly too many grants.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +15,6 @@ from checkers.properties.property import Examined, Need, Property
 
 MOST_INSIDE: Final = "most inside at once"
 
-_BROKEN: Final = {"too-many-granted": "So the service had more grants in force than it has permits."}
 
 Span = tuple[int, int, Hold]
 """From when to when (ns), and whose."""
@@ -40,7 +37,8 @@ def exercise(view: View) -> Exercise:
 
 
 def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
-    """Whenever somebody comes for whom there is no room: when, and who is there, the one that came last in the end.
+    """Every time at which one more comes than there is room for: when, and all that are there, the last to come at the
+    end.
 
     spans must be in the order in which they begin; one without length does not count.
     """
@@ -54,17 +52,17 @@ def crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, 
 
 
 def crowd_finding(kind: str, at: int, crowd: tuple[Hold, ...]) -> Finding:
-    """All of them are the witness."""
+    """A finding whose witness is the whole crowd."""
     return Finding(kind, at, tuple(g.row for g in crowd), tuple(g.row for g in sorted(crowd, key=earliest)))
 
 
 def inside(holds: Iterable[Hold]) -> list[Span]:
-    """When the clients of grants, in the order in which their acquires returned, were inside."""
+    """When each client was inside. holds: in the order in which their acquires returned."""
     return [(hold.ret, hold.left, hold) for hold in holds]
 
 
 def most_inside(view: View, *, shared: bool = False) -> int:
-    """How many clients were inside one key at once, at most. shared: of the readers alone."""
+    """The largest number of clients that were inside one key at once. shared: counts readers alone."""
     return max(
         (
             len(crowd)
@@ -75,4 +73,4 @@ def most_inside(view: View, *, shared: bool = False) -> int:
     )
 
 
-PERMITS: Final = Property("permits", _examine, exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.PERMITS}))
+PERMITS: Final = Property("permits", _examine, exercise, needs=frozenset({Need.EXCLUDES, Need.PERMITS}))

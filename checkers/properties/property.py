@@ -1,6 +1,6 @@
 """What a property is, in one declaration: its question, what exercises it, and what a lock needs to be asked it.
 
-A trial that still runs asks `Property.exercise` whether it may end, and the verdict asks the same function in the end.
+A trial that still runs asks `Property.exercise` whether it may end, and the result in the end rests on it, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,6 @@ class Property:
     examine      looks for violations.
     exercise     counts what exercised it, and says what is missing so that a pass means something. It is cheap: a trial
                  that still runs asks it twice a second.
-    conclusions  kind of finding → the last sentence of its story, or what makes that sentence.
     needs        what a lock must have to be asked it.
     bounded      whether it is judged by a bound of time alone, which the lock declares: it needs that as well.
     optional     whether it is asked only of locks that say something about it.
@@ -66,13 +65,13 @@ class Property:
     under        patterns of the faults without which nothing can exercise it; empty for any trial.
     when_said    of these, the faults under which it is asked only of locks that say something about it.
     final        whether it is judged by final reads, which a trial that still runs does not have.
+    conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
     not_expected_in  store mode → why nobody exercises it there on purpose.
     """
 
     id: str
     examine: Callable[[View], Examined]
     exercise: Callable[[View], Exercise]
-    conclusions: Mapping[str, Conclusion]
     needs: frozenset[Need] = frozenset()
     bounded: bool = False
     optional: bool = False
@@ -80,6 +79,7 @@ class Property:
     under: tuple[str, ...] = ()
     when_said: tuple[str, ...] = ()
     final: bool = False
+    conclusion: Conclusion | None = None
     not_expected_in: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, view: View) -> str | None:
@@ -91,7 +91,7 @@ class Property:
     def result(self, view: View) -> CheckResult:
         """The whole answer on a finished history."""
         examined, exercise = self.examine(view), view.once(self.exercise)
-        violations = Narrator(view).tell(examined.findings, self.conclusions)
+        violations = Narrator(view).tell(examined.findings, self.conclusion)
         return CheckResult(
             self.id,
             False if violations else None if examined.undecided else True,

@@ -12,9 +12,9 @@ import numpy as np
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised
+from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised, unless
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import NESTED, F, Outcome
+from checkers.wire import F, Outcome
 
 BYPASSES: Final = "bypasses"
 QUEUED: Final = "acquires queued behind another"
@@ -24,17 +24,11 @@ CROWDED: Final = "releases with several waiting"
 WITNESSES: Final = 3
 """Acquires told of one herd: those that were woken most often."""
 
-_BROKEN: Final = {
-    "overtaken": "So the lock went first to one that had not yet asked when the other was in the queue.",
-    "herd": "So releases woke more than could get in: each acquire leaves the queue once, and may wake one other.",
-}
-
 
 def _examine_fifo(view: View) -> Examined:
     """Whether nobody was granted a key before another that was in its queue before the first one asked.
 
-    Sound. The one that was passed can have been granted the lock earlier only if its lease had ended again by then: a
-    pair where that is possible does not count. Readers pass one another rightly and are left out. All pairs are told.
+    Sound: checkers/CONDITIONS.md, section 14. All pairs are told.
     """
     findings = [
         Finding("overtaken", late.ret, (early.row, late.row), (late.row, early.row))
@@ -48,12 +42,10 @@ def _examine_fifo(view: View) -> Examined:
 
 def _exercise_fifo(view: View) -> Exercise:
     behind = len({late.row for early, late in view.once(_behind) if early.ret > _queued(view, late) > 0})
-    if view.facts.permits > 1:
-        missing: str | None = "several may hold at once, so that nobody knows who was first"
-    elif view.holds and not any(_queued(view, hold) for hold in view.holds):
-        missing = "the grants do not tell when they were queued"
-    else:
-        missing = lock_unexercised(view) if behind else "nobody was queued behind another"
+    queued = not view.holds or any(_queued(view, hold) for hold in view.holds)
+    missing = unless(view.facts.permits == 1, "several may hold at once, so that nobody knows who was first")
+    missing = missing or unless(queued, "the grants do not tell when they were queued")
+    missing = missing or unless(behind, "nobody was queued behind another") or lock_unexercised(view)
     return Exercise(missing, {QUEUED: behind})
 
 
@@ -62,8 +54,11 @@ def _behind(view: View) -> list[tuple[Hold, Hold]]:
 
     Readers are left out.
     """
-    by_key = ([hold for hold in holds if not hold.shared] for holds in view.holds.by_key.values())
-    return [pair for holds in by_key for pair in _behind_of_one_key(view, holds)]
+    return [
+        pair
+        for holds in view.holds.by_key.values()
+        for pair in _behind_of_one_key(view, [hold for hold in holds if not hold.shared])
+    ]
 
 
 def _behind_of_one_key(view: View, holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
@@ -85,12 +80,11 @@ def _queued(view: View, hold: Hold) -> int:
 def _examine_herd_free(view: View) -> Examined:
     """Whether the acquires of a key were woken no more often than places in its queue disappeared.
 
-    Sound: an acquire has one place in the queue, which disappears once and wakes the one behind. One that gave up may
-    leave a watch behind, which wakes its client once more, for nothing. A finding stands for all of one key.
+    Sound: checkers/CONDITIONS.md, section 14. A finding stands for all of one key.
     """
     findings = []
     value, key, outcome, ret = view.column("value"), view.column("key"), view.column("outcome"), view.column("ret")
-    rows, counted = _places(view), view.once(_with_wakes)
+    rows, counted = view.attempts(), view.once(_with_wakes)
     for number in sorted({key[row] for row in counted}):
         places = [row for row in rows if key[row] == number]
         allowed = len(places) + sum(outcome[row] != Outcome.OK for row in places)
@@ -105,12 +99,8 @@ def _examine_herd_free(view: View) -> Examined:
 def _exercise_herd_free(view: View) -> Exercise:
     counted, crowded, value = view.once(_with_wakes), _crowded(view), view.column("value")
     wakes = sum(value[row] for row in counted)
-    if not counted:
-        missing: str | None = "the client does not tell how often it was woken"
-    elif not wakes:
-        missing = "nobody was woken"
-    else:
-        missing = fault_missed(view) if crowded else "never were two waiting at a release"
+    missing = unless(counted, "the client does not tell how often it was woken") or unless(wakes, "nobody was woken")
+    missing = missing or unless(crowded, "never were two waiting at a release") or fault_missed(view)
     per_releases = 100 * wakes // max(len(_releases(view)), 1)
     return Exercise(missing, {WAKES: wakes, PER_RELEASES: per_releases, CROWDED: crowded})
 
@@ -118,24 +108,17 @@ def _exercise_herd_free(view: View) -> Exercise:
 def _with_wakes(view: View) -> list[int]:
     """Rows of the acquires whose client tells how often it was woken."""
     value = view.column("value")
-    return [row for row in _places(view) if value[row] >= 0]
-
-
-def _places(view: View) -> list[int]:
-    """Rows of the acquires that stood in a queue."""
-    flags = view.column("flags")
-    return [row for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE) if not flags[row] & NESTED]
+    return [row for row in view.attempts() if value[row] >= 0]
 
 
 def _releases(view: View) -> list[int]:
-    flags = view.column("flags")
-    return [row for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)) if not flags[row] & NESTED]
+    return view.whole(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO))
 
 
 def _crowded(view: View) -> int:
     """Releases during which two or more acquires of the key had no answer yet."""
     inv, ret, key = view.array("inv"), np.maximum(view.array("ret"), view.array("inv")), view.array("key")
-    places, releases = np.array(_places(view), int), np.array(_releases(view), int)
+    places, releases = np.array(view.attempts(), int), np.array(_releases(view), int)
     total = 0
     for number in np.unique(key[releases]):
         waiting, at = places[key[places] == number], inv[releases[key[releases] == number]]
@@ -145,12 +128,11 @@ def _crowded(view: View) -> int:
     return total
 
 
-FIFO: Final = Property("fifo", _examine_fifo, _exercise_fifo, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.FAIR}))
+FIFO: Final = Property("fifo", _examine_fifo, _exercise_fifo, needs=frozenset({Need.EXCLUDES, Need.FAIR}))
 HERD_FREE: Final = Property(
     "herd-free",
     _examine_herd_free,
     _exercise_herd_free,
-    _BROKEN,
     needs=frozenset({Need.WAKES}),
     optional=True,
 )

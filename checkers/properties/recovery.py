@@ -10,10 +10,10 @@ from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
 from checkers.history.intervals import length, moment, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, stalls
-from checkers.properties.narrator import Narrator
+from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, stalls, unless
+from checkers.properties.narrator import Narrator, listing
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import NESTED, F, Outcome
+from checkers.wire import Outcome
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
@@ -36,14 +36,9 @@ class Case(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
 
-    The bound counts from the heal, or from when the last client left that had been inside since before it, whichever
-    is later: who holds a lock and lives is no failure to recover; and from the first request that was still waiting by
-    then or made later. Time in which the machine stalled a worker of the lane does not count. Where nobody was waiting
-    when the bound had passed, nor was refused after that, it counts anew from the next request: what nobody asks for,
-    nobody gets. A key whose bound lies beyond the end is not judged.
-
-    Whoever is granted the lock beside those that had been inside (a reader, or one of several) shows that it is granted
-    again; how long that took counts only if it was in time: they may have kept it waiting.
+    From when on the bound counts: checkers/CONDITIONS.md, section 12. Whoever is granted the lock beside those that had
+    been inside (a reader, or one of several) shows that it is granted again; how long that took counts only if it was
+    in time: they may have kept it waiting.
     """
     cases = view.once(_cases)
     findings = [Finding("not-recovered", case.missed, (case.row,)) for case in cases if case.missed is not None]
@@ -52,18 +47,15 @@ def _examine(view: View) -> Examined:
 
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_cases))
-    if all(name == NO_FAULT for name in view.facts.fault_names):
-        missing: str | None = "there was no fault to recover from"
-    elif (missing := fault_missed(view)) is None:
-        if not _healed(view):
-            missing = "the fault was never healed"
-        elif not judged:
-            missing = "nobody asked for the lock, or could have got it, after the last heal"
+    faults = [name for name in view.facts.fault_names if name != NO_FAULT]
+    missing = unless(faults, "there was no fault to recover from") or fault_missed(view)
+    missing = missing or unless(_healed(view), "the fault was never healed")
+    missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
     return Exercise(missing, {ASKED: judged})
 
 
 def _cases(view: View) -> list[Case]:
-    """At most one of each key: of those that can be judged."""
+    """At most one case for each key that can be judged."""
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     if not (healed and bound):
         return []
@@ -75,12 +67,12 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     inv, outcome, ends, idle = view.column("inv"), view.column("outcome"), view.once(_ends), view.once(stalls)
     holds = view.holds.by_key.get(key, ())
     free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
-    asked = [row for row in requests if ends[row] > free]
+    requests = [row for row in requests if ends[row] > free]
     first = min((hold for hold in holds if hold.ret > healed), key=lambda hold: hold.ret, default=None)
     granted = math.inf if first is None else first.ret
-    begun, waiting = [inv[row] for row in asked], list(accumulate((ends[row] for row in asked), max))
-    refused = max((ends[row] for row in asked if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
-    for row in asked:
+    begun, waiting = [inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
+    refused = max((ends[row] for row in requests if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
+    for row in requests:
         since = max(free, inv[row])
         counted = without([(since, int(min(granted, view.finish)))], idle)
         late = length(counted)
@@ -101,17 +93,19 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
 
 
 def _healed(view: View) -> int:
-    """ns; when the last fault was healed, 0 where one never was, or there was none."""
-    healed = [fault.healed for fault in view.history.faults if fault.applied]
+    """ns; when the last fault was healed; 0 if there was none, or one was never healed."""
+    healed = [fault.healed for fault in view.struck]
     return max(healed) if healed and all(healed) else 0
 
 
 def _broken(view: View, finding: Finding) -> str:
-    """What was broken: how long the bound is, from when on it counts and why, who asked by its end, what they got."""
-    clock, key, inv = Narrator(view).clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
+    """The sentence that says how long the bound is, when and why it begins, who asked before its end, and what they
+    got.
+    """
+    clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
     since = next(case.since for case in view.once(_cases) if case.row == finding.rows[0])
-    heal = next(fault.name for fault in view.history.faults if fault.applied and fault.healed == healed) + " was healed"
+    heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
     if since == healed:
         why = heal
     elif since == inv:
@@ -130,41 +124,40 @@ def _idle(lost: int) -> str:
 
 
 def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
-    """Who asked for a key while nobody got it, what the last call that returned came to, and who got it at last."""
+    """Who asked for a key while nobody got it, how the last call that returned ended, and who got the key at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
-    requests, ends = _requests(view, healed).get(key, ()), view.once(_ends)
-    asked = [row for row in requests if inv[row] <= until and ends[row] >= since]
-    *others, one = sorted({view.facts.worker_of(process[row]) for row in asked})
-    whose = f"workers {', '.join(map(str, others))} and {one}" if others else f"worker {one}"
-    told = f"until {words.clock(until)} {whose} asked {len(asked)} time{'s' * (len(asked) != 1)}"
-    last = max((row for row in asked if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
+    ends = view.once(_ends)
+    requests = [row for row in _requests(view, healed).get(key, ()) if inv[row] <= until and ends[row] >= since]
+    workers = sorted({view.worker(row) for row in requests})
+    whose = f"worker{'s' * (len(workers) != 1)} {listing(list(map(str, workers)))}"
+    text = f"until {view.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
+    last = max((row for row in requests if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
     if last is None:
-        told += " and had no answer"
+        text += " and had no answer"
     else:
-        text = error_text(last, view)
-        told += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
-        told += f" at {words.clock(moments[last])}" + (f": {text}" if text else "")
+        error = error_text(last, view)
+        text += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
+        text += f" at {view.clock(moments[last])}" + (f": {error}" if error else "")
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     if granted is not None:
-        told += f"; {words.worker(granted.process)} got it at {words.clock(granted.ret)}"
-    return told
+        text += f"; {words.worker(granted.process)} got it at {view.clock(granted.ret)}"
+    return text
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
-    inv, key, flags = view.column("inv"), view.column("key"), view.column("flags")
-    moments = view.array("ret").tolist()
+    inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
     result: dict[int, list[int]] = {}
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
+    for row in view.attempts():
         # Who was killed before the heal never returned either.
-        if not flags[row] & NESTED and (moments[row] or inv[row]) > healed:
+        if (moments[row] or inv[row]) > healed:
             result.setdefault(key[row], []).append(row)
     return result
 
 
 def _ends(view: View) -> list[float]:
-    """Of each row until when it was waiting."""
+    """Row → when its operation stopped waiting, infinite if it never returned."""
     return [moment or math.inf for moment in view.array("ret").tolist()]
 
 
@@ -172,8 +165,8 @@ RECOVERY: Final = Property(
     "recovery",
     _examine,
     _exercise,
-    {"not-recovered": _broken},
     needs=frozenset({Need.EXCLUDES}),
     bounded=True,
     under=(ANY,),
+    conclusion=_broken,
 )

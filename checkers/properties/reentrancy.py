@@ -1,32 +1,27 @@
-"""`reentrancy`: who holds may acquire again, gets the same grant, and frees nothing with the inner release."""
+"""`reentrancy`: a holder may acquire again, gets the same grant, and its inner release frees nothing."""
 
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Final
 
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised, undisturbed
+from checkers.properties.exercise import Exercise, lock_unexercised, undisturbed, unless
 from checkers.properties.property import Examined, Need, Property
 from checkers.wire import NESTED, F, Outcome, Reason
 
 NESTED_ACQUIRES: Final = "nested acquires"
 AWAITED: Final = "inner releases that somebody waited for"
 
-_BROKEN: Final = {
-    "nested-refused": "So the lock was refused to the one that held it.",
-    "token-changed": "So the holder was given another grant, though its first was still in force.",
-    "freed-by-inner-release": "So the inner release freed the lock, and another got it before the outer one.",
-}
-
 
 def _examine(view: View) -> Examined:
-    """Sound: judged is what happened while the outer grant was certainly in force (its lease, renewals believed).
+    """Sound: judges what happened while the outer grant was certainly in force; acknowledged renewals are believed.
 
-    That another was granted the lock after an inner release says that it should not have been; that it was for that
-    release is likely and no more.
+    If another was granted the lock after an inner release, the grant was wrong for certain; that the release caused it
+    is only likely.
     """
     findings: list[Finding] = []
     for row, outer in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE):
@@ -39,10 +34,8 @@ def _examine(view: View) -> Examined:
 def _exercise(view: View) -> Exercise:
     nested = sum(view.column("outcome")[row] == Outcome.OK for row, _ in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE))
     awaited = sum(_awaited(view, [row for row, _ in _nested(view, F.RELEASE)]))
-    if not nested:
-        missing: str | None = "nobody acquired again what it held"
-    else:
-        missing = lock_unexercised(view) if awaited else "nobody waited at an inner release"
+    missing = unless(nested, "nobody acquired again what it held")
+    missing = missing or unless(awaited, "nobody waited at an inner release") or lock_unexercised(view)
     return Exercise(missing, {NESTED_ACQUIRES: nested, AWAITED: awaited})
 
 
@@ -50,12 +43,12 @@ def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Hold]]:
     """Rows of nested operations, each with the grant that its worker held then."""
     holds: defaultdict[tuple[int, int], list[Hold]] = defaultdict(list)
     for hold in view.holds:
-        holds[view.facts.worker_of(hold.process), hold.key].append(hold)
-    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
+        holds[view.worker(hold.row), hold.key].append(hold)
+    inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
     for row in view.rows(*kinds):
         if flags[row] & NESTED:
-            own = holds[view.facts.worker_of(process[row]), key[row]]
-            place = bisect_right(own, inv[row], key=_returned)
+            own = holds[view.worker(row), key[row]]
+            place = bisect_right(own, inv[row], key=attrgetter("ret"))
             if place:
                 yield row, own[place - 1]
 
@@ -77,45 +70,31 @@ def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
         return
     sent, until = view.column("inv")[row], outer.core_end
     holds = view.holds.by_key[outer.key]
-    for other in holds[bisect_right(holds, sent, key=_returned) :]:
+    for other in holds[bisect_right(holds, sent, key=attrgetter("ret")) :]:
         if other.ret >= until:
             return
         if other.row != outer.row and exclude(outer, other):
             yield Finding("freed-by-inner-release", other.ret, (outer.row, row, other.row), (outer.row, other.row))
 
 
-def _returned(hold: Hold) -> int:
-    return hold.ret
-
-
 def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
     """One for each pair of grants: the latest of several inner releases is to blame."""
-    latest: dict[tuple[str, int, int], Finding] = {}
-    for finding in findings:
-        inner = finding.rows[-1]
-        latest[finding.kind, finding.rows[0], inner] = finding
+    latest = {(finding.kind, finding.rows[0], finding.rows[-1]): finding for finding in findings}
     return list(latest.values())
 
 
 def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
     """For each inner release, whether another worker's acquire of the key had no answer yet."""
-    inv, key, flags, process = (view.column(name) for name in ("inv", "key", "flags", "process"))
-    ends = view.array("ret").tolist()
-    acquires = [row for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE) if not flags[row] & NESTED]
+    inv, key, ends = view.column("inv"), view.column("key"), view.array("ret").tolist()
     waiting: list[int] = []
-    coming = iter(acquires)
+    coming = iter(view.attempts())
     following = next(coming, None)
     for release in releases:
         while following is not None and inv[following] < inv[release]:
             waiting.append(following)
             following = next(coming, None)
         waiting = [row for row in waiting if max(ends[row], inv[row]) > inv[release]]
-        yield any(
-            key[row] == key[release] and view.facts.worker_of(process[row]) != view.facts.worker_of(process[release])
-            for row in waiting
-        )
+        yield any(key[row] == key[release] and view.worker(row) != view.worker(release) for row in waiting)
 
 
-REENTRANCY: Final = Property(
-    "reentrancy", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.REENTRANT})
-)
+REENTRANCY: Final = Property("reentrancy", _examine, _exercise, needs=frozenset({Need.EXCLUDES, Need.REENTRANT}))

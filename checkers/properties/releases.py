@@ -1,12 +1,13 @@
-"""`owner-release` and `crash-release`: a lock ends with its holder, and with nobody else.
+"""`owner-release` and `crash-release`: the holder's release or death ends a lock, and nobody else ends it.
 
-The first asks whether a late release is told that it succeeded; the second, how long a lock outlives a holder that
-died, or hangs and will never release.
+`owner-release` asks whether the service acknowledges a late release. `crash-release` asks how long a lock outlives a
+holder that died, or hangs and will never release.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
@@ -14,12 +15,11 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold, effective, exclude
 from checkers.history.intervals import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, stalls
-from checkers.properties.narrator import Narrator
+from checkers.properties.exercise import Exercise, fault_missed, stalls, unless
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.succession import superseded
-from checkers.wire import INFINITY, NESTED, SHARED, F, Outcome, Reason
+from checkers.wire import INFINITY, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"
 CRASHED: Final = "holders that died or hung"
@@ -29,24 +29,17 @@ SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 """Why an acquire failed that was never in line."""
 
-_CONCLUSIONS: Final = {
-    "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
-    "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
-    "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
-}
-
 
 def _examine_owner_release(view: View) -> Examined:
     """Whether no release was acknowledged that was sent after a grant had returned that certainly came later.
 
     Definite. What such a release does to the later holder is for `server-exclusion` to say.
     """
-    outcome, inv, present = view.column("outcome"), view.column("inv"), view.once(_Present)
+    outcome, inv = view.column("outcome"), view.column("inv")
     findings = []
     for row, hold, later in view.once(_stale_releases):
         if outcome[row] == Outcome.OK:
-            other = present.holder(hold, later, inv[row])
-            other = later if other is None else other
+            other = _holder(view, hold, later, inv[row])
             findings.append(Finding("released-anothers", inv[row], (hold.row, other, row), (hold.row, other)))
     return Examined(findings)
 
@@ -57,53 +50,44 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
-    """Rows of releases that were sent after a certainly later grant had returned, with both grants' own and row."""
-    inv, flags, owner = view.column("inv"), view.column("flags"), view.column("owner")
-    following = superseded(view)
+    """Rows of releases that were sent after a certainly later grant had returned, each with its own hold and the later
+    grant's row.
+    """
+    inv, following = view.column("inv"), superseded(view)
     return [
         (row, hold, following[hold.row][1])
-        for row in view.rows(F.RELEASE)
-        for hold in [view.holds.by_owner.get(owner[row])]
-        if hold is not None and not flags[row] & NESTED and following[hold.row][0] < inv[row]
+        for row in view.whole(F.RELEASE)
+        for hold in [view.hold_of(row)]
+        if hold is not None and following[hold.row][0] < inv[row]
     ]
 
 
 def _whose(view: View, finding: Finding) -> str:
-    """What was broken. Where nobody held the lock at that moment, it was not another's either."""
+    """The sentence that says what was broken. If nobody held the lock at that moment, it was not another's either."""
     own, other = (view.holds.by_row[row] for row in finding.holders)
     if other.core_end > finding.at:
         return "So a release was acknowledged although the lock was another's by then."
-    whose = Narrator(view).worker(own.process)
-    return f"So a release was acknowledged although the lock had not been {whose}'s since another was granted it."
+    whose = f"worker {view.worker(own.row)}'s"
+    return f"So a release was acknowledged although the lock had not been {whose} since another was granted it."
 
 
-class _Present:
-    """Whose a lock was at the moment at which somebody released it whose own grant was over."""
+def _ends(view: View) -> dict[int, list[int]]:
+    """Key → for each grant, when it and all that were answered before it may have been over."""
+    return {key: list(accumulate((hold.core_end for hold in holds), max)) for key, holds in view.holds.by_key.items()}
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._ends: dict[int, list[int]] = {}
 
-    def holder(self, hold: Hold, later: int, at: int) -> int | None:
-        """The acquire row of the latest grant after this one that was certainly in force, if there is any.
-
-        later: the first that came after.
-        """
-        holds = self._view.holds.by_key[hold.key]
-        place = bisect_left(holds, at, key=lambda other: other.ret) - 1
-        while place >= 0 and self._over(hold.key)[place] > at:  # else all up to here were over
-            other = holds[place]
-            follows = other.row == later or other.start > hold.ret
-            if follows and exclude(hold, other) and other.core_end > at:
-                return other.row
-            place -= 1
-        return None
-
-    def _over(self, key: int) -> list[int]:
-        """When each grant of a key and all that were answered before it may have been over."""
-        if key not in self._ends:
-            self._ends[key] = list(accumulate((hold.core_end for hold in self._view.holds.by_key[key]), max))
-        return self._ends[key]
+def _holder(view: View, hold: Hold, later: int, at: int) -> int:
+    """The acquire row of the grant that held the lock when a release of an older hold was sent: the latest grant after
+    that hold that was certainly in force; if there is none, the first that came after it (`later`).
+    """
+    holds, ends = view.holds.by_key[hold.key], view.once(_ends)[hold.key]
+    place = bisect_left(holds, at, key=attrgetter("ret")) - 1
+    while place >= 0 and ends[place] > at:  # else all up to here were over
+        other = holds[place]
+        if (other.row == later or other.start > hold.ret) and exclude(hold, other) and other.core_end > at:
+            return other.row
+        place -= 1
+    return later
 
 
 class Crash(NamedTuple):
@@ -122,13 +106,8 @@ class Crash(NamedTuple):
 def _examine_crash_release(view: View) -> Examined:
     """Whether who asks for what a dead or hung holder held gets it within its TTL and the bound.
 
-    The TTL counts from the last moment that can have prolonged the lease of the dead, or at which the hung still ran;
-    a lock without a lease has none. Towards the bound counts the time in which somebody certainly waited and the
-    machine ran. An acquire without an answer may have been granted, so from there on nobody is accused; who gets the
-    lock in time shows that it was free. Nothing is counted while a server or a link is struck, or recovers, nor while
-    readers held beside one that died: it is they who kept a writer waiting. A holder need not hang for as long as that:
-    it keeps the lock from who waits once an acknowledged renewal has prolonged it beyond the TTL and the bound, unless
-    somebody got it in time all the same: such a renewal prolonged nothing.
+    Sound: checkers/CONDITIONS.md, section 12. Who gets the lock in time shows that it was free, whatever else is in
+    doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
     """
     waits = view.once(_waits)
     ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
@@ -139,13 +118,9 @@ def _examine_crash_release(view: View) -> Examined:
 def _exercise_crash_release(view: View) -> Exercise:
     waits = view.once(_waits)
     judged = sum(wait.late is not None or wait.in_time for wait in waits)
-    if view.facts.permits > 1:
-        missing: str | None = "several may hold at once"
-    elif (missing := fault_missed(view)) is None:
-        if not waits:
-            missing = "no holder died, or hung for longer than the TTL"
-        elif not judged:
-            missing = "nobody asked for long enough for what a dead or hung holder held"
+    missing = unless(view.facts.permits == 1, "several may hold at once") or fault_missed(view)
+    missing = missing or unless(waits, "no holder died, or hung for longer than the TTL")
+    missing = missing or unless(judged, "nobody asked for long enough for what a dead or hung holder held")
     return Exercise(missing, {CRASHED: len(waits), WAITED_FOR: judged})
 
 
@@ -168,7 +143,7 @@ class Wait(NamedTuple):
 
 
 def _waits(view: View) -> list[Wait]:
-    """Of each crash of a holder to whom the lock was still left."""
+    """How others waited, for each crash whose holder still had the lock."""
     bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
     waits = []
     for crash in _crashes(view):
@@ -178,10 +153,10 @@ def _waits(view: View) -> list[Wait]:
         granted = INFINITY if first is None else first.ret
         if granted <= crash.fault.applied:
             continue
-        asked, doubt = _asked(view, hold)
+        waits_of_others, doubt = _asked(view, hold)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, hold)))
-        waited = without(united(clipped(asked, crash.free, end)), nobodys)
+        waited = without(united(clipped(waits_of_others, crash.free, end)), nobodys)
         waiting = clipped(waited, crash.free, doubt)
         prolonged = None if bound is None else _prolonged(view, crash, bound)
         in_time = granted == end and (bound is None or length(waited) <= bound)  # whatever is in doubt
@@ -200,7 +175,7 @@ def _kept(view: View, wait: Wait) -> Finding:
     crash, at, successor = wait.crash, wait.late or 0, wait.successor
     waiters = (
         row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE)
+        for row in view.attempts()
         if key[row] == crash.hold.key and row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
     )
     holders = (crash.hold.row, *(() if successor is None else (successor,)))
@@ -213,10 +188,10 @@ def _kept(view: View, wait: Wait) -> Finding:
 
 def _crashes(view: View) -> Iterator[Crash]:
     """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone."""
-    for fault in view.history.faults if view.facts.permits == 1 else ():
+    for fault in view.struck if view.facts.permits == 1 else ():
         hold = view.holds.by_owner.get(fault.owner)
         of_the_renewal = fault.process // view.facts.workers % 2
-        if hold is None or not fault.applied or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
+        if hold is None or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
             continue
         ttl = 0 if view.facts.lease == "none" else hold.ttl
         if fault.kind == "kill":
@@ -236,25 +211,24 @@ def _beside(view: View, hold: Hold) -> Iterator[Span]:
     """When others may have held what a reader held as well; nobody else can hold beside one who dies or hangs."""
     for other in view.holds.by_key[hold.key] if hold.shared else ():
         if other.row != hold.row and other.shared:
-            end = other.freed[1]
+            end = other.freed
             if end == INFINITY and view.facts.lease != "none":
                 end = _last(view, other) + other.ttl
             yield other.start, end
 
 
 def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
-    """ns; when it was acknowledged that a lease lasts beyond TTL and bound though its holder hung by then, or None."""
-    hold, ttl = crash.hold, effective(crash.hold.ttl, view.facts)
-    inv, ret, owner, session = (view.column(name) for name in ("inv", "ret", "owner", "session"))
+    """ns; when a renewal was acknowledged that makes the lease last beyond TTL and bound while its holder hung; None if
+    none was.
+    """
+    inv, ret, ttl = view.column("inv"), view.column("ret"), effective(crash.hold.ttl, view.facts)
     if crash.fault.kind == "kill" or view.facts.lease == "none":
         return None
     return min(
         (
             ret[row]
-            for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
-            if (owner[row] == hold.owner or (hold.session and session[row] == hold.session))
-            and crash.fault.applied < inv[row] < crash.resumed
-            and inv[row] + ttl > crash.free + bound
+            for row in view.of_lease(crash.hold, view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)))
+            if crash.fault.applied < inv[row] < crash.resumed and inv[row] + ttl > crash.free + bound
         ),
         default=None,
     )
@@ -262,17 +236,15 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
 
 def _asked(view: View, hold: Hold) -> tuple[list[Span], int]:
     """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
-    inv, ret, outcome, key = (view.column(name) for name in ("inv", "ret", "outcome", "key"))
-    reason, flags = view.column("reason"), view.column("flags")
+    inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
+    key, reason, flags = view.column("key"), view.column("reason"), view.column("flags")
     spans, doubt = [], INFINITY
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        if key[row] != hold.key or flags[row] & NESTED:
+    for row in view.attempts():
+        if key[row] != hold.key:
             continue
         if outcome[row] == Outcome.INFO:
             doubt = min(doubt, inv[row])
-        elif hold.shared and flags[row] & SHARED:
-            continue
-        elif reason[row] not in _NOT_ASKED:
+        elif not (hold.shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:
             spans.append((inv[row], ret[row]))
     return spans, doubt
 
@@ -281,11 +253,11 @@ def _exempt(view: View) -> list[Span]:
     """When nobody can be blamed for a delay."""
     spans = list(view.once(stalls))
     recovery = view.facts.bounds.get(RECOVERY.id, 0)
-    for fault in view.history.faults:
-        if fault.applied and fault.process < 0:
+    for fault in view.struck:
+        if fault.process < 0:
             spans.append((fault.begun, fault.healed + recovery if fault.healed else INFINITY))
-        elif fault.applied and fault.kind == "freeze":
-            spans.append((fault.applied, fault.healed or INFINITY))
+        elif fault.kind == "freeze":
+            spans.append((fault.applied, fault.over))
     return united(spans)
 
 
@@ -293,16 +265,15 @@ OWNER_RELEASE: Final = Property(
     "owner-release",
     _examine_owner_release,
     _exercise_owner_release,
-    {"released-anothers": _whose},
     needs=frozenset({Need.ONE_PERMIT}),
     optional=True,
     under=("freeze-*", "late-write"),
+    conclusion=_whose,
 )
 CRASH_RELEASE: Final = Property(
     "crash-release",
     _examine_crash_release,
     _exercise_crash_release,
-    _CONCLUSIONS,
     needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
     bounded=True,
     under=("kill-holder", "kill-before-release", "freeze-successor", *HANGS),

@@ -1,27 +1,24 @@
 """`sharing`: the readers of a read/write lock exclude no reader.
 
-A reader may be made to wait by a writer that holds, by one that waits (which keeps writers from starving), and by one
-whose fate is unknown. Where there was none of these for as long as it asked, only readers can have kept it out.
+Three kinds of writers may make a reader wait: one that holds, one that waits (which keeps writers from starving), and
+one whose fate is unknown. If there was none of them while the reader asked, only readers can have kept it out.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold
+from checkers.history.intervals import meets
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, undisturbed
 from checkers.properties.permits import most_inside
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import INFINITY, NESTED, SHARED, F, Outcome, Reason
+from checkers.properties.succession import first_sent_later
+from checkers.wire import SHARED, Outcome, Reason
 
 READERS: Final = "most readers inside at once"
 REFUSED: Final = "readers that were refused"
 MIN_READERS: Final = 2
-
-_BROKEN: Final = {"reader-refused": "So a reader was kept out though nobody wrote or asked to write."}
 
 
 def _examine(view: View) -> Examined:
@@ -32,7 +29,7 @@ def _examine(view: View) -> Examined:
     findings = [
         Finding("reader-refused", ret[row], (*_readers(view, row), row))
         for row in refused
-        if not _met(spans.get(key[row], ([], [])), inv[row], ret[row])
+        if not meets(*spans.get(key[row], ([], [])), inv[row], ret[row])
         and (reason[row] == Reason.HELD or undisturbed(row, view))
     ]
     return Examined(findings)
@@ -47,43 +44,29 @@ def _exercise(view: View) -> Exercise:
 def _refused(view: View) -> list[int]:
     """Rows of the readers to which somebody else's hold was given as the reason, or whose time passed."""
     flags, reason = view.column("flags"), view.column("reason")
-    return [
-        row
-        for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))
-        if flags[row] & SHARED and not flags[row] & NESTED and reason[row] in (Reason.HELD, Reason.TIMEOUT)
-    ]
+    refused = view.attempts(Outcome.FAIL)
+    return [row for row in refused if flags[row] & SHARED and reason[row] in (Reason.HELD, Reason.TIMEOUT)]
 
 
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     """Key → the times in which a writer may have held or waited: all beginnings, and all ends, each in order.
 
-    One without an answer may come late, and is counted to the end.
+    One that was granted is over when it was certainly released, or given to another. One without an answer may come
+    late, and is counted to the end.
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
-    over = {row: last for holds in view.holds.by_key.values() for row, last in _over(holds).items()}
+    over = {
+        hold.row: min(hold.freed, given)
+        for holds in view.holds.by_key.values()
+        for hold, (given, _) in zip(holds, first_sent_later([hold.ret for hold in holds], holds), strict=True)
+    }
     spans: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for row in view.rows(F.ACQUIRE, F.TRY_ACQUIRE):
-        if not flags[row] & (SHARED | NESTED):
+    for row in view.attempts():
+        if not flags[row] & SHARED:
             begins, ends = spans[key[row]]
             begins.append(inv[row])
             ends.append(over.get(row, ret[row]))
     return {name: (begins, sorted(ends)) for name, (begins, ends) in spans.items()}
-
-
-def _over(holds: Sequence[Hold]) -> dict[int, int]:
-    """Acquire row of each writer's grant → ns at which it was over: released for certain, or given to another."""
-    by_start = sorted(holds, key=lambda hold: hold.start)
-    starts = [hold.start for hold in by_start]
-    first = [INFINITY] * (len(holds) + 1)
-    for n in range(len(holds) - 1, -1, -1):
-        first[n] = min(first[n + 1], by_start[n].ret)
-    return {hold.row: min(hold.freed[1], first[bisect_right(starts, hold.ret)]) for hold in holds if not hold.shared}
-
-
-def _met(spans: tuple[list[int], list[int]], begin: int, end: int) -> bool:
-    """Whether one of the spans shares an instant with this time."""
-    begins, ends = spans
-    return bisect_right(begins, end) > bisect_left(ends, begin)
 
 
 def _readers(view: View, row: int) -> tuple[int, ...]:
@@ -94,4 +77,4 @@ def _readers(view: View, row: int) -> tuple[int, ...]:
     )
 
 
-SHARING: Final = Property("sharing", _examine, _exercise, _BROKEN, needs=frozenset({Need.EXCLUDES, Need.SHARED}))
+SHARING: Final = Property("sharing", _examine, _exercise, needs=frozenset({Need.EXCLUDES, Need.SHARED}))

@@ -1,20 +1,43 @@
-"""Who came after whom: from when on a lock was certainly no longer a client's, since another had been given it.
+"""Who came after whom: the moment from which a lock was certainly no longer a client's, since another had been given
+it.
 
-What a client does after that moment under its old grant (believe, renew, release) tells whether it, and the service,
-know whose the lock is. No TTL enters.
+What a client does later under its old grant (believe, renew, release, write) tells whether the client, and the service,
+know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from itertools import accumulate, groupby
+from operator import attrgetter
 from typing import Final
 
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.properties.accesses import next_granted
+from checkers.properties.token_order import disordered, tokens_of
 from checkers.wire import INFINITY
 
 NOBODY: Final = (INFINITY, -1)
 """Nobody certainly came later."""
+
+
+def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, int]]:
+    """Acquire row → (ns, acquire row) of the first return among the grants of its key that certainly came later.
+
+    `NOBODY` for the last. Later means: a larger token; without tokens, sent after this one's acquire had returned, or,
+    where both were certainly in force for a while, in the order of that: two non-empty cores can follow one another in
+    one order only.
+
+    by_time: tokens count only where they agree with real time, for a store that does not look at them.
+    """
+    result: dict[int, tuple[int, int]] = {}
+    for holds in view.holds.by_key.values():
+        if tokens_of(holds) and not (by_time and disordered(holds)):
+            result |= _first_beyond(holds, attrgetter("token"))
+        else:
+            forced = _first_beyond((hold for hold in holds if hold.latest < hold.core_end), attrgetter("latest"))
+            for hold, first in zip(holds, first_sent_later([hold.ret for hold in holds], holds), strict=True):
+                result[hold.row] = min(first, forced.get(hold.row, first))
+    return result
 
 
 def superseded(view: View) -> dict[int, tuple[int, int]]:
@@ -27,16 +50,26 @@ def superseded(view: View) -> dict[int, tuple[int, int]]:
         return {hold.row: NOBODY for hold in view.holds}
     following = next_granted(view, by_time=True)
     for holds in view.holds.by_key.values():
-        if any(hold.shared for hold in holds):
-            following |= _by_writers(holds)
+        readers, writers = ([hold for hold in holds if hold.shared is shared] for shared in (True, False))
+        given = first_sent_later([hold.ret for hold in readers], writers)
+        following |= {hold.row: first for hold, first in zip(readers, given, strict=True)}
     return following
 
 
-def _by_writers(holds: Sequence[Hold]) -> dict[int, tuple[int, int]]:
-    """For the readers among the grants of one key."""
-    writers = sorted((hold for hold in holds if not hold.shared), key=lambda hold: hold.start)
-    starts = [writer.start for writer in writers]
-    first = [NOBODY] * (len(writers) + 1)
-    for place in range(len(writers) - 1, -1, -1):
-        first[place] = min(first[place + 1], (writers[place].ret, writers[place].row))
-    return {hold.row: first[bisect_right(starts, hold.ret)] for hold in holds if hold.shared}
+def first_sent_later(moments: Iterable[int], others: Iterable[Hold]) -> list[tuple[int, int]]:
+    """For each moment (ns) the first return (ns, acquire row) of holds that were sent after it, or `NOBODY`."""
+    by_start = sorted(others, key=attrgetter("start"))
+    starts = [other.start for other in by_start]
+    first = list(accumulate(((other.ret, other.row) for other in reversed(by_start)), min, initial=NOBODY))
+    return [first[len(starts) - bisect_right(starts, moment)] for moment in moments]
+
+
+def _first_beyond(holds: Iterable[Hold], number: Callable[[Hold], int]) -> dict[int, tuple[int, int]]:
+    """Acquire row → (ns, acquire row) of the first return among the holds that have a larger number, or `NOBODY`."""
+    result: dict[int, tuple[int, int]] = {}
+    first = NOBODY
+    for _, equals in groupby(sorted(holds, key=number, reverse=True), number):
+        same = list(equals)
+        result |= dict.fromkeys((hold.row for hold in same), first)
+        first = min(first, *((hold.ret, hold.row) for hold in same))
+    return result

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from checkers.history.history import History
-from checkers.linearizability import Judgement, decide
+from checkers.linearizability import ModelResult, decide
 from checkers.models.model import UNSET, Settings
 from checkers.models.registry import MODELS, Specification
 from checkers.proofs.verify import verify_invalid, verify_valid
@@ -127,7 +127,7 @@ def _cases(cases: Sequence[Case], *, name: str) -> list[str]:
     return words
 
 
-def _at_last(history: History, statement: Specification, case: Case) -> Judgement:
+def _at_last(history: History, statement: Specification, case: Case) -> ModelResult:
     judgement = decide(history, statement, case.settings)
     if judgement.valid is not case.truth or not (case.truth or judgement.minimal):
         raise Disagreement(f"{judgement}, in truth {case.truth}, {case.settings}:\n{case.acts}")

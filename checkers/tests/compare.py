@@ -1,6 +1,6 @@
 """What a comparison with exhaustive search says."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,32 @@ def result_on(book: Book, name: str) -> CheckResult:
     return result
 
 
-def asking(about: str) -> Callable[..., CheckResult]:
-    """(history, property) -> the verdict; about: the property if none is named."""
-    return lambda book, name=about: result_on(book, name)
+VALID, INVALID = {"valid": True}, {"valid": False}
+GOOD = {"valid": True, "unexercised": None}
+
+
+def answers(name: str, book: Book, expected: Iterable[str]) -> dict[str, object]:
+    """What a property says of a book, by these names: a field of `CheckResult` or of its only violation; of that also
+    ``end``, the last sentence, ``owners`` of its grants, and ``sent``, the invocations of its rows; ``kinds`` and
+    ``moments`` of all violations; else a counter.
+    """
+    result, columns = result_on(book, name), book.history().columns
+
+    def answer(of: str) -> object:
+        if of in ("valid", "unexercised", "reason"):
+            return getattr(result, of)
+        if of in ("kinds", "moments"):
+            return [violation.kind if of == "kinds" else violation.at for violation in result.violations]
+        if of in ("kind", "at", "rows", "holders", "end", "owners", "sent"):
+            (violation,) = result.violations
+            if of == "owners":
+                return tuple(columns["owner"][list(violation.holders)].tolist())
+            if of == "sent":
+                return tuple(columns["inv"][list(violation.rows)].tolist())
+            return violation.story[-1] if of == "end" else getattr(violation, of)
+        return result.counters[of]
+
+    return {of: answer(of) for of in expected}
 
 
 def replayed(history: History, answer: Answer, model: Model) -> None:

@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import apart, below, covered, crossing, meeting, met, united, until
+from checkers.history.counting import apart, below, crossing, meeting
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
 from checkers.measures.tokens import phantom_success, token_gap
@@ -29,11 +29,11 @@ from checkers.tests.compare import Disagreement
 from checkers.wire import INFINITY, NONE, F, Reason
 
 
-def measured(book: Book) -> Subject:
-    return Subject(book.history(), Settings())
+def measured(book: Book) -> MeasuredHistory:
+    return MeasuredHistory(book.history(), Settings())
 
 
-def answers(gauge: Gauge, of: Book | Subject, names: Iterable[str]) -> dict[str, object]:
+def answers(gauge: Gauge, of: Book | MeasuredHistory, names: Iterable[str]) -> dict[str, object]:
     """What a measure says, by the names of its numbers and of the fields of `Measure`."""
     found = gauge(measured(of) if isinstance(of, Book) else of)
     return {name: getattr(found, name) if hasattr(found, name) else found[name] for name in names}
@@ -67,23 +67,9 @@ def counting(rng: Random) -> str:
     begin = [min(span[1:]) for span in spans]
     over = [max(span[1:]) for span in spans]
     closed = list(zip(key, begin, over, strict=True))
-    touch = [[a[0] == b[0] and a[1] <= b[2] and b[1] <= a[2] for b in closed] for a in closed]
-    moments = apart((keys, np.array(begin, int)), (keys, np.array(over, int)))
-    begins, ends = moments.places
-    same(meeting(begins, ends), (sum(map(sum, touch)) - n) // 2, closed)
-    same(met(begins, ends, begins, ends).tolist(), list(map(sum, touch)), closed)
-    if n:
-        at_most = [sum(a[0] == b[0] and a[1] <= b[2] for a in closed) for b in closed]
-        same(until(begins, ends, moments.width).tolist(), at_most, closed)
-        which = rng.randrange(n), rng.randrange(n)
-        first, last = ends[list(which)]
-        if key[which[0]] == key[which[1]] and first <= last:
-            inside = sum(
-                any(k == key[which[0]] and b <= t < e for k, b, e in closed)
-                for t in range(over[which[0]], over[which[1]])
-            )
-            told = covered(moments, *united(begins, ends), np.array([first, last]))
-            same(int(told[1] - told[0]), inside, (closed, which))
+    touch = sum(a[0] == b[0] and a[1] <= b[2] and b[1] <= a[2] for a, b in combinations(closed, 2))
+    begins, ends = apart((keys, np.array(begin, int)), (keys, np.array(over, int))).places
+    same(meeting(begins, ends), touch, closed)
     return word(crossed > 0)
 
 
@@ -95,14 +81,13 @@ def overlaps(rng: Random, *, kind: str) -> str:
     definite = [not brute.told(pair, kind) for pair in pairs]
     found = definite_overlap(subject)
     same(found["pairs"], sum(definite), leases)
-    view = subject.view
-    by_row = {hold.row: leases[hold.owner - 1] for hold in view.holds}
+    by_row = {hold.row: leases[hold.owner - 1] for hold in subject.holds}
     for rows in found.rows:
         same(brute.told([replace(by_row[row], token=NONE) for row in rows], kind), False, (rows, leases))
     same(bool(found.rows), any(definite), leases)
     spans = []
-    for hold in view.holds:
-        freed = hold.freed[1] if hold.freed[1] < INFINITY else 0
+    for hold in subject.holds:
+        freed = hold.freed if hold.freed < INFINITY else 0
         spans.append((hold.start, max(hold.core_end, hold.ret, freed)))
     touching = sum(a[0] <= b[1] and b[0] <= a[1] for a, b in combinations(spans, 2))
     same(possible_overlap(subject)["pairs"], touching - sum(definite), leases)

@@ -7,7 +7,7 @@ import pytest
 
 from checkers.engines.set_full import certify, set_full
 from checkers.history.history import BadHistory
-from checkers.linearizability import Judgement, decide
+from checkers.linearizability import ModelResult, decide
 from checkers.models.accumulators import Counter, Elements
 from checkers.models.model import UNSET, Settings
 from checkers.tests.acts import Act, history_of
@@ -28,7 +28,7 @@ def generated(value: Any, inv: int, outcome: str = "ok", **more: Any) -> Act:
     return Act(F.GENERATE, outcome, value, inv, inv + 1, **more)
 
 
-def judged(model: str, acts: Sequence[Act], settings: Settings = PLAIN) -> Judgement:
+def judged(model: str, acts: Sequence[Act], settings: Settings = PLAIN) -> ModelResult:
     return decide(history_of(acts), model, settings)
 
 

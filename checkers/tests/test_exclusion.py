@@ -6,11 +6,13 @@ import pytest
 
 from checkers.engines import lease_schedule as schedule
 from checkers.properties import exclusion
+from checkers.properties.exclusion import GAP, OVERLAP
+from checkers.properties.exercise import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
 from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import asking
+from checkers.tests.compare import INVALID, VALID, answers, result_on
 from checkers.wire import F
 
-result = asking("server-exclusion")
+SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
 
 
 def two(second: tuple[int, int], **facts: Any) -> Book:
@@ -20,92 +22,90 @@ def two(second: tuple[int, int], **facts: Any) -> Book:
     return book.acquire(*second, 2, ttl=10)
 
 
-def test_a_grant_at_the_deadline_is_legal_and_one_before_is_not() -> None:
-    assert result(two((12, 19))).valid
-    broken = result(two((12, 18)))
-    assert broken.valid is False
-    (violation,) = broken.violations
-    assert violation.kind == "granted-while-held"
-    assert violation.at == 18
-    assert violation.holders == (0, 1)
-
-
 def without_lease() -> Book:
     """Held until release or silence."""
     return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
 
 
-@cases(
-    "book, valid",
-    ("drift brings the deadline forward", two((12, 18), drift=0.2), True),
-    ("grain brings the deadline forward", two((12, 18), grain=1), True),
-    ("an acknowledged renewal is believed from its invocation", two((12, 24)).renew(14, 17, 1), True),
-    ("an acknowledged renewal is believed", two((12, 23)).renew(14, 17, 1), False),
-    ("a refused renewal extends nothing", two((12, 19)).renew(14, 17, 1, FAIL), True),
-    ("an unanswered renewal extends nothing", two((12, 19)).renew(14, 17, 1, INFO), True),
-    ("a renewal that lied: the lock had gone to another", two((12, 22)).renew(23, 25, 1), False),
-    ("an unanswered release may have happened at once", two((12, 14)).release(14, 0, 1, INFO), True),
-    ("but not earlier", two((12, 13)).release(14, 0, 1, INFO), False),
-    ("a refused release releases nothing", two((12, 14)).release(12, 13, 1, FAIL), False),
-    ("no lease, before the last event", without_lease().acquire(3, 8, 2), False),
-    ("no lease, after the last event", without_lease().acquire(3, 9, 2), True),
-    ("no lease, before the release", without_lease().release(12, 13, 1).acquire(3, 11, 2), False),
-)
-def test_what_ends_a_lease_and_what_extends_it(book: Book, valid: bool) -> None:
-    assert result(book).valid is valid
-
-
-def test_a_renewal_after_the_release_had_returned_is_a_contradiction() -> None:
-    book = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).renew(5, 6, 1)
-    assert [v.kind for v in result(book).violations] == ["renewed-after-release"]
-
-
-def test_three_holds_squeezed_into_too_little_room() -> None:
+def three(ttl: int, second: int) -> Book:
     """Any two of them fit; only all three together do not."""
-    book = Book(keys=("a",))
-    book.acquire(1, 6, 1, ttl=10).acquire(2, 12, 2, ttl=10).acquire(3, 14, 3, ttl=10)
-    (violation,) = result(book).violations
-    assert violation.kind in ("granted-while-held", "no-room")
-    book = Book(keys=("a",))
-    book.acquire(1, 6, 1, ttl=7).acquire(2, 8, 2, ttl=7).acquire(3, 14, 3, ttl=7)
-    (violation,) = result(book).violations
-    assert violation.kind == "no-room"
-    assert len(violation.holders) == 3
+    book = Book(keys=("a",)).acquire(1, 6, 1, ttl=ttl).acquire(2, second, 2, ttl=ttl)
+    return book.acquire(3, 14, 3, ttl=ttl)
 
 
-def test_every_overlapping_pair_is_reported() -> None:
+def four() -> Book:
+    """Each of three is granted inside the hold of the first."""
     book = Book(keys=("a",)).acquire(1, 2, 1, ttl=100)
     for owner in (2, 3, 4):
         book.acquire(owner * 10, owner * 10 + 1, owner, ttl=3)
         book.release(owner * 10 + 2, owner * 10 + 3, owner)
-    assert [v.holders for v in result(book).violations] == [(0, n) for n in (1, 3, 5)]
+    return book
 
 
-def test_a_session_ends_all_its_holds_at_once() -> None:
+def one_session(last: int) -> Book:
     """Session 7 gets the second key when session 9 leaves it, at 14: so until then it held the first one too."""
-
-    def book(last: int) -> Book:
-        result = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 1, session=7).add(F.SESSION_OPEN, 1, 1, session=9)
-        result.acquire(2, 2, 1, session=9, key=1).add(F.KEEP_ALIVE, 10, 11, session=9)
-        result.release(14, 15, 1, session=9, key=1)
-        result.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1)
-        return result.acquire(6, last, 4, session=8)
-
-    assert result(book(14)).valid
-    (violation,) = result(book(13)).violations
-    assert violation.kind == "no-room"
-    assert set(violation.holders) == {2, 3, 4, 5}
+    book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 1, session=7).add(F.SESSION_OPEN, 1, 1, session=9)
+    book.acquire(2, 2, 1, session=9, key=1).add(F.KEEP_ALIVE, 10, 11, session=9).release(14, 15, 1, session=9, key=1)
+    return book.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1).acquire(6, last, 4, session=8)
 
 
-def test_a_session_that_asks_again_has_given_up() -> None:
-    book = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=7)
-    assert result(book.acquire(5, 6, 2, ttl=50, session=7)).valid
+def inside(left: int) -> Book:
+    book = Book(keys=("a",)).acquire(1, 2, 1).release(left, left + 1, 1).acquire(5, 10, 2)
+    return book.release(15, 16, 2)
 
 
-def test_keys_are_judged_apart() -> None:
-    book = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
-    assert result(book).valid
-    assert result(book, "holder-exclusion").valid
+def killed() -> Book:
+    return Book(keys=("a",)).acquire(1, 2, 1).read(4, 5, 1, -1).acquire(6, 7, 2).release(9, 10, 2)
+
+
+def tokens(first: int, second: int, ret: int = 2, key: int = 0) -> Book:
+    return Book().acquire(1, ret, 1, token=first).acquire(3, 4, 2, token=second, key=key)
+
+
+AFTER_ITS_RELEASE = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).renew(5, 6, 1)
+ASKED_AGAIN = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=7).acquire(5, 6, 2, ttl=50, session=7)
+TWO_KEYS = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
+HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
+
+
+@cases(
+    "name, book, expected",
+    ("a grant at the deadline", SERVER, two((12, 19)), VALID),
+    ("a grant before it", SERVER, two((12, 18)), {**HELD, "at": 18, "holders": (0, 1)}),
+    ("drift brings the deadline forward", SERVER, two((12, 18), drift=0.2), VALID),
+    ("grain brings the deadline forward", SERVER, two((12, 18), grain=1), VALID),
+    ("an acknowledged renewal is believed from its invocation", SERVER, two((12, 24)).renew(14, 17, 1), VALID),
+    ("an acknowledged renewal is believed", SERVER, two((12, 23)).renew(14, 17, 1), INVALID),
+    ("a refused renewal extends nothing", SERVER, two((12, 19)).renew(14, 17, 1, FAIL), VALID),
+    ("an unanswered renewal extends nothing", SERVER, two((12, 19)).renew(14, 17, 1, INFO), VALID),
+    ("a renewal that lied: the lock had gone to another", SERVER, two((12, 22)).renew(23, 25, 1), INVALID),
+    ("an unanswered release may have happened at once", SERVER, two((12, 14)).release(14, 0, 1, INFO), VALID),
+    ("but not earlier", SERVER, two((12, 13)).release(14, 0, 1, INFO), INVALID),
+    ("a refused release releases nothing", SERVER, two((12, 14)).release(12, 13, 1, FAIL), INVALID),
+    ("no lease, before the last event", SERVER, without_lease().acquire(3, 8, 2), INVALID),
+    ("no lease, after the last event", SERVER, without_lease().acquire(3, 9, 2), VALID),
+    ("no lease, before the release", SERVER, without_lease().release(12, 13, 1).acquire(3, 11, 2), INVALID),
+    ("a renewal after the release had returned", SERVER, AFTER_ITS_RELEASE, {"kinds": ["renewed-after-release"]}),
+    ("two of three too close", SERVER, three(10, 12), INVALID),
+    ("three too close", SERVER, three(7, 8), {**NO_ROOM, "holders": (0, 1, 2)}),
+    ("every overlapping pair", SERVER, four(), {"kinds": ["granted-while-held"] * 3}),
+    ("a session ends all its holds at once", SERVER, one_session(14), VALID),
+    ("and not before", SERVER, one_session(13), {**NO_ROOM, "holders": (2, 3, 5, 4)}),
+    ("a session that asks again has given up", SERVER, ASKED_AGAIN, VALID),
+    ("keys are judged apart", SERVER, TWO_KEYS, VALID),
+    ("clients inside two keys", HOLDERS, TWO_KEYS, VALID),
+    ("released when the other came in", HOLDERS, inside(10), VALID),
+    ("released later", HOLDERS, inside(11), {"kind": "overlap", "at": 10, "holders": (0, 1)}),
+    ("noticed in time", HOLDERS, inside(11).lost(10, 1), VALID),
+    ("a killed worker holds nothing after its last event", HOLDERS, killed(), VALID),
+    ("which may be an unanswered write", HOLDERS, killed().write(8, 0, 1, 3, INFO), INVALID),
+    ("the same token", TOKENS, tokens(5, 5), {"kinds": ["token-repeated"]}),
+    ("a smaller token", TOKENS, tokens(5, 4), {"kinds": ["token-not-larger"]}),
+    ("a smaller token at once", TOKENS, tokens(5, 4, 3), VALID),
+    ("a smaller token of another key", TOKENS, tokens(5, 4, key=1), VALID),
+)
+def test_exclusion_and_tokens(name: str, book: Book, expected: dict[str, object]) -> None:
+    assert answers(name, book, expected) == expected
 
 
 def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPat
     book = Book(keys=("a",))
     for owner in range(1, 15):
         book.acquire(owner, 400, owner, ttl=3 + owner)
-    found = result(book)
+    found = result_on(book, SERVER)
     assert found.valid is None
     assert found.reason is not None
     assert found.reason.startswith("a: ")
@@ -143,7 +143,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The budget counts what each set of floats costs, so that hundreds of them cannot take hours."""
     monkeypatch.setattr(schedule.in_any_order, "__defaults__", (10_000,))  # taken when it was defined
-    found = result(crowded(1_000, 3))
+    found = result_on(crowded(1_000, 3), SERVER)
     assert found.valid is None
     assert found.reason == "a: 1000 grants without a certain moment overlap: too many orders to try"
     assert sum(looked_at) < 10_000 + schedule.PER_GRANT * 1_000
@@ -151,7 +151,7 @@ def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monke
 
 def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exclusion, "SECONDS", -1.0)
-    found = result(crowded(3, 1))
+    found = result_on(crowded(3, 1), SERVER)
     assert found.valid is None
     assert found.reason == "a: the order of all grants was searched for too long"
 
@@ -162,31 +162,8 @@ def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, lo
     book = Book(keys=("a",), ttl=ttl)
     for owner in range(1, 3_001):
         book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)
-    assert result(book).valid
+    assert result_on(book, SERVER).valid
     assert sum(looked_at) < 30 * 3_000
-
-
-def test_holders_overlap_from_return_to_release_or_loss() -> None:
-    book = Book(keys=("a",)).acquire(1, 2, 1).release(10, 11, 1).acquire(5, 10, 2)
-    assert result(book, "holder-exclusion").valid
-    book = Book(keys=("a",)).acquire(1, 2, 1).release(11, 12, 1).acquire(5, 10, 2).release(15, 16, 2)
-    (violation,) = result(book, "holder-exclusion").violations
-    assert (violation.kind, violation.at, violation.holders) == ("overlap", 10, (0, 1))
-    assert result(book.lost(10, 1), "holder-exclusion").valid
-
-
-def test_a_killed_worker_holds_nothing_after_its_last_event() -> None:
-    book = Book(keys=("a",)).acquire(1, 2, 1).read(4, 5, 1, -1).acquire(6, 7, 2).release(9, 10, 2)
-    assert result(book, "holder-exclusion").valid
-    assert result(book.write(8, 0, 1, 3, INFO), "holder-exclusion").valid is False
-
-
-def test_tokens_must_increase_in_real_time() -> None:
-    for second, kind in ((5, "token-repeated"), (4, "token-not-larger")):
-        book = Book(keys=("a",)).acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=second)
-        assert [v.kind for v in result(book, "token-order").violations] == [kind]
-    assert result(Book(keys=("a",)).acquire(1, 3, 1, token=5).acquire(3, 4, 2, token=4), "token-order").valid
-    assert result(Book().acquire(1, 2, 1, token=5).acquire(3, 4, 2, token=4, key=1), "token-order").valid
 
 
 def test_a_story_names_workers_times_and_the_freeze() -> None:
@@ -195,7 +172,7 @@ def test_a_story_names_workers_times_and_the_freeze() -> None:
     book.acquire(1, second // 10, 1, ttl=second).acquire(second, 2 * second, 2, ttl=second, process=6)
     book.release(3 * second, 3 * second + 1, 1).release(3 * second, 3 * second + 1, 2)
     book.fault("freeze-holder", second // 5, 5 * second // 2, kind="freeze", owner=1)
-    (violation,) = result(book, "holder-exclusion").violations
+    (violation,) = result_on(book, HOLDERS).violations
     story = " ".join(violation.story)
     assert "worker 1 was granted the lock at 0.100 s" in story
     assert "its lease ran out at 1.000 s while it was hit by freeze-holder" in story
@@ -210,43 +187,52 @@ def contended(**facts: Any) -> Book:
     return book.acquire(3, 8, 2).release(9, 10, 2)
 
 
-@pytest.mark.parametrize("name", ["server-exclusion", "holder-exclusion"])
-def test_unexercised(name: str) -> None:
-    assert result(contended(), name).unexercised is None
-    assert "grant" in str(result(Book().acquire(1, 2, 1), name).unexercised)
-    alone = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 1 + 4).release(7, 8, 5)
-    assert "hand-over" in str(result(alone, name).unexercised)
-    polite = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2)
-    assert "contended" in str(result(polite, name).unexercised)
+def in_turn(second: int) -> Book:
+    return Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, second).release(7, 8, second)
 
 
-def test_unexercised_by_the_fault() -> None:
+def cut(*begun: int) -> Book:
     book = contended(fault_names=("cut-client-drop",))
-    assert result(book).unexercised == "cut-client-drop never took effect"
-    book.fault("cut-client-drop", 100, 110)
-    assert result(book).unexercised == "no operation met the fault"
-    book.fault("cut-client-drop", 4, 5)
-    assert result(book).unexercised is None
-    assert result(book).counters["operations under a fault"] == 1
+    for at in begun:
+        book.fault("cut-client-drop", at, at + 1)
+    return book
 
 
-def test_counters() -> None:
-    counted = result(contended().add(F.ACQUIRE, 6, 0, INFO)).counters
-    assert counted["grants"] == 2
-    assert counted["hand-overs"] == 1
-    assert counted["contended acquires"] == 1
-    assert counted["unknown outcomes"] == 1
-    assert result(two((28, 30)).release(20, 21, 1)).counters["leases that expired while held"] == 1
-
-
-def test_gap_and_overlap_at_hand_over() -> None:
+def handed_over() -> Book:
     """Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited."""
-    ms = 1_000_000
-    book = Book(keys=("a",), ttl=10**12)
-    for owner, (inv, ret, left) in enumerate(
-        ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80)), 1
-    ):
+    ms, book = 1_000_000, Book(keys=("a",), ttl=10**12)
+    times = ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80))
+    for owner, (inv, ret, left) in enumerate(times, 1):
         book.acquire(inv * ms, ret * ms, owner).release(left * ms, left * ms + 1, owner)
-    counted = result(book, "holder-exclusion").counters
-    assert counted["gap at hand-over (ms, median)"] == 3
-    assert counted["longest overlap (ms)"] == 4
+    return book
+
+
+UNANSWERED_TOO = contended().add(F.ACQUIRE, 6, 0, INFO)
+COUNTED = {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1, UNANSWERED: 1}
+NO_EFFECT = {"unexercised": "cut-client-drop never took effect"}
+NONE_MET = {"unexercised": "no operation met the fault"}
+
+
+@cases(
+    "name, book, expected",
+    ("no fault", SERVER, cut(), NO_EFFECT),
+    ("a fault that met nothing", SERVER, cut(100), NONE_MET),
+    ("a fault", SERVER, cut(100, 4), {"unexercised": None, UNDER_FAULT: 1}),
+    ("counters", SERVER, UNANSWERED_TOO, COUNTED),
+    ("an expired lease", SERVER, two((28, 30)).release(20, 21, 1), {EXPIRED: 1}),
+    ("gap and overlap at hand-over", HOLDERS, handed_over(), {GAP: 3, OVERLAP: 4}),
+)
+def test_what_exercises_it(name: str, book: Book, expected: dict[str, object]) -> None:
+    assert answers(name, book, expected) == expected
+
+
+@pytest.mark.parametrize("name", [SERVER, HOLDERS])
+@cases(
+    "book, unexercised",
+    ("contended", contended(), None),
+    ("one grant", Book().acquire(1, 2, 1), "1 grant, 2 needed"),
+    ("one worker", in_turn(5), "no hand-overs, 1 needed"),
+    ("polite", in_turn(2), "no contended acquires, 1 needed"),
+)
+def test_what_exercises_both(name: str, book: Book, unexercised: str | None) -> None:
+    assert answers(name, book, ["unexercised"]) == {"unexercised": unexercised}

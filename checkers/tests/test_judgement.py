@@ -135,44 +135,6 @@ def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
     assert history.columns["owner"][list(found.violation.holders)].tolist() == [2, 3]
 
 
-def test_a_store_that_lies_is_not_explained_by_a_freeze() -> None:
-    book = freeze(overlap(store="fence-writes", hazards=(STORE,)), 5, 40)
-    book.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
-    assert word(book, "fenced-store") is Verdict.VIOLATED
-
-
-def test_claims_under_several_faults_must_cover_each() -> None:
-    both = ("cut-client-drop", "pause-server")
-    for under, expected in (
-        (("cut-*",), Verdict.NOT_CLAIMED_HELD),
-        (("cut-*", "pause-server"), Verdict.UPHELD),
-        (("*",), Verdict.UPHELD),
-    ):
-        claim = Claim("holder-exclusion", under=under)
-        book = overlap(fault_names=both, hazards=(), claims=(claim,)).lost(15, 1)
-        book.fault("cut-client-drop", 4, 8).fault("pause-server", 10, 12)
-        assert word(book) is expected
-
-
-def test_a_lock_without_declarations_claims_server_exclusion_without_faults() -> None:
-    book = overlap(fault_names=("none",), hazards=())
-    assert word(book, "server-exclusion") is Verdict.UPHELD
-    assert word(book, "holder-exclusion") is Verdict.NOT_CLAIMED_BROKEN
-    assert word(overlap(fault_names=("none",), hazards=(), lease_ends=45), "server-exclusion") is Verdict.VIOLATED
-    faulty = overlap(fault_names=("pause-server",), hazards=()).fault("pause-server", 4, 8)
-    assert word(faulty, "server-exclusion") is Verdict.NOT_CLAIMED_HELD
-
-
-def test_unexercised_is_never_upheld() -> None:
-    book = Book(claims=(Claim("server-exclusion"),)).acquire(1, 2, 1)
-    assert word(book, "server-exclusion") is Verdict.UNEXERCISED
-
-
-def test_recovery_without_a_fault_is_not_applicable() -> None:
-    book = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
-    assert word(book, "recovery") is Verdict.NOT_APPLICABLE
-
-
 def test_unknown_is_never_hidden_by_something_lighter() -> None:
     history = freeze(overlap(), 5, 40).history()
     (result,) = check(history, ["holder-exclusion"])
@@ -195,17 +157,6 @@ def test_heaviest(words: Sequence[Verdict], expected: Verdict) -> None:
     assert heaviest(words) is expected
 
 
-def test_a_store_without_a_fence_needs_no_stale_write_unless_somebody_counts_on_it() -> None:
-    quiet = overlap(hazards=(), fault_names=("none",), store="unfenced")
-    assert word(quiet, "fenced-store") is Verdict.NOT_APPLICABLE
-    assert missing(quiet.history(), ["fenced-store"]) == {}
-    control = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
-    assert word(control, "fenced-store") is Verdict.HAZARD_NOT_SHOWN
-    assert "fenced-store" in missing(control.history(), ["fenced-store"])
-    broken = overlap(hazards=(), fault_names=("none",), store="unfenced").write(40, 41, 1, 10)
-    assert word(broken, "fenced-store") is Verdict.NOT_CLAIMED_BROKEN
-
-
 def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
     book = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sent=10, ttl=5).lost(29, 3, sent=15)
     history = book.history()
@@ -214,46 +165,80 @@ def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
     assert owners == [[1, 2]]
 
 
-BOTH = ("freeze-holder", "cut-client-drop")
+BOTH = (*FROZEN, "cut-client-drop")
+LATE = Hazard("holder-exclusion", ("late-write",), "frozen-past-ttl")
+UNCERTAIN = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
+HOLDERS, SERVER, FENCE = "holder-exclusion", "server-exclusion", "fenced-store"
+HELD, NOT_APPLICABLE = Verdict.NOT_CLAIMED_HELD, Verdict.NOT_APPLICABLE
 
 
-def test_under_several_faults_the_hazard_of_one_still_excuses() -> None:
-    """Whatever the others do, its mechanism must explain the violation."""
-    book = overlap(fault_names=BOTH).fault("cut-client-drop", 6, 30)
-    assert word(freeze(book, 5, 40)) is Verdict.BROKEN_AS_DOCUMENTED
-    book = overlap(fault_names=BOTH).fault("cut-client-drop", 5, 40, kind="freeze", owner=1)
-    assert word(freeze(book, 13, 40)) is Verdict.NOT_CLAIMED_BROKEN  # the other froze the holder in time
+def claimed(*under: str) -> Book:
+    """Two faults, and a claim under some."""
+    claim = Claim("holder-exclusion", under=under)
+    book = overlap(fault_names=("cut-client-drop", "pause-server"), hazards=(), claims=(claim,)).lost(15, 1)
+    return book.fault("cut-client-drop", 4, 8).fault("pause-server", 10, 12)
 
 
-def test_under_several_faults_any_of_their_hazards_excuses() -> None:
-    other = Hazard("holder-exclusion", ("late-write",), "frozen-past-ttl")
-    for hazards in ((HAZARD, other), (other, HAZARD)):
-        book = overlap(fault_names=(*FROZEN, "late-write"), hazards=hazards)
-        book.fault("late-write", 13, 14, kind="freeze", owner=1)
-        assert word(freeze(book, 5, 40)) is Verdict.BROKEN_AS_DOCUMENTED
+def undeclared(fault: str = "none", **facts: Any) -> Book:
+    book = overlap(fault_names=(fault,), hazards=(), **facts)
+    return book if fault == "none" else book.fault(fault, 4, 8)
 
 
-def test_under_several_faults_no_hazard_must_show() -> None:
-    """Another fault may mask it: the holder noticed in time, since it could not be reached either."""
-    alone, masked = (overlap(fault_names=names).lost(15, 1) for names in (FROZEN, BOTH))
-    masked.fault("cut-client-drop", 6, 30)
-    assert word(freeze(alone, 5, 40)) is Verdict.HAZARD_NOT_SHOWN
-    assert word(freeze(masked, 5, 40)) is Verdict.NOT_CLAIMED_HELD
-    assert word(freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)) is Verdict.HAZARD_NOT_SHOWN
+def masked(applied: int = 5, kind: str = "cut", **facts: Any) -> Book:
+    """Under two faults, of which one freezes the holder."""
+    book = overlap(fault_names=BOTH, **facts)
+    return freeze(book.fault("cut-client-drop", 5, 40, kind=kind, owner=kind == "freeze"), applied, 40)
 
 
-def test_what_no_hazard_explains_breaks_a_promise_only_if_each_fault_has_one() -> None:
-    for under, expected in ((("cut-*",), Verdict.VIOLATED), ((), Verdict.NOT_CLAIMED_BROKEN)):
-        claims = (Claim("holder-exclusion", under=under),)
-        book = overlap(fault_names=BOTH, claims=claims).fault("cut-client-drop", 6, 30)
-        assert word(freeze(book, 13, 40)) is expected
+def two_hazards(*hazards: Hazard) -> Book:
+    book = overlap(fault_names=(*FROZEN, "late-write"), hazards=hazards)
+    return freeze(book.fault("late-write", 13, 14, kind="freeze", owner=1), 5, 40)
 
 
-def test_an_uncertain_hazard_of_a_store_without_a_fence_needs_no_stale_write() -> None:
-    hazard = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
-    quiet = freeze(overlap(hazards=(hazard,), store="unfenced"), 5, 40)
-    assert word(quiet, "fenced-store") is Verdict.NOT_APPLICABLE
-    assert "fenced-store" not in missing(quiet.history(), ["fenced-store"])
+LIES = freeze(overlap(store="fence-writes", hazards=(STORE,)), 5, 40)
+LIES.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
+CONTROL = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
+QUIET_CONTROL = freeze(overlap(hazards=(UNCERTAIN,), store="unfenced"), 5, 40)
+ALONE = Book(claims=(Claim("server-exclusion"),)).acquire(1, 2, 1)
+NO_FAULT = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
+NOTICED_ANYHOW = freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)
+
+
+@cases(
+    "name, book, expected",
+    ("a store that lies is not explained by a freeze", FENCE, LIES, VIOLATED),
+    ("a claim under one of two faults", HOLDERS, claimed("cut-*"), HELD),
+    ("a claim under both", HOLDERS, claimed("cut-*", "pause-server"), Verdict.UPHELD),
+    ("a claim under all", HOLDERS, claimed("*"), Verdict.UPHELD),
+    ("without declarations", SERVER, undeclared(), Verdict.UPHELD),
+    ("without declarations, another property", HOLDERS, undeclared(), BROKEN),
+    ("without declarations, broken", SERVER, undeclared(lease_ends=45), VIOLATED),
+    ("without declarations, under a fault", SERVER, undeclared("pause-server"), HELD),
+    ("unexercised is never upheld", SERVER, ALONE, Verdict.UNEXERCISED),
+    ("recovery without a fault", "recovery", NO_FAULT, NOT_APPLICABLE),
+    ("no fence, on which nobody counts", FENCE, undeclared(store="unfenced"), NOT_APPLICABLE),
+    ("no fence, as a control", FENCE, CONTROL, Verdict.HAZARD_NOT_SHOWN),
+    ("no fence, as an uncertain control", FENCE, QUIET_CONTROL, NOT_APPLICABLE),
+    ("no fence, and a stale write", FENCE, undeclared(store="unfenced").write(40, 41, 1, 10), BROKEN),
+    # Whatever other faults do, the mechanism must explain the violation.
+    ("the hazard of one of two faults excuses", HOLDERS, masked(), DOCUMENTED),
+    ("the other froze the holder in time", HOLDERS, masked(13, "freeze"), BROKEN),
+    ("any hazard of two excuses", HOLDERS, two_hazards(HAZARD, LATE), DOCUMENTED),
+    ("in any order", HOLDERS, two_hazards(LATE, HAZARD), DOCUMENTED),
+    # The holder noticed in time, since it could not be reached either.
+    ("another fault may mask it", HOLDERS, masked().lost(15, 1), HELD),
+    ("no fault masks nothing", HOLDERS, NOTICED_ANYHOW, Verdict.HAZARD_NOT_SHOWN),
+    ("unexplained, the other fault claimed", HOLDERS, masked(13, claims=(Claim(HOLDERS, under=("cut-*",)),)), VIOLATED),
+    ("unexplained, the other fault not claimed", HOLDERS, masked(13, claims=(Claim(HOLDERS, under=()),)), BROKEN),
+)
+def test_what_claims_and_several_faults_make_of_it(name: str, book: Book, expected: Verdict) -> None:
+    assert word(book, name) is expected
+
+
+def test_without_a_fence_a_trial_misses_a_stale_write_only_as_a_control() -> None:
+    assert missing(undeclared(store="unfenced").history(), [FENCE]) == {}
+    assert FENCE in missing(CONTROL.history(), [FENCE])
+    assert FENCE not in missing(QUIET_CONTROL.history(), [FENCE])
 
 
 def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:

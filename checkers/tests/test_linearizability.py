@@ -253,7 +253,7 @@ def test_a_story_names_workers_tokens_values_and_times() -> None:
     judged = decide(book.read(2_000_000_000, 2_000_000_000, 2, 9).history(), REGISTER, SETTINGS)
     assert judged.story == (
         "Worker 2 read 9 at 1.000000 s.",
-        "No order of these operations explains all their answers.",
+        "So no order of these operations explains all their answers.",
         "Worker 2's read fits nowhere: when it returned, there can only have been the initial value.",
     )
 

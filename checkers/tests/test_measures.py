@@ -63,7 +63,7 @@ def test_results_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> Non
     history = full().history()
     results = check(history, ["server-exclusion", "owner-release"])
     expected = measures(history)
-    monkeypatch.setattr(Property, "verdict", None)
+    monkeypatch.setattr(Property, "result", None)
     assert measures(history, results=results) == expected
 
 

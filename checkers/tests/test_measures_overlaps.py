@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
 from checkers.models.model import Settings
@@ -30,9 +30,9 @@ def twice() -> Book:
     return foreign().acquire(1, 2, 1).acquire(3, 4, 1).release(6, 7, 1).release(8, 9, 1)
 
 
-def kept(**settings: Any) -> Subject:
+def kept(**settings: Any) -> MeasuredHistory:
     """The first never released: settings say what a file does not."""
-    return Subject(foreign().acquire(1, 3, 1).acquire(9, 10, 2).history(), Settings(**settings))
+    return MeasuredHistory(foreign().acquire(1, 3, 1).acquire(9, 10, 2).history(), Settings(**settings))
 
 
 # The first may have lasted until its release was answered, at 21.
@@ -71,7 +71,7 @@ SEVERAL = {"unexercised": "several may hold at once"}
     ("held for as long as settings say", definite_overlap, kept(ttl=5), {"pairs": 0}),
     ("permits of settings", definite_overlap, kept(permits=2), SEVERAL),
 )
-def test_overlaps(gauge: Gauge, book: Book | Subject, expected: dict[str, object]) -> None:
+def test_overlaps(gauge: Gauge, book: Book | MeasuredHistory, expected: dict[str, object]) -> None:
     assert answers(gauge, book, expected) == expected
 
 

@@ -9,7 +9,7 @@ from checkers.measures.availability import availability_gap, deadlock, recovery_
 from checkers.measures.fairness import bypass, starvation
 from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.margins import hold_versus_ttl
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import Gauge
 from checkers.models.model import Settings
 from checkers.tests.build import FAIL, INFO, Book, cases
@@ -65,17 +65,17 @@ def timed() -> Book:
     return book.acquire(60, 62, 0, outcome=FAIL, reason=Reason.TIMEOUT)
 
 
-def elsewhere() -> Subject:
+def elsewhere() -> MeasuredHistory:
     """Between the events at 2 and 5, which the file puts at 2000 and 5000, and those at 7 and 10."""
     book = Book(trial="", ttl=0).acquire(1, 2, 1).release(5, 6, 1).acquire(7, 10, 2).fault("cut", 3, 4)
     clock = np.array(((1000, 2000), (5000, 6000), (7000, 9000)), np.int64)
-    return Subject(replace(book.history(), clock=clock), Settings())
+    return MeasuredHistory(replace(book.history(), clock=clock), Settings())
 
 
-def places(*clock: tuple[int, int]) -> Subject:
+def places(*clock: tuple[int, int]) -> MeasuredHistory:
     """From elsewhere: granted at places [1, 2], released at [3, 4], at these times."""
     history = Book(trial="", ttl=0).acquire(1, 2, 1).release(3, 4, 1).history()
-    return Subject(replace(history, clock=np.array(clock, np.int64)), Settings())
+    return MeasuredHistory(replace(history, clock=np.array(clock, np.int64)), Settings())
 
 
 # TTL 10: left 8 before the end, 1 after it, and, renewed at 45, 5 before.
@@ -157,5 +157,5 @@ PHASES.acquire(300, 309, 8).acquire(400, 0, 0, outcome=INFO)
     ("no times", acquire_latency, places((0, 0), (0, 0)), {"unexercised": "the file has no times"}),
     ("backwards", acquire_latency, places((5, 4), (3, 6)), {"unexercised": "the times in the file run backwards"}),
 )
-def test_times(gauge: Gauge, book: Book | Subject, expected: dict[str, object]) -> None:
+def test_times(gauge: Gauge, book: Book | MeasuredHistory, expected: dict[str, object]) -> None:
     assert answers(gauge, book, expected) == expected

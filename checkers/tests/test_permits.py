@@ -1,49 +1,47 @@
 """Known histories of semaphores: how many the service let in, and how many were inside."""
 
+import pytest
+
 from checkers.check import applicable
 from checkers.history.view import View
-from checkers.tests.build import Book
-from checkers.tests.compare import asking
+from checkers.properties.permits import MOST_INSIDE
+from checkers.tests.build import Book, cases
+from checkers.tests.compare import GOOD, VALID, answers
 
-result = asking("permits")
+PERMITS, HOLDERS = "permits", "holder-exclusion"
 
 
-def three(third: int, **facts: object) -> Book:
+def three(third: int) -> Book:
     """Two permits, both taken from 4 on; the first is released at 20, a third acquire returns at `third`."""
-    book = Book(keys=("a",), permits=2, ttl=100, **facts)
+    book = Book(keys=("a",), permits=2, ttl=100)
     book.acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2).acquire(5, third, 3, token=3)
     return book.release(20, 21, 1).release(40, 41, 2).release(42, 43, 3)
 
 
-def test_as_many_as_there_are_permits_may_hold_at_once() -> None:
-    assert result(three(21)).valid
-    assert result(three(21)).unexercised is None
-    assert result(three(21), "holder-exclusion").valid
+# Granted after the first lease of 10 was over: right at the service, and one too many inside.
+OVER = Book(keys=("a",), permits=2, ttl=10).acquire(1, 2, 1).acquire(10, 11, 2).acquire(12, 13, 3)
+OVER.release(15, 16, 1).release(15, 16, 2).release(15, 16, 3)
+EMPTY = Book(keys=("a",), permits=3).acquire(1, 2, 1).acquire(3, 4, 2).release(8, 9, 1).release(8, 9, 2)
 
 
-def test_one_more_than_there_are_permits() -> None:
-    (violation,) = result(three(19)).violations
-    assert (violation.kind, violation.at, violation.holders) == ("too-many-granted", 19, (0, 1, 2))
-    assert violation.story[-1] == "So the service had more grants in force than it has permits."
-    (violation,) = result(three(19), "holder-exclusion").violations
-    assert (violation.kind, violation.at, violation.holders) == ("too-many-inside", 19, (0, 1, 2))
+@cases(
+    "name, book, expected",
+    ("as many as there are permits", PERMITS, three(21), GOOD),
+    ("as many inside", HOLDERS, three(21), VALID),
+    ("one more granted", PERMITS, three(19), {"kind": "too-many-granted", "at": 19, "holders": (0, 1, 2)}),
+    ("one more inside", HOLDERS, three(19), {"kind": "too-many-inside", "at": 19, "holders": (0, 1, 2)}),
+    ("a lease that ended frees its permit", PERMITS, OVER, VALID),
+    ("but its holder is inside", HOLDERS, OVER, {"kinds": ["too-many-inside"]}),
+)
+def test_permits(name: str, book: Book, expected: dict[str, object]) -> None:
+    assert answers(name, book, expected) == expected
 
 
-def test_a_lease_that_ended_frees_its_permit_but_its_holder_is_inside() -> None:
-    """Granted after the first lease of 10 was over: right at the service, and one too many inside."""
-    book = Book(keys=("a",), permits=2, ttl=10).acquire(1, 2, 1).acquire(10, 11, 2).acquire(12, 13, 3)
-    for owner in (1, 2, 3):
-        book.release(15, 16, owner)
-    assert result(book).valid
-    assert [v.kind for v in result(book, "holder-exclusion").violations] == ["too-many-inside"]
-
-
-def test_unexercised_until_all_permits_were_taken() -> None:
-    book = Book(keys=("a",), permits=3).acquire(1, 2, 1).acquire(3, 4, 2).release(8, 9, 1).release(8, 9, 2)
-    for name in ("permits", "holder-exclusion"):
-        assert result(book, name).unexercised == "no more than 2 inside at once, 3 needed"
-        assert result(book, name).counters["most inside at once"] == 2
+@pytest.mark.parametrize("name", [PERMITS, HOLDERS])
+def test_unexercised_until_all_permits_were_taken(name: str) -> None:
+    expected = {"unexercised": "no more than 2 inside at once, 3 needed", MOST_INSIDE: 2}
+    assert answers(name, EMPTY, expected) == expected
 
 
 def test_a_semaphore_is_asked_for_permits_and_not_for_exclusion() -> None:
-    assert applicable(View(three(21).history()))[:2] == ("permits", "holder-exclusion")
+    assert applicable(View(three(21).history()))[:2] == (PERMITS, HOLDERS)

@@ -2,17 +2,13 @@
 
 from typing import Any
 
-import pytest
+from checkers.properties.exercise import CONTENDED, GRANTS
+from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
+from checkers.tests.build import FAIL, INFO, OK, Book, cases
+from checkers.tests.compare import GOOD, VALID, answers, result_on
+from checkers.wire import NESTED, Outcome, Reason
 
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import asking
-from checkers.wire import NESTED, Reason
-
-result = asking("reentrancy")
-
-
-def kinds(book: Book) -> list[str]:
-    return [violation.kind for violation in result(book).violations]
+NAME = "reentrancy"
 
 
 def held(**inner: Any) -> Book:
@@ -22,61 +18,50 @@ def held(**inner: Any) -> Book:
     return book.release(8, 9, 1, flags=NESTED)
 
 
-def test_the_same_grant_again() -> None:
-    found = result(held().acquire(6, 32, 2).release(33, 34, 2))
-    assert found.valid
-    assert found.unexercised is None
-    assert found.counters["nested acquires"] == 1
-    assert found.counters["inner releases that somebody waited for"] == 1
+def refused(reason: Reason) -> Book:
+    return held(outcome=FAIL, reason=reason)
 
 
-@pytest.mark.parametrize(
-    ("reason", "wrong"),
-    [(Reason.HELD, True), (Reason.NOT_OWNER, True), (Reason.TIMEOUT, True), (Reason.UNAVAILABLE, False)],
+def released(outcome: Outcome) -> Book:
+    """Worker 2 is granted the lock at 12; worker 1's inner release at 8 ended so."""
+    book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(30, 31, 1).release(8, 9, 1, outcome, flags=NESTED)
+    return book.acquire(6, 12, 2)
+
+
+def awaited() -> Book:
+    return held().acquire(6, 32, 2).release(33, 34, 2)
+
+
+TIMED_OUT = refused(Reason.TIMEOUT).fault("cut-client-drop", 3, 4)
+TWO_RELEASES = held().acquire(9, 10, 1, token=7, flags=NESTED).release(10, 11, 1, flags=NESTED).acquire(6, 12, 2)
+FREED = {"kind": "freed-by-inner-release", "at": 12}
+
+
+@cases(
+    "name, book, expected",
+    ("the same grant again", NAME, awaited(), {**GOOD, NESTED_ACQUIRES: 1, AWAITED: 1}),
+    # Neither a grant nor a release of its own, and its own hold is no contention.
+    ("it is part of the outer hold", "server-exclusion", awaited(), {"valid": True, GRANTS: 2, CONTENDED: 1}),
+    ("refused as held", NAME, refused(Reason.HELD), {"kind": "nested-refused"}),
+    ("refused as another's", NAME, refused(Reason.NOT_OWNER), {"kind": "nested-refused"}),
+    ("timed out", NAME, refused(Reason.TIMEOUT), {"kind": "nested-refused"}),
+    ("unavailable", NAME, refused(Reason.UNAVAILABLE), VALID),
+    ("a timeout under a fault is nobody's refusal", NAME, TIMED_OUT, VALID),
+    ("another token", NAME, held(token=8), {"kind": "token-changed"}),
+    ("an inner release that frees the lock", NAME, held().acquire(6, 12, 2), FREED),
+    ("one that does not", NAME, held().acquire(6, 32, 2), VALID),
+    ("a refused inner release frees nothing", NAME, released(FAIL), VALID),
+    ("an unanswered one may", NAME, released(INFO), FREED),
+    ("the latest inner release is to blame once", NAME, TWO_RELEASES, {"sent": (1, 10, 6)}),
+    ("nothing nested", NAME, Book().acquire(1, 2, 1), {"unexercised": "nobody acquired again what it held"}),
+    ("nobody waits", NAME, held(outcome=OK), {"valid": True, "unexercised": "nobody waited at an inner release"}),
 )
-def test_refused_to_the_one_that_holds(reason: Reason, wrong: bool) -> None:
-    assert kinds(held(outcome=FAIL, reason=reason)) == ["nested-refused"] * wrong
+def test_reentrancy(name: str, book: Book, expected: dict[str, object]) -> None:
+    assert answers(name, book, expected) == expected
 
 
-def test_a_timeout_under_a_fault_is_nobodys_refusal() -> None:
-    assert kinds(held(outcome=FAIL, reason=Reason.TIMEOUT).fault("cut-client-drop", 3, 4)) == []
-
-
-def test_another_token() -> None:
-    (violation,) = result(held(token=8)).violations
-    assert violation.kind == "token-changed"
+def test_stories_tell_of_nested_operations() -> None:
+    (violation,) = result_on(held(token=8), NAME).violations
     assert violation.story[1] == "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at 0.000 s"
-
-
-def test_an_inner_release_that_frees_the_lock() -> None:
-    (violation,) = result(held().acquire(6, 12, 2)).violations
-    assert (violation.kind, violation.at) == ("freed-by-inner-release", 12)
+    (violation,) = result_on(held().acquire(6, 12, 2), NAME).violations
     assert "worker 1's nested release, sent at" in " ".join(violation.story)
-    assert kinds(held().acquire(6, 32, 2)) == []
-
-
-def test_a_refused_inner_release_frees_nothing() -> None:
-    book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(30, 31, 1).release(8, 9, 1, FAIL, flags=NESTED)
-    assert kinds(book.acquire(6, 12, 2)) == []
-    book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(30, 31, 1).release(8, 9, 1, INFO, flags=NESTED)
-    assert kinds(book.acquire(6, 12, 2)) == ["freed-by-inner-release"]
-
-
-def test_the_latest_inner_release_is_to_blame_once() -> None:
-    book = held().acquire(9, 10, 1, token=7, flags=NESTED).release(10, 11, 1, flags=NESTED)
-    (violation,) = result(book.acquire(6, 12, 2)).violations
-    assert book.history().columns["inv"][list(violation.rows)].tolist() == [1, 10, 6]
-
-
-def test_nested_operations_are_part_of_the_outer_hold() -> None:
-    """Neither a grant nor a release of its own, and its own hold is no contention."""
-    found = result(held().acquire(6, 32, 2).release(33, 34, 2), "server-exclusion")
-    assert found.valid
-    assert found.counters["grants"] == 2
-    assert found.counters["contended acquires"] == 1
-
-
-def test_unexercised() -> None:
-    assert result(Book().acquire(1, 2, 1)).unexercised == "nobody acquired again what it held"
-    assert result(held()).unexercised == "nobody waited at an inner release"
-    assert result(held(outcome=OK)).valid

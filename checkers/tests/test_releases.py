@@ -2,193 +2,151 @@
 
 from typing import Any
 
-import pytest
-
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
-from checkers.tests.build import FAIL, INFO, Book
-from checkers.tests.compare import asking
-from checkers.wire import NESTED, SHARED, F, Outcome, Reason
-
-owner_release = asking("owner-release")
-crash_release = asking("crash-release")
+from checkers.tests.build import FAIL, INFO, Book, cases
+from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
+from checkers.wire import NESTED, SHARED, F, Reason
 
 
-class TestOwnerRelease:
-    def book(self, **more: Any) -> Book:
-        """Worker 1 is granted at 10, worker 2 at 30."""
-        return Book(keys=("a",)).acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, **more)
-
-    def test_an_acknowledged_release_of_what_another_has(self) -> None:
-        (violation,) = owner_release(self.book().release(31, 32, 1)).violations
-        assert (violation.kind, violation.at, violation.rows) == ("released-anothers", 31, (0, 1, 2))
-        assert violation.holders == (0, 1)
-        assert violation.story[-1].startswith("So a release was acknowledged")
-
-    @pytest.mark.parametrize("outcome", [FAIL, INFO])
-    def test_what_was_refused_or_not_answered_exercises_it(self, outcome: Outcome) -> None:
-        found = owner_release(self.book().release(31, 32, 1, outcome))
-        assert found.valid
-        assert found.unexercised is None
-        assert found.counters[STALE_RELEASES] == 1
-
-    def test_a_release_sent_before_the_grant_returned_is_in_doubt(self) -> None:
-        found = owner_release(self.book().release(30, 32, 1))
-        assert found.valid
-        assert found.unexercised == "nobody released what another held by then"
-
-    def test_a_release_inside_a_hold_is_none(self) -> None:
-        assert owner_release(self.book().release(40, 41, 1, flags=NESTED)).valid
-
-    def test_the_witness_is_who_had_it_at_that_moment(self) -> None:
-        """Worker 2 had gone by then, and worker 3 has it, whose grant came last."""
-        book = self.book().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 1)
-        (violation,) = owner_release(book).violations
-        assert (violation.rows, violation.holders) == ((0, 3, 4), (0, 3))
-        assert violation.story[-1] == "So a release was acknowledged although the lock was another's by then."
-
-    def test_nobody_had_it_at_that_moment(self) -> None:
-        book = self.book().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 3)
-        (violation,) = owner_release(book.release(38, 39, 1)).violations
-        assert violation.holders == (0, 1)  # who took it from worker 1
-        assert violation.story[-1] == (
-            "So a release was acknowledged although the lock had not been worker 1's since another was granted it."
-        )
-
-    @pytest.mark.parametrize(("sent", "by_then"), [(34, True), (35, False)])
-    def test_a_lease_that_could_be_over_is_no_hold(self, sent: int, by_then: bool) -> None:
-        (violation,) = owner_release(self.book().release(sent, 36, 1)).violations
-        assert violation.story[-1].endswith("was another's by then.") is by_then
-
-    def test_a_long_lease_that_began_before_others_is_found(self) -> None:
-        book = self.book(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
-        (violation,) = owner_release(book).violations
-        assert violation.holders == (0, 1)
-        assert violation.story[-1].endswith("was another's by then.")
-
-    def test_two_readers(self) -> None:
-        book = Book(keys=("a",)).acquire(8, 10, 1, flags=SHARED).acquire(25, 30, 2, flags=SHARED)
-        assert owner_release(book.release(31, 32, 1, flags=SHARED)).valid
+def two(flags: int = 0, **more: Any) -> Book:
+    """Worker 1 is granted at 10 for 10, worker 2 at 30."""
+    return Book(keys=("a",)).acquire(8, 10, 1, ttl=10, flags=flags).acquire(25, 30, 2, flags=flags, **more)
 
 
-class TestCrashRelease:
-    """Worker 1 is granted at 10 for 10, and killed at 12. The bound is 5, so others must get it by 27."""
+def three() -> Book:
+    """Worker 2 has gone by 32, and worker 3 has it from 35 on."""
+    return two().release(31, 32, 2).acquire(33, 35, 3)
 
-    def book(self, kind: str = "kill", healed: int = 60, process: int = 1, **facts: Any) -> Book:
-        facts = {"bounds": {"crash-release": 5}, "fault_names": ("kill-holder",), **facts}
-        book = Book(keys=("a",), **facts).acquire(9, 10, 1, ttl=10)
-        book.fault("kill-holder", 11, healed, applied=12, kind=kind, owner=1, process=process)
-        return book.read(11, 12, 1, -1)
 
-    def test_in_time(self) -> None:
-        found = crash_release(self.book().acquire(13, 27, 2))
-        assert found.valid
-        assert found.unexercised is None
-        assert (found.counters[CRASHED], found.counters[WAITED_FOR]) == (1, 1)
+LIE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
+ANOTHERS = {"end": "So a release was acknowledged although the lock was another's by then."}
+NOT_ITS_OWN = {
+    "holders": (0, 1),  # who took it from worker 1
+    "end": "So a release was acknowledged although the lock had not been worker 1's since another was granted it.",
+}
+EXERCISED = {**GOOD, STALE_RELEASES: 1}
+IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
+LONG_LEASE = two(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
 
-    def test_too_late(self) -> None:
-        (violation,) = crash_release(self.book().acquire(13, 28, 2)).violations
-        assert (violation.kind, violation.at, violation.rows) == ("freed-late", 27, (0, 2))
-        assert violation.story[-1].startswith("So what the dead holder held was freed later")
 
-    def test_never(self) -> None:
-        book = self.book().add(F.ACQUIRE, 13, 25, FAIL, process=2, reason=Reason.TIMEOUT)
-        (violation,) = crash_release(book.add(F.ACQUIRE, 26, 90, FAIL, process=2)).violations
-        assert (violation.kind, violation.at, violation.holders) == ("never-freed", 28, (0,))
-        assert violation.rows == (0, 3)  # the one who waited then
-        assert "worker 2's acquire" in violation.story[1]
+@cases(
+    "book, expected",
+    ("acknowledged though another has it", two().release(31, 32, 1), LIE),
+    ("refused", two().release(31, 32, 1, FAIL), EXERCISED),
+    ("not answered", two().release(31, 32, 1, INFO), EXERCISED),
+    ("sent before the grant returned", two().release(30, 32, 1), IN_DOUBT),
+    ("inside a hold", two().release(40, 41, 1, flags=NESTED), VALID),
+    # Worker 2 had gone by then, and worker 3 has it, whose grant came last.
+    ("who had it at that moment", three().release(36, 37, 1), {"rows": (0, 3, 4), "holders": (0, 3), **ANOTHERS}),
+    ("nobody had it at that moment", three().release(36, 37, 3).release(38, 39, 1), NOT_ITS_OWN),
+    ("just before the other's lease could be over", two().release(34, 36, 1), ANOTHERS),
+    ("when it could be over", two().release(35, 36, 1), NOT_ITS_OWN),
+    ("a long lease that began before others", LONG_LEASE, {"holders": (0, 1), **ANOTHERS}),
+    ("two readers", two(SHARED).release(31, 32, 1, flags=SHARED), VALID),
+)
+def test_owner_release(book: Book, expected: dict[str, object]) -> None:
+    assert answers("owner-release", book, expected) == expected
 
-    def test_who_was_not_in_line_did_not_wait(self) -> None:
-        book = self.book().add(F.ACQUIRE, 13, 90, FAIL, process=2, reason=Reason.UNAVAILABLE)
-        found = crash_release(book)
-        assert found.valid
-        assert found.unexercised == "nobody asked for long enough for what a dead or hung holder held"
 
-    def test_an_unanswered_acquire_may_have_been_granted(self) -> None:
-        book = self.book().add(F.ACQUIRE, 13, 90, FAIL, process=2)
-        assert crash_release(book).valid is False
-        found = crash_release(book.add(F.ACQUIRE, 26, 0, INFO, process=3))
-        assert found.valid
-        assert found.unexercised == "nobody asked for long enough for what a dead or hung holder held"
+# Crashes: worker 1 is granted at 10 for 10, and killed at 12. The bound is 5, so others must get it by 27.
 
-    def test_who_gets_it_in_time_shows_that_it_was_free_whatever_else_was_unanswered(self) -> None:
-        early = self.book().add(F.ACQUIRE, 5, 0, INFO, process=3)
-        assert crash_release(early.acquire(13, 27, 2)).unexercised is None
-        late = crash_release(self.book().add(F.ACQUIRE, 5, 0, INFO, process=3).acquire(13, 28, 2))
-        assert (late.valid, late.counters[WAITED_FOR]) == (True, 0)
+FACTS: dict[str, Any] = {"keys": ("a",), "bounds": {"crash-release": 5}, "fault_names": ("kill-holder",)}
 
-    def test_the_ttl_counts_from_what_may_have_prolonged_it_last(self) -> None:
-        book = self.book().renew(13, 0, 1, INFO).acquire(14, 28, 2)
-        assert crash_release(book).valid
-        session = Book(keys=("a",), bounds={"crash-release": 5}, lease="session")
-        session.acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
-        session.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1)
-        assert crash_release(session.acquire(15, 29, 2, session=8)).valid
 
-    def test_without_a_lease_there_is_no_ttl(self) -> None:
-        assert crash_release(self.book(lease="none").acquire(13, 18, 2)).valid
-        assert crash_release(self.book(lease="none").acquire(13, 19, 2)).valid is False
+def crash(kind: str = "kill", healed: int = 60, process: int = 1, **facts: Any) -> Book:
+    book = Book(**{**FACTS, **facts}).acquire(9, 10, 1, ttl=10)
+    book.fault("kill-holder", 11, healed, applied=12, kind=kind, owner=1, process=process)
+    return book.read(11, 12, 1, -1)
 
-    def test_what_had_been_passed_on_before_is_no_crash(self) -> None:
-        book = Book(keys=("a",), bounds={"crash-release": 5}, fault_names=("kill-holder",))
-        book.acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
-        book.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1)
-        found = crash_release(book.add(F.ACQUIRE, 9, 38, FAIL, process=3))
-        assert found.valid
-        assert found.unexercised == "no holder died, or hung for longer than the TTL"
 
-    def test_readers_that_hold_beside_a_dead_one_keep_a_writer_waiting(self) -> None:
-        """A writer asks from 13 to 35; the dead reader's lease is over at 22."""
+def hung(healed: int = 60) -> Book:
+    return crash("stall", healed)
 
-        def beside() -> Book:
-            """Whose lease is over at 26."""
-            book = Book(keys=("a",), bounds={"crash-release": 5}, fault_names=("kill-holder",))
-            book.acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
-            book.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
-            return book.acquire(14, 16, 2, ttl=10, flags=SHARED)
 
-        assert crash_release(beside()).valid is False
-        assert crash_release(beside().renew(20, 21, 2)).valid  # and at 31
-        assert crash_release(beside().release(28, 29, 2, flags=SHARED)).valid is False
-        assert crash_release(beside().release(29, 30, 2, flags=SHARED)).valid
+def refused(inv: int, ret: int, reason: Reason = Reason.NONE, process: int = 2, book: Book | None = None) -> Book:
+    return (book or crash()).add(F.ACQUIRE, inv, ret, FAIL, process=process, reason=reason)
 
-    def test_two_readers_that_died_keep_it_no_longer_than_the_one_who_held_last(self) -> None:
-        book = Book(keys=("a",), bounds={"crash-release": 5}, fault_names=("kill-holder",))
-        for owner, at in ((1, 9), (2, 13)):
-            book.acquire(at, at + 1, owner, ttl=10, flags=SHARED)
-            book.fault("kill-holder", at + 2, 60, kind="kill", owner=owner, process=owner)
-        found = crash_release(book.acquire(14, 60, 3))
-        assert sorted((violation.kind, violation.holders[0]) for violation in found.violations) == [
-            ("freed-late", 0),
-            ("freed-late", 1),
-        ]
 
-    @pytest.mark.parametrize("kind", ["stall", "call"])
-    def test_a_hung_holder_that_keeps_it(self, kind: str) -> None:
-        book = self.book(kind).renew(16, 17, 1).acquire(13, 70, 2)
-        (violation,) = crash_release(book).violations
-        assert (violation.kind, violation.at) == ("kept-by-a-hung-holder", 27)
-        assert crash_release(self.book(kind, healed=27).acquire(13, 70, 2)).valid
+def unanswered(inv: int, book: Book | None = None) -> Book:
+    return (book or crash()).add(F.ACQUIRE, inv, 0, INFO, process=3)
 
-    def test_an_acknowledged_renewal_kept_nobody_out_who_got_the_lock_in_time(self) -> None:
-        def passed_on(got: int) -> Book:
-            return self.book("stall", healed=60).renew(18, 19, 1).acquire(13, got, 2)
 
-        assert crash_release(passed_on(24)).valid
-        (violation,) = crash_release(passed_on(28)).violations
-        assert (violation.kind, violation.at) == ("kept-by-a-hung-holder", 22)
-        assert crash_release(self.book("stall", healed=25).renew(17, 18, 1).acquire(13, 26, 2)).valid  # until 27
+def session() -> Book:
+    book = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
+    book.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1)
+    return book.acquire(15, 29, 2, session=8)
 
-    def test_a_short_stall_and_a_hung_renewal_are_no_crash(self) -> None:
-        nobody = "no holder died, or hung for longer than the TTL"
-        assert crash_release(self.book("stall", healed=22).acquire(13, 24, 2)).unexercised == nobody
-        assert crash_release(self.book(process=1 + 4).acquire(13, 24, 2)).unexercised == nobody  # 4 workers: a renewal
 
-    def test_unexercised(self) -> None:
-        assert crash_release(self.book(bounds={})).unexercised == "the lock declares no bound"
-        assert crash_release(self.book(permits=2)).unexercised == "several may hold at once"
+def passed_on_before() -> Book:
+    """Worker 2 had it when worker 1 was killed."""
+    book = Book(**FACTS).acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
+    book.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1)
+    return refused(9, 38, process=3, book=book)
 
-    def test_the_slowest(self) -> None:
-        book = Book(keys=("a",), bounds={"crash-release": 10**9}, fault_names=("kill-holder",), ttl=10**7)
-        book.acquire(1, 2, 1).fault("kill-holder", 3, 10**9, kind="kill", owner=1, process=1)
-        found = crash_release(book.acquire(5, 3 * 10**7 + 3, 2))
-        assert found.counters[SLOWEST] == 20
+
+def beside() -> Book:
+    """A writer asks from 13 to 35; the dead reader's lease is over at 22, that of the other at 26."""
+    book = Book(**FACTS).acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
+    book.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
+    return book.acquire(14, 16, 2, ttl=10, flags=SHARED)
+
+
+def both_died() -> Book:
+    book = Book(**FACTS)
+    for owner, at in ((1, 9), (2, 13)):
+        book.acquire(at, at + 1, owner, ttl=10, flags=SHARED)
+        book.fault("kill-holder", at + 2, 60, kind="kill", owner=owner, process=owner)
+    return book.acquire(14, 60, 3)
+
+
+SLOW = Book(**{**FACTS, "bounds": {"crash-release": 10**9}}, ttl=10**7).acquire(1, 2, 1)
+SLOW.fault("kill-holder", 3, 10**9, kind="kill", owner=1, process=1).acquire(5, 3 * 10**7 + 3, 2)
+IN_TIME = {**GOOD, CRASHED: 1, WAITED_FOR: 1}
+NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3)}  # the one who waited then
+NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
+NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
+HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
+
+
+@cases(
+    "book, expected",
+    ("in time", crash().acquire(13, 27, 2), IN_TIME),
+    ("too late", crash().acquire(13, 28, 2), {"kind": "freed-late", "at": 27, "rows": (0, 2)}),
+    ("never", refused(26, 90, book=refused(13, 25, Reason.TIMEOUT)), NEVER),
+    ("who was not in line did not wait", refused(13, 90, Reason.UNAVAILABLE), NOT_LONG),
+    ("refused", refused(13, 90), INVALID),
+    ("an unanswered acquire may have been granted", unanswered(26, refused(13, 90)), NOT_LONG),
+    ("who gets it in time shows that it was free", unanswered(5).acquire(13, 27, 2), {"unexercised": None}),
+    ("who gets it late after an unanswered one", unanswered(5).acquire(13, 28, 2), {"valid": True, WAITED_FOR: 0}),
+    ("the TTL counts from the last renewal", crash().renew(13, 0, 1, INFO).acquire(14, 28, 2), VALID),
+    ("or from the last keep-alive", session(), VALID),
+    ("without a lease there is no TTL", crash(lease="none").acquire(13, 18, 2), VALID),
+    ("late without a lease", crash(lease="none").acquire(13, 19, 2), INVALID),
+    ("what had been passed on before", passed_on_before(), NO_CRASH),
+    ("another reader's lease", beside(), INVALID),
+    ("another reader's renewed lease, until 31", beside().renew(20, 21, 2), VALID),
+    ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
+    ("another reader's late release", beside().release(29, 30, 2, flags=SHARED), VALID),
+    ("two readers that died", both_died(), {"kinds": ["freed-late", "freed-late"]}),
+    ("a hung holder", crash("stall").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
+    ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
+    ("a stall that ended in time", crash("stall", healed=27).acquire(13, 70, 2), VALID),
+    ("a call that ended in time", crash("call", healed=27).acquire(13, 70, 2), VALID),
+    ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
+    ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22}),
+    ("renewed until the bound", hung(25).renew(17, 18, 1).acquire(13, 26, 2), VALID),
+    ("a short stall is no crash", hung(22).acquire(13, 24, 2), NO_CRASH),
+    ("nor is a hung renewal, of 4 workers", crash(process=1 + 4).acquire(13, 24, 2), NO_CRASH),
+    ("no bound", crash(bounds={}), {"unexercised": "the lock declares no bound"}),
+    ("permits", crash(permits=2), {"unexercised": "several may hold at once"}),
+    ("the slowest", SLOW, {SLOWEST: 20}),
+)
+def test_crash_release(book: Book, expected: dict[str, object]) -> None:
+    assert answers("crash-release", book, expected) == expected
+
+
+def test_who_waited_is_told_and_each_reader_that_died() -> None:
+    (violation,) = result_on(refused(26, 90, book=refused(13, 25, Reason.TIMEOUT)), "crash-release").violations
+    assert "worker 2's acquire" in violation.story[1]
+    violations = result_on(both_died(), "crash-release").violations
+    assert sorted(violation.holders[0] for violation in violations) == [0, 1]

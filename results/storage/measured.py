@@ -8,7 +8,7 @@ from checkers.history.counting import Flags, Ints, united
 from checkers.history.history import History
 from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
-from checkers.measures.measured_history import Subject, of_kind
+from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.model import Settings
 from checkers.wire import FINAL, INFINITY, F, Outcome
 
@@ -22,12 +22,12 @@ def measured(history: History) -> dict[str, Any]:
     Times are counted as in `checkers.measures.latency`. An operation belongs to a fault if it overlaps the fault, else
     to the phase in which it lies. recovery_s has an entry for each fault, in the order of their beginnings.
     """
-    subject = Subject(history, Settings())
+    subject = MeasuredHistory(history, Settings())
     counts = _counts(history)
     if subject.untimed or not len(subject.acquires):
         return {**counts, **_NOTHING}
     subject = subject.timed
-    rows, c = subject.acquires, subject.view.history.columns
+    rows, c = subject.acquires, subject.history.columns
     begin, end = int(c["inv"][rows].min()), int(subject.ended[rows].max())
     waits = {"acquire_ms": acquires(subject), "release_ms": releases(subject)}
     recovery, gap = recovery_after_heal(subject), availability_gap(subject)
@@ -58,9 +58,9 @@ def _counts(history: History) -> dict[str, Any]:
     }
 
 
-def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
-    """One entry for each phase, in order. Phases of no length are left out."""
-    faults = [fault for fault in subject.view.history.faults if fault.applied]
+def _cycles(subject: MeasuredHistory, begin: int, end: int) -> list[dict[str, Any]]:
+    """One entry for each phase, in order; those without any time are left out."""
+    faults = [fault for fault in subject.history.faults if fault.applied]
     begins, ends = united(
         np.array([fault.begun for fault in faults], np.int64),
         np.array([fault.healed or INFINITY for fault in faults], np.int64),
@@ -72,7 +72,7 @@ def _cycles(subject: Subject, begin: int, end: int) -> list[dict[str, Any]]:
         number = np.searchsorted(ends, first, "left")
         return 2 * number + (np.append(begins, INFINITY)[number] <= last)
 
-    c, rows = subject.view.history.columns, subject.acquires
+    c, rows = subject.history.columns, subject.acquires
     attempted = phase(c["inv"][rows], c["inv"][rows])
     answered = subject.ended[rows][c["outcome"][rows] == Outcome.OK]
     granted = phase(answered, answered)

@@ -156,7 +156,7 @@ def stale_violation(history: History) -> Violation:
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
     finding = Finding("stale-write-accepted", int(c["ret"][stale]), (old, new, newer, stale), (old, new))
     conclusion = "The store should have refused it: 42 had been accepted."
-    (violation,) = Narrator(history.once(View)).tell([finding], {finding.kind: conclusion})
+    (violation,) = Narrator(history.once(View)).tell([finding], lambda *_: conclusion)
     return violation
 
 

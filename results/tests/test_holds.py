@@ -8,7 +8,6 @@ import pytest
 from checkers.check import check
 from checkers.history.history import History, from_rows
 from checkers.history.holds import Holds
-from checkers.history.lists import Lists
 from checkers.history.view import View
 from checkers.judging.judgement import judge_all
 from checkers.wire import INFINITY, F
@@ -55,9 +54,9 @@ def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.
     made: list[History] = []
 
     class Counted(Holds):
-        def __init__(self, lists: Lists) -> None:
-            made.append(lists.history)
-            super().__init__(lists)
+        def __init__(self, view: View) -> None:
+            made.append(view.history)
+            super().__init__(view)
 
     monkeypatch.setattr("checkers.history.view.Holds", Counted)
     history = samples.stale_write()

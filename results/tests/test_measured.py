@@ -9,7 +9,7 @@ import pytest
 from checkers.history.history import FaultInterval, History, from_rows
 from checkers.measures.availability import availability_gap
 from checkers.measures.latency import acquire_latency, release_latency
-from checkers.measures.measured_history import Subject
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.wire import NONE, F, Outcome, Reason
 from results.storage.measured import measured
@@ -32,7 +32,7 @@ def history(*faults: FaultInterval) -> History:
 
 @pytest.mark.parametrize("recorded", [stale_write(), long(5000)], ids=["stale", "long"])
 def test_the_numbers_are_those_of_the_measures(recorded: History) -> None:
-    found, subject = measured(recorded), Subject(recorded, Settings())
+    found, subject = measured(recorded), MeasuredHistory(recorded, Settings())
     for name, measure in (("acquire_ms", acquire_latency(subject)), ("release_ms", release_latency(subject))):
         for quantile in ("p50", "p90", "p99"):
             number = measure[f"{quantile}@all"]

@@ -20,7 +20,7 @@ from results.tests.samples import MS
 
 def told(view: View, *rows: int) -> Violation:
     at = max(view.column("ret")[row] for row in rows)
-    [violation] = Narrator(view).tell([Finding("lost-update", at, rows)], {"lost-update": "So one was lost."})
+    [violation] = Narrator(view).tell([Finding("lost-update", at, rows)], lambda *_: "So one was lost.")
     return violation
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FileResult:
     """The answer on one file.
 
     valid       True, False, or None: unknown.

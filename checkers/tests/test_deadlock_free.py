@@ -1,0 +1,61 @@
+"""Known histories of two locks taken together."""
+
+from typing import Any
+
+from checkers.properties.deadlock_free import BOTH, CYCLES, LONGEST
+from checkers.tests.build import FAIL, INFO, OK, Book, cases
+from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
+from checkers.wire import SHARED, F
+
+NAME = "deadlock-free"
+
+
+def crossed(until: int, *, second: int = 0, outcome: Any = FAIL, flags: int = 0, **facts: Any) -> Book:
+    """Worker 1 holds a and asks for b at 5, worker 2 holds b and asks for a at 7; worker 2 gives up at `until`."""
+    book = Book(workload="transfer-opposite", ttl=10, **facts)
+    book.acquire(1, 2, 1, key=0, flags=flags).acquire(3, 4, 2, key=1, flags=flags)
+    book.acquire(5, 60, 0, process=1, key=1, outcome=FAIL, flags=flags)
+    book.acquire(7, until, second, process=2, key=0, outcome=outcome, flags=flags)
+    book.release(61, 62, 1, key=0, flags=flags)
+    return book.release(until, until + 1, 2, key=1, flags=flags)
+
+
+def stalled(until: int, begun: int, ended: int) -> Book:
+    return crossed(until).add(F.STALL, begun, ended, process=3)
+
+
+LONG = Book(ttl=10**9).acquire(1, 2, 1).acquire(1, 2, 2, key=1)
+LONG.acquire(5, 9_000_000, 0, process=1, key=1, outcome=FAIL).acquire(5, 7_000_005, 0, process=2, outcome=FAIL)
+LONG.release(10**8, 10**8, 1).release(10**8, 10**8, 2, key=1)
+IN_ORDER = Book(ttl=10).acquire(1, 2, 1).acquire(3, 30, 2).acquire(5, 6, 3, process=1, key=1)
+IN_ORDER.release(20, 21, 3, process=1, key=1).release(22, 23, 1).acquire(31, 32, 4, process=2, key=1)
+IN_ORDER.release(40, 41, 4, process=2, key=1).release(42, 43, 2)
+LONGER = {"kind": "deadlock", "at": 17, "holders": (0, 1), CYCLES: 1}
+NOBODY = {"unexercised": "no holder asked for another lock"}
+
+
+@cases(
+    "book, expected",
+    ("for longer than a lease", crossed(18), LONGER),
+    ("what a timeout breaks within a lease is counted", crossed(17), {"valid": True, CYCLES: 1}),
+    ("time in which the machine stood still", stalled(18, 9, 10), VALID),
+    ("and longer than that", stalled(19, 9, 10), {"at": 18}),
+    ("a stall before it", stalled(18, 1, 7), INVALID),
+    ("milliseconds of the longest", LONG, {LONGEST: 7}),
+    ("in one order nobody waits in a circle", IN_ORDER, {**GOOD, CYCLES: 0, BOTH: 2}),
+    ("who noticed that it had lost its first waits for nobody", crossed(30).lost(9, 1), VALID),
+    ("readers wait for no reader", crossed(18, flags=SHARED), VALID),
+    ("who was killed while it waited waits no more", crossed(18, outcome=INFO), VALID),
+    ("who gets its second lock in the end has waited", crossed(18, second=9, outcome=OK), INVALID),
+    ("nobody takes two", Book().acquire(1, 2, 1).release(3, 4, 1), NOBODY),
+    ("permits", crossed(18, permits=2), {"valid": True, "unexercised": "several may hold at once"}),
+)
+def test_circles(book: Book, expected: dict[str, object]) -> None:
+    assert answers(NAME, book, expected) == expected
+
+
+def test_the_story_names_both_locks() -> None:
+    (violation,) = result_on(crossed(18), NAME).violations
+    story = " ".join(violation.story)
+    assert "worker 1 was granted a at" in story
+    assert "worker 1's acquire of b, sent at 0.000 s, was refused" in story

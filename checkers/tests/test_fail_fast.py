@@ -1,0 +1,81 @@
+"""Known histories for fail-fast."""
+
+from typing import Any
+
+import pytest
+
+from checkers.properties.fail_fast import ANSWERED, SLOWEST
+from checkers.tests.build import FAIL, INFO, Book, cases
+from checkers.tests.compare import GOOD, VALID, answers
+from checkers.wire import F, Outcome
+
+NAME = "fail-fast"
+
+
+def a_book(**facts: Any) -> Book:
+    """Acquires wait for 100, the margin is 10."""
+    return Book(**{"keys": ("a",), "bounds": {"fail-fast": 10}, "patience": 100, **facts})
+
+
+def one(f: F, ret: int, outcome: Outcome = Outcome.OK) -> Book:
+    return a_book().add(f, 10, ret, outcome, process=1)
+
+
+def unanswered() -> Book:
+    """It has no answer, and ended at 21."""
+    book = a_book().renew(10, 0, 1, INFO)
+    book.rows[0] = (10, 21, *book.rows[0][2:])
+    return book
+
+
+def stalled(process: int, *until: int) -> Book:
+    """A renewal from 10 to 30; the sentinel missed the time from 15, from 16, ... on."""
+    book = a_book().renew(10, 30, 1)
+    for begun, end in enumerate(until, 15):
+        book.add(F.STALL, begun, end, process=process)
+    return book
+
+
+def struck(kind: str, owner: int = 1) -> Book:
+    book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
+    return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=owner, process=owner)
+
+
+UNENDED = a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
+COUNTED = a_book(bounds={NAME: 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2)
+MISSED = {"unexercised": "pause-server never took effect"}
+LONG = {"kinds": ["hung-call"]}
+
+
+@cases(
+    "book, expected",
+    ("an acquire may wait as long as it was told to", a_book().acquire(10, 120, 1), VALID),
+    ("and no longer", a_book().acquire(10, 121, 1), LONG),
+    ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), VALID),
+    ("a call without an answer ends as well", unanswered(), LONG),
+    ("every call that is too long", a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
+    ("what the sentinel of its own worker missed", stalled(1 + 4, 25), VALID),
+    ("what that of another missed", stalled(2, 25), LONG),
+    ("what that missed is not enough", stalled(1, 24), LONG),
+    ("overlapping lapses count once", stalled(1, 20, 24), LONG),
+    ("frozen", struck("freeze"), VALID),
+    ("stalled by a fault", struck("stall"), VALID),
+    ("its call was made to hang", struck("call"), VALID),
+    ("another was frozen", struck("freeze", 2), LONG),
+    ("killed", struck("kill"), LONG),
+    ("a call that never ended", UNENDED, {"valid": True, "unexercised": "no call ended"}),
+    ("counters", COUNTED, {ANSWERED: 2, SLOWEST: 29}),
+    ("no bound", a_book(bounds={}), {"unexercised": "the lock declares no bound"}),
+    ("no fault", a_book(fault_names=("pause-server",)).renew(1, 2, 1), MISSED),
+    ("a call that ended", a_book().renew(1, 2, 1), GOOD),
+)
+def test_which_calls_are_too_long(book: Book, expected: dict[str, object]) -> None:
+    assert answers(NAME, book, expected) == expected
+
+
+@pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])
+@pytest.mark.parametrize("outcome", [Outcome.OK, FAIL])
+def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
+    assert answers(NAME, one(f, 20, outcome), VALID) == VALID
+    hung = {"kind": "hung-call", "at": 20, "rows": (0,)}
+    assert answers(NAME, one(f, 21, outcome), hung) == hung

@@ -1,0 +1,127 @@
+"""Recovery after the last heal."""
+
+from dataclasses import replace
+
+from checkers.check import check
+from checkers.properties.recovery import ASKED, SLOWEST
+from checkers.tests.build import FAIL, INFO, Book, cases
+from checkers.tests.compare import GOOD, INVALID, VALID, answers
+from checkers.wire import F, Reason
+
+NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
+
+
+def healed(**facts: object) -> Book:
+    """A fault from 10 to 20; the bound is 30; the history goes on until 100."""
+    book = (
+        Book(keys=("a",), bounds={"recovery": 30}, fault_names=("pause-server",), **facts)
+        .acquire(1, 2, 1)
+        .release(9, 10, 1)
+    )
+    return book.fault("pause-server", 10, 20).read(99, 100, 1, -1)
+
+
+def refused(inv: int, ret: int, book: Book | None = None) -> Book:
+    return (book or healed()).add(F.ACQUIRE, inv, ret, FAIL)
+
+
+def stalled(begun: int, ended: int) -> Book:
+    """Granted at 55, 35 after the heal, less the time in which a worker did not run."""
+    return healed().acquire(15, 55, 2).add(F.STALL, begun, ended, process=3)
+
+
+def gave_up() -> Book:
+    """Refused at 40, long before 50, when the bound had passed."""
+    return refused(15, 40)
+
+
+UNHEALED = Book(bounds={"recovery": 5}, fault_names=("pause-server",)).acquire(1, 2, 1).fault("pause-server", 1, 0)
+# Worker 2 holds and renews all the time.
+HELD = refused(15, 95, healed().acquire(11, 12, 2).renew(40, 41, 2).renew(95, 96, 2))
+# Worker 3, whose client fell silent before the heal, does not count.
+SILENT = refused(15, 95, healed().acquire(11, 12, 3).renew(14, 15, 3))
+STALLED = healed().add(F.ACQUIRE, 15, 0, INFO).add(F.STALL, 20, 90, process=3)
+NEVER_HEALED = {"unexercised": "the fault was never healed"}
+NO_FAULT = {"unexercised": "there was no fault to recover from"}
+NO_BOUND = {"unexercised": "the lock declares no bound"}
+
+
+@cases(
+    "book, expected",
+    ("in time", healed().acquire(15, 50, 2), {**GOOD, ASKED: 1}),
+    ("too late", healed().acquire(15, 51, 2), {"kinds": ["not-recovered"], "moments": [50]}),
+    ("never", refused(15, 45).add(F.ACQUIRE, 46, 0, INFO), INVALID),
+    ("who gave up before the bound", gave_up(), {"unexercised": NOBODY}),
+    ("it counts from the next request", gave_up().acquire(60, 61, 2), {"unexercised": None, SLOWEST: 0}),
+    ("the next request, too late", refused(15, 49).acquire(51, 97, 2), INVALID),
+    ("the next request, refused", refused(60, 61, gave_up()), INVALID),
+    ("the next request, before the bound", gave_up().acquire(49, 52, 2), INVALID),
+    ("refused because somebody had it", refused(65, 95, gave_up().acquire(60, 61, 2)), VALID),
+    ("a bound beyond the end", gave_up().add(F.ACQUIRE, 98, 0, INFO), {"unexercised": NOBODY}),
+    ("a stall of a worker does not count", stalled(30, 35), VALID),
+    ("a stall, but too short", stalled(30, 34), {"kinds": ["not-recovered"], "moments": [54]}),
+    (
+        "too little time without a stall",
+        healed().add(F.ACQUIRE, 15, 0, INFO).add(F.STALL, 20, 90),
+        {"unexercised": NOBODY},
+    ),
+    ("nobody asked", healed(), {"unexercised": NOBODY}),
+    ("no bound", Book().acquire(1, 2, 1), NO_BOUND),
+    ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), NO_FAULT),
+    ("never healed", UNHEALED, NEVER_HEALED),
+    ("one of two", refused(15, 95).fault("kill-server", 12, 0, applied=13), NEVER_HEALED),
+    ("a live holder is no failure to recover", HELD, {"unexercised": NOBODY}),
+    ("a silent one is", SILENT, INVALID),
+)
+def test_recovery(book: Book, expected: dict[str, object]) -> None:
+    assert answers("recovery", book, expected) == expected
+
+
+def told(book: Book, errors: tuple[str, ...] = ("",)) -> str:
+    """The conclusion, of a fault from 10 to 20 s and a bound of 30 s."""
+    unit = 10**9
+    scaled = Book()
+    scaled.facts = replace(book.facts, bounds={"recovery": 30 * unit}, ttl=unit)
+    scaled.rows = [(row[0] * unit, row[1] * unit, *row[2:]) for row in book.rows]
+    for fault in book.faults:
+        scaled.fault(fault.name, fault.begun * unit, fault.healed * unit)
+    history = scaled.history()
+    history.columns["error"][:] = [len(errors) - 1 if row[13] == FAIL else 0 for row in sorted(scaled.rows)]
+    (result,) = check(replace(history, errors=errors), ["recovery"])
+    return result.violations[0].story[-1]
+
+
+BOTH_REFUSED = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2, reason=Reason.TIMEOUT)
+BOTH_REFUSED.add(F.ACQUIRE, 30, 48, FAIL, process=3, reason=Reason.HELD).add(F.ACQUIRE, 49, 0, INFO, process=6)
+ALL = (
+    "So nobody got the lock within the bound that it declares, 30 s from 19.000 s on, when pause-server was healed; "
+    "until 49.000 s workers 2 and 3 asked 3 times, and the last call that returned, worker 3's, failed (held) at "
+    "47.000 s."
+)
+WITH_TEXT = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
+LEFT = refused(15, 95, healed().acquire(11, 12, 3).release(24, 25, 3))
+AT_ONCE = healed().add(F.ACQUIRE, 25, 25, FAIL, process=2).add(F.ACQUIRE, 60, 61, FAIL, process=3)
+UNANSWERED = refused(20, 95, healed().add(F.ACQUIRE, 15, 0, INFO, process=1))
+
+
+@cases(
+    "book, part",
+    ("the heal, the bound, who asked, and the last answer", BOTH_REFUSED, ALL),
+    ("the text of an error", WITH_TEXT, 'worker 2\'s, failed at 24.000 s: "no\\nroom".'),
+    ("a stall", stalled(30, 34), "when pause-server was healed, the 4.000 s aside in which the machine did not run"),
+    (
+        "somebody asked later",
+        healed().add(F.ACQUIRE, 50, 0, INFO),
+        "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s",
+    ),
+    ("somebody left later", LEFT, "when the last of those left who had got it before pause-server was healed"),
+    ("who was refused at once asked as well", AT_ONCE, "until 54.000 s worker 2 asked 1 time"),
+    ("nobody was answered", UNANSWERED, "until 49.000 s worker 0 asked 1 time and had no answer."),
+    (
+        "who got it too late",
+        healed().acquire(15, 51, 2),
+        "asked 1 time and had no answer; worker 2 got it at 50.000 s.",
+    ),
+)
+def test_what_is_told(book: Book, part: str) -> None:
+    assert part in told(book, ("", "no\nroom") if book is WITH_TEXT else ("",))
