@@ -196,11 +196,11 @@ def _who(backend: str, lock: str, certificate: Certificate) -> str:
 
 
 def _together(backend: str, lock: str, measure: str, gaps: _Gaps) -> dict[str, str]:
-    return {
-        stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
-        for stage in TOGETHER
-        for gap in [gaps.get((backend, lock, measure, stage))]
-    }
+    words = {}
+    for stage in TOGETHER:
+        gap = gaps.get((backend, lock, measure, stage))
+        words[stage] = f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
+    return words
 
 
 def _exposures(exposures: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:

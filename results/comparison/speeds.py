@@ -42,6 +42,10 @@ ALPHA: Final = 0.05
 are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller."""
 
 
+STORE: Final = "store"
+"""The median access of the protected resource, which measures the machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One time or rate.
@@ -62,9 +66,9 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane of one trial; numbers are natural logarithms.
+    """One lane of one trial.
 
-    store   of the median access of the protected resource; None without any.
+    values  name of a measure, or `STORE` → natural logarithm.
     """
 
     backend: str
@@ -73,7 +77,6 @@ class Sample:
     fault: str
     seed: int
     values: Mapping[str, float]
-    store: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +112,10 @@ def sample(lane: LaneSummary) -> Sample | None:
     """The compared numbers of a lane; None without measures."""
     if not lane.measures:
         return None
-    numbers = ((measure.name, measure.read(lane.measures)) for measure in MEASURES)
-    values = {name: log for name, number in numbers if (log := _logarithm(number)) is not None}
-    store = _logarithm(_time(lane.measures.get("store_ms"), "p50"))
-    return Sample(lane.backend, lane.lock, lane.lane, lane.fault, lane.seed, values, store)
+    numbers = {measure.name: measure.read(lane.measures) for measure in MEASURES}
+    numbers[STORE] = _time(lane.measures.get("store_ms"), "p50")
+    values = {name: log for name, number in numbers.items() if (log := _logarithm(number)) is not None}
+    return Sample(lane.backend, lane.lock, lane.lane, lane.fault, lane.seed, values)
 
 
 def samples(lanes: Iterable[LaneSummary]) -> list[Sample]:
@@ -220,43 +223,40 @@ _Unit = tuple[str, str, int | None]
 """Backend, fault and seed; None for all seeds together, where the two runs have none in common."""
 
 _Lanes = dict[tuple[str, str], dict[str, float]]
-"""(lock, lane) → name of a measure → logarithm; `STORE` is one more of them."""
-
-_STORE: Final = "store"
+"""(lock, lane) → the values of `Sample`."""
 
 
 def _pairs(before: Sequence[Sample], after: Sequence[Sample]) -> dict[tuple[str, str], dict[str, list[_Pair]]]:
     """(backend, lock) → name of a measure → its pairs, one for each trial."""
-    units = _units(before), _units(after)
-    mine, theirs = _by_unit(before, units[1]), _by_unit(after, units[0])
+    mine, theirs = _by_unit(before, _seeds(after)), _by_unit(after, _seeds(before))
     pairs: dict[tuple[str, str], dict[str, list[_Pair]]] = defaultdict(lambda: defaultdict(list))
     for unit in sorted(mine.keys() & theirs.keys(), key=str):
         backend, first, second = unit[0], mine[unit], theirs[unit]
-        lanes = first.keys() & second.keys()
-        stores = [
-            second[lane][_STORE] - first[lane][_STORE] for lane in lanes if _both(_STORE, first[lane], second[lane])
-        ]
-        machine = median(stores) if stores else 0.0
+        machine = [more for lanes in _both(STORE, first, second).values() for _, more in lanes]
+        slower = median(machine) if machine else 0.0
         for measure in MEASURES:
-            by_lock: dict[str, list[tuple[float, float]]] = defaultdict(list)
-            for lane in lanes:
-                if _both(measure.name, first[lane], second[lane]):
-                    ends = first[lane][measure.name], second[lane][measure.name]
-                    by_lock[lane[0]].append((ends[0], ends[1] - ends[0]))
-            middle = {lock: (median(a for a, _ in of), median(b for _, b in of)) for lock, of in by_lock.items()}
+            middle = {
+                lock: tuple(median(column) for column in zip(*lanes, strict=True))
+                for lock, lanes in _both(measure.name, first, second).items()
+            }
             for lock, (number, more) in middle.items():
-                pairs[backend, lock][measure.name].append(_Pair(number, more, machine))
+                pairs[backend, lock][measure.name].append(_Pair(number, more, slower))
             if len(middle) > 1:
                 number, more = (median(column) for column in zip(*middle.values(), strict=True))
-                pairs[backend, ""][measure.name].append(_Pair(number, more, machine))
+                pairs[backend, ""][measure.name].append(_Pair(number, more, slower))
     return pairs
 
 
-def _both(name: str, *lanes: Mapping[str, float]) -> bool:
-    return all(name in lane for lane in lanes)
+def _both(name: str, first: _Lanes, second: _Lanes) -> dict[str, list[tuple[float, float]]]:
+    """Lock → (a value, how much more it is in the second run) of each lane that has the value in both."""
+    lanes: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for lane in first.keys() & second.keys():
+        if name in first[lane] and name in second[lane]:
+            lanes[lane[0]].append((first[lane][name], second[lane][name] - first[lane][name]))
+    return lanes
 
 
-def _units(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
+def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
     """(backend, fault) → seeds."""
     seeds: dict[tuple[str, str], set[int]] = defaultdict(set)
     for sample in run:
@@ -266,19 +266,16 @@ def _units(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
 
 def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
     """others: the seeds of the other run. Of several trials in a unit, the mean."""
-    mine = _units(run)
+    mine = _seeds(run)
     units: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = {}
     for sample in run:
         what = sample.backend, sample.fault
         common = mine[what] & others.get(what, set())
-        if common and sample.seed not in common:
-            continue
-        lanes = units.setdefault((*what, sample.seed if common else None), {})
-        lane = lanes.setdefault((sample.lock, sample.lane), {})
-        for name, value in sample.values.items():
-            lane.setdefault(name, []).append(value)
-        if sample.store is not None:
-            lane.setdefault(_STORE, []).append(sample.store)
+        if not common or sample.seed in common:
+            lanes = units.setdefault((*what, sample.seed if common else None), {})
+            lane = lanes.setdefault((sample.lock, sample.lane), {})
+            for name, value in sample.values.items():
+                lane.setdefault(name, []).append(value)
     return {
         unit: {lane: {name: fmean(all_) for name, all_ in by_name.items()} for lane, by_name in lanes.items()}
         for unit, lanes in units.items()

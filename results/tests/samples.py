@@ -212,21 +212,6 @@ def one_lane(history: History, *judgements: Judgement, name: str = "redis-freeze
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}\ud800"
 
 
-def hostile() -> TrialRecord:
-    """Every string that comes from outside is an attack."""
-    history = stale_write(
-        lane=HOSTILE, keys=(HOSTILE,), versions={HOSTILE: HOSTILE}, trial=HOSTILE, workload=HOSTILE, lock=HOSTILE
-    )
-    fault = replace(history.faults[0], target=HOSTILE, name=HOSTILE)
-    history = replace(history, errors=tuple(HOSTILE for _ in history.errors), faults=(fault, *history.faults))
-    record = trial(HOSTILE, history, plan_lines=[HOSTILE], backend=HOSTILE, error=HOSTILE, surprise={HOSTILE: HOSTILE})
-    unknown = CheckResult(HOSTILE, None, counters={HOSTILE: 1}, reason=HOSTILE)
-    lane = record.lanes[0]
-    broken = replace(stale_violation(history), story=(HOSTILE,), kind=HOSTILE)
-    judged = (judge(unknown, history), judge(CheckResult("server-exclusion", False, (broken,)), history))
-    return replace(record, lanes=(replace(lane, judgements=(*lane.judgements, *judged)),), logs={HOSTILE: b"x"})
-
-
 def long(size: int = 100_000, processes: int = 8) -> History:
     """A passing history of `size` operations: holds one after another, every fourth a contended one."""
     generator = np.random.default_rng(1)

@@ -25,8 +25,7 @@ from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, STAGES
 from results.storage import files
 from results.storage.files import BadFile
-from results.tests import samples
-from results.tests.browser import hostile
+from results.tests import hostile, samples
 from results.tests.browser.made import violated
 from results.tests.golden import golden
 from results.tests.upgrades import closed, judged, record

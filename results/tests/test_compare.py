@@ -22,7 +22,8 @@ from results.comparison.compare import Comparison, compare
 from results.comparison.presentation import Side
 from results.record import TrialRecord
 from results.run import Run
-from results.tests.samples import HOSTILE, hostile, one_lane, stale_write, trial
+from results.tests import hostile
+from results.tests.samples import HOSTILE, one_lane, stale_write, trial
 from results.tests.trials import contents, load, slower
 
 PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
@@ -134,13 +135,13 @@ def test_an_interrupted_run_is_compared_as_far_as_it_came(upheld: str, tmp_path:
 
 
 def test_hostile_strings_stay_text(tmp_path: Path, compared: Compared) -> None:
-    bad = hostile()
+    bad = hostile.trial()
     calm = replace(bad, lanes=tuple(replace(lane, judgements=()) for lane in bad.lanes))
     both = stored(tmp_path, calm), stored(tmp_path, bad)
     page = tmp_path / "page.html"
     _, out = compared(*both, "--html", str(page))
     text = page.read_text("utf-8")
-    assert HOSTILE[:20] not in text
+    assert "<script>pwned" not in text
     assert len(re.findall("<script", text)) == 1
     assert "<img" not in text
     assert "\ud800" not in out
@@ -148,7 +149,7 @@ def test_hostile_strings_stay_text(tmp_path: Path, compared: Compared) -> None:
     assert "<script" not in out
     assert "&#60;script&#62;" in out
     assert not re.search(r"(?<!\\)[|\n]\s*<(?!code>)", out)
-    assert json.loads(compared(*both, "--json")[1])["changes"][0]["lane"] == HOSTILE
+    assert json.loads(compared(*both, "--json")[1])["changes"][0]["lane"] == hostile.attack("lane")
 
 
 def test_no_name_becomes_a_link_or_calls_anybody(tmp_path: Path, compared: Compared) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from results.comparison.compare import compare
-from results.comparison.speeds import MEASURES, Measure, Sample, Speed, samples, speeds
+from results.comparison.speeds import MEASURES, STORE, Measure, Sample, Speed, samples, speeds
 from results.tests.trials import Trial, contents, load, slower
 
 Draw = Callable[[random.Random], tuple[list[Trial], list[Trial]]]
@@ -124,9 +124,10 @@ def test_measures_share_the_machines_slowness_as_declared(measure: Measure) -> N
     for trials in _stored().values():
         for before, after in itertools.combinations(map(_samples, trials), 2):
             pairs = [(before[lane], after[lane]) for lane in before.keys() & after.keys()]
-            stores = [b.store - a.store for a, b in pairs if a.store is not None and b.store is not None]
-            name = measure.name
-            more = [b.values[name] - a.values[name] for a, b in pairs if name in a.values and name in b.values]
+            stores, more = (
+                [b.values[name] - a.values[name] for a, b in pairs if name in a.values and name in b.values]
+                for name in (STORE, measure.name)
+            )
             if stores and more:
                 points.append((median(stores), median(more)))
     machine, more_ = np.array(points).T

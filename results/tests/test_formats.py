@@ -15,7 +15,7 @@ from results.run import Run
 from results.storage import files, summary
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
-from results.tests import damage, samples
+from results.tests import damage, hostile, samples
 
 FORMATS = Path(__file__).parent / "formats"
 RUNS = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
@@ -89,7 +89,7 @@ def test_it_can_be_closed_again_in_todays_format(old: Run) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     long, aborted = samples.trial("long", samples.long(2000)), samples.trial("aborted", error="worker 2 broke")
-    records = samples.trial(), samples.hostile(), long, aborted
+    records = samples.trial(), hostile.trial(), long, aborted
     run = samples.run(tmp_path / "runs" / "r", *records, seed=7, command=["pytest", "suites/"])
     run.save_not_run([NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")])
     run.close({"exit status": 1})

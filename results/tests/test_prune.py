@@ -10,7 +10,7 @@ import pytest
 
 from results.commands import prune
 from results.storage import running
-from results.tests import samples
+from results.tests import hostile, samples
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime.now(UTC)
@@ -18,7 +18,7 @@ NOW = datetime.now(UTC)
 
 def make(root: Path, name: str, days: float, *, failed: bool = False, closed: bool = True) -> Path:
     """A run that began so many days ago."""
-    record = samples.hostile() if failed else samples.trial("t")
+    record = hostile.trial() if failed else samples.trial("t")
     run = samples.run(root / name, record, started=(NOW - timedelta(days=days)).isoformat(timespec="seconds"))
     if closed:
         run.close({})
@@ -112,7 +112,7 @@ def test_a_run_that_was_interrupted_may_go(root: Path) -> None:
 
 def test_a_run_that_is_still_going_on_is_kept(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = (
-        "import sys; from pathlib import Path; from results.tests import samples\n"
+        "import sys; from pathlib import Path; from results.tests import hostile, samples\n"
         "run = samples.run(Path(sys.argv[1])); print('made', flush=True); sys.stdin.read()"
     )
     words = [sys.executable, "-c", code, str(root / "going-on")]

@@ -15,7 +15,7 @@ from checkers.wire import INFINITY, NONE, F, Outcome, Reason
 from results.pages.lane import timeline
 from results.pages.lane.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns
 from results.pages.lane.focus import Focus
-from results.tests import samples
+from results.tests import hostile, samples
 from results.tests.markup import Page, unpacked
 from results.tests.samples import MS, START, row
 
@@ -209,12 +209,12 @@ def test_the_same_stands_as_text() -> None:
 
 
 def test_hostile_strings_stay_inside_the_data() -> None:
-    history = samples.hostile().lanes[0].history
+    history = hostile.trial().lanes[0].history
     text = str(figure(history, ((START, samples.HOSTILE + "\u202e\0"),)))
     page, data = Page(text), about(text)
     assert not list(page.all("img"))
     assert [script.given.get("type") for script in page.all("script")] == ["application/octet-stream"]
-    assert data["faults"][0]["name"].startswith("</script><script>")
+    assert data["faults"][0]["name"].startswith("in-fault <script>")
     told = data["violations"][0][1]
     assert "\u202e" not in told
     assert r"\u202e\x00" in told

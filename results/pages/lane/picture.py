@@ -192,11 +192,8 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         hit = canvas.history.facts.worker_of(fault.process) if fault.process >= 0 else None
         top, height = (canvas.rows[hit] + 2, _ROW - 4) if hit in canvas.rows else (head, bottom - head)
         words = f"{fault.name}: {fault.target}" if fault.target else fault.name
-        moments = "\n".join(
-            f"{what} {seconds(moment, origin)}" if moment else f"{what}: never"
-            for what in ("begun", "applied", "healing", "healed")
-            for moment in [getattr(fault, what)]
-        )
+        moments = {what: getattr(fault, what) for what in ("begun", "applied", "healing", "healed")}
+        tip = [f"{what} {seconds(at, origin)}" if at else f"{what}: never" for what, at in moments.items()]
         shape = tag("rect", x=left, y=top, width=max(right - left, 1.0), height=height, class_="band")
         lines = svg.hatching(on, top, max(off - on, 1.0), height, _HATCH, falling=number % 2 > 0)
         hatched = tag("path", d=lines, class_="hatch")
@@ -207,7 +204,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         x = min(max((left + right) / 2, LEFT + half), RIGHT - half)
         back = tag("rect", x=x - half, y=line - 8, width=2 * half, height=15, class_="paper")
         label = tag("text", text, x=x, y=line + 4, class_="fault", text_anchor="middle")
-        title = tag("title", f"{words} ({fault.kind})\n{moments}")
+        title = tag("title", "\n".join([f"{words} ({fault.kind})", *tip]))
         parts.append(tag("g", title, shape, hatched, bracket, back, label, class_="tip fault-of"))
     return parts
 

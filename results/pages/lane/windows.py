@@ -55,11 +55,11 @@ def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[
     violations = list(islice(_violations(lane), most))
     if not violations:
         return [_window(lane, view, focus.on_liveliest(lane.history, held), sentences.leading(lane), None)]
-    return [
-        _window(lane, view, focus.on_violation(lane.history, held, violation, operations), judgement, violation)
-        for number, (judgement, violation) in enumerate(violations)
-        for operations in [_FEWER if number else focus.MOST_OPERATIONS]
-    ]
+    made = []
+    for number, (judgement, violation) in enumerate(violations):
+        near = focus.on_violation(lane.history, held, violation, _FEWER if number else focus.MOST_OPERATIONS)
+        made.append(_window(lane, view, near, judgement, violation))
+    return made
 
 
 def _window(

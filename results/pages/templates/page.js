@@ -76,14 +76,14 @@
     const button = event.target instanceof Element ? event.target.closest("[data-copy]") : null;
     if (!button) return;
     const code = button.parentElement.querySelector("code");
-    let said = "copied";
+    let done = "copied";
     try {
       await navigator.clipboard.writeText(code.textContent);
     } catch {
       getSelection().selectAllChildren(code);
-      said = "selected";
+      done = "selected";
     }
-    button.textContent = said;
+    button.textContent = done;
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   });
 
@@ -159,7 +159,7 @@
     const address = new URLSearchParams(location.hash.slice(1));
     const [, number] = location.hash.match(/^#lane-(\d+)$/) || [];
     const lane = number === undefined
-      ? lanes.find((one) => one.dataset.lane === address.get("lane"))
+      ? lanes.find((each) => each.dataset.lane === address.get("lane"))
       : lanes[Number(number)];
     if (!lane) return;
     choose(lane);

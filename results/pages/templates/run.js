@@ -49,12 +49,12 @@
   // Filters
 
   const read = () => {
-    const said = new URLSearchParams(location.hash.slice(1));
-    return Object.fromEntries([...fields, "lock", "fault"].map((name) => [name, said.get(name) || ""]));
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    return Object.fromEntries([...fields, "lock", "fault"].map((name) => [name, parameters.get(name) || ""]));
   };
   const write = (state) => {
-    const said = new URLSearchParams(Object.entries(state).filter(([, value]) => value));
-    const hash = said.size ? "#" + said : location.pathname + location.search;
+    const parameters = new URLSearchParams(Object.entries(state).filter(([, value]) => value));
+    const hash = parameters.size ? "#" + parameters : location.pathname + location.search;
     history.replaceState(null, "", hash);
   };
   const chosen = () => Object.fromEntries(fields.map((name) => [name, form.elements[name].value]));
@@ -124,7 +124,7 @@
   // From cell to cell: one of them is reached by Tab, the others by the arrows.
 
   const reachable = (square = current) => {
-    if (!square || square.link.hidden) square = squares.find((one) => !one.link.hidden) || null;
+    if (!square || square.link.hidden) square = squares.find((each) => !each.link.hidden) || null;
     if (current) current.link.tabIndex = -1;
     current = square;
     if (current) current.link.tabIndex = 0;
@@ -136,7 +136,8 @@
   }
   const step = (from, key) => {
     const across = key === "ArrowLeft" || key === "ArrowRight" || key === "Home" || key === "End";
-    const line = squares.filter((one) => !one.link.hidden && (across ? one.row === from.row : one.column === from.column));
+    const side = across ? "row" : "column";
+    const line = squares.filter((each) => !each.link.hidden && each[side] === from[side]);
     const at = line.indexOf(from);
     const to = { ArrowLeft: at - 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowDown: at + 1, Home: 0, End: line.length - 1 }[key];
     return line[to];
@@ -185,7 +186,7 @@
       count.className = "count";
       return count;
     }));
-    document.getElementById("panel-list").replaceChildren(...counts.flatMap(([word]) => told(square, word)));
+    document.getElementById("panel-list").replaceChildren(...counts.flatMap(([word]) => blocks(square, word)));
     panel.hidden = false;
     panel.scrollTop = 0;
     const covered = square.link.getBoundingClientRect().right + 12 - panel.getBoundingClientRect().left;
@@ -194,7 +195,7 @@
     write({ ...chosen(), lock: square.lock, fault: square.fault });
   };
   // One block for each property and reason; the lanes of which it is said are links.
-  const told = (square, word) => {
+  const blocks = (square, word) => {
     const groups = new Map();
     for (const judgement of square.shown) {
       if (judgement.word !== word) continue;
@@ -276,10 +277,10 @@
     for (const name of fields) form.elements[name].value = state[name]; // what no choice offers chooses nothing
     for (const name of fields) if (form.elements[name].selectedIndex === -1) form.elements[name].value = "";
     apply(chosen());
-    const asked = squares.find((one) => one.lock === state.lock && one.fault === state.fault && !one.link.hidden);
-    if (asked) {
-      asked.link.scrollIntoView({ block: "nearest", inline: "nearest" });
-      open(asked);
+    const square = squares.find((each) => each.lock === state.lock && each.fault === state.fault && !each.link.hidden);
+    if (square) {
+      square.link.scrollIntoView({ block: "nearest", inline: "nearest" });
+      open(square);
     } else if (state.verdict) {
       document.getElementById("matrix-section").scrollIntoView();
     }

@@ -128,9 +128,9 @@ class Lane {
     this.waitedShortest = this.waits.reduce((a, b) => Math.min(a, b), this.waitedLongest);
     await this.spread(pause);
 
-    const asked = await merged(waiting, this.inv, pause);
-    const wanted = new Cover(asked.length);
-    await each(asked.length, pause, (i) => wanted.add(this.inv[asked[i]], this.end[asked[i]]));
+    const acquires = await merged(waiting, this.inv, pause);
+    const wanted = new Cover(acquires.length);
+    await each(acquires.length, pause, (i) => wanted.add(this.inv[acquires[i]], this.end[acquires[i]]));
     // Wanted and not held: what is left of each wait when the holds are taken out.
     this.lacked = new Cover(wanted.size + this.held.size + 1);
     await each(wanted.size, pause, (i) => {
@@ -176,30 +176,30 @@ class Lane {
 
   // How many operations were completed, ok, in each of so many steps of one length.
   completed(begin, length, count) {
-    const found = new Uint32Array(count);
+    const counts = new Uint32Array(count);
     for (const { from, to } of this.threads) {
       let at = lower(this.reach, begin, from, to);
       for (let n = 0; n < count; n++) {
         const next = onward(this.reach, begin + (n + 1) * length, at, to);
-        found[n] += this.done[next] - this.done[at];
+        counts[n] += this.done[next] - this.done[at];
         at = next;
       }
     }
-    return found;
+    return counts;
   }
 
   // How many were invoked in each.
   invoked(begin, length, count) {
-    const found = new Uint32Array(count);
+    const counts = new Uint32Array(count);
     for (const { from, to } of this.threads) {
       let at = lower(this.inv, begin, from, to);
       for (let n = 0; n < count; n++) {
         const next = onward(this.inv, begin + (n + 1) * length, at, to);
-        found[n] += next - at;
+        counts[n] += next - at;
         at = next;
       }
     }
-    return found;
+    return counts;
   }
 
   threadOf(op) {

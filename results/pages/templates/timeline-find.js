@@ -37,8 +37,8 @@ class Finder {
 
   faultText({ name, target, moments }) {
     const words = ["begun", "applied", "healing", "healed"];
-    const told = words.map((what, n) => `${what} ${moments[n] === null ? "never" : this.when(moments[n])}`);
-    return `${target ? `${name}: ${target}` : name}\n${told.join("\n")}`;
+    const lines = words.map((what, n) => `${what} ${moments[n] === null ? "never" : this.when(moments[n])}`);
+    return `${target ? `${name}: ${target}` : name}\n${lines.join("\n")}`;
   }
 
   // The operation whose completion is nearest, a refused or unknown one rather than another; else one that is under
@@ -63,10 +63,11 @@ class Finder {
     }
     const op = best >= 0 ? best : around;
     if (op < 0) return { op, text: this.holdText(row, time) };
-    return { op, text: this.told(op) + (crowd > 1 ? `\none of ${crowd} at this pixel: zoom in for the others` : "") };
+    const others = crowd > 1 ? `\none of ${crowd} at this pixel: zoom in for the others` : "";
+    return { op, text: this.described(op) + others };
   }
 
-  told(op) {
+  described(op) {
     const { worker, process, words, result, inv, end, key, row } = this.sheet.lane.operation(op);
     const until = end === null ? "" : `, returned ${this.when(end)} (${duration(end - inv)})`;
     const lines = [

@@ -204,11 +204,11 @@ function columns(sheet, threads, bar) {
       at = next;
     }
   }
-  cells.forEach((found, n) => {
+  cells.forEach((marks, n) => {
     const x = sheet.x((first + n + 0.5) * cell);
-    if (found & REFUSED_ACCESS) sheet.shape("cross", x, y, { stroke: "bad", width: 2 });
-    else if (found & UNKNOWN) troubleShape(sheet, { x, glyph: "other", outcome: 2 }, y);
-    else if (found & LOST) sheet.shape("lost", x, y, { stroke: "past-edge", width: 1.5 });
-    else if (found & REFUSED) sheet.shape("small", x, y, { stroke: "soft", width: 1.2 });
+    if (marks & REFUSED_ACCESS) sheet.shape("cross", x, y, { stroke: "bad", width: 2 });
+    else if (marks & UNKNOWN) troubleShape(sheet, { x, glyph: "other", outcome: 2 }, y);
+    else if (marks & LOST) sheet.shape("lost", x, y, { stroke: "past-edge", width: 1.5 });
+    else if (marks & REFUSED) sheet.shape("small", x, y, { stroke: "soft", width: 1.2 });
   });
 }

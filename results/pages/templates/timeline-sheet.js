@@ -216,8 +216,8 @@ class Sheet {
         this.hatchBox("fault", on, top, Math.max(off - on, 1.5), height);
       };
       this.clipped(places.rows, places.shown, () => {
-        const one = worker >= 0 && worker < lane.workers;
-        band(one ? this.top(worker) : places.rows, one ? places.row : places.shown);
+        const single = worker >= 0 && worker < lane.workers;
+        band(single ? this.top(worker) : places.rows, single ? places.row : places.shown);
       });
       for (const strip of places.strips) band(strip.top, strip.height);
       const y = 3.5 + places.line * line, ends = places.line - 3;

@@ -53,19 +53,19 @@ class Pyramid {
   }
 
   of(from, to) {
-    let found = 0;
+    let result = 0;
     for (const level of this.levels) {
       const low = (from + 31) >> 5, high = to >> 5;
       if (low >= high) {
-        for (let i = from; i < to; i++) found = this.both(found, level[i]);
-        return found;
+        for (let i = from; i < to; i++) result = this.both(result, level[i]);
+        return result;
       }
-      for (let i = from; i < low * 32; i++) found = this.both(found, level[i]);
-      for (let i = high * 32; i < to; i++) found = this.both(found, level[i]);
+      for (let i = from; i < low * 32; i++) result = this.both(result, level[i]);
+      for (let i = high * 32; i < to; i++) result = this.both(result, level[i]);
       from = low;
       to = high;
     }
-    return found;
+    return result;
   }
 }
 
@@ -102,16 +102,16 @@ class Cover {
 
   // The shares of so many windows of one length, one after another.
   shares(begin, length, count) {
-    const found = new Float64Array(count);
+    const shares = new Float64Array(count);
     let at = lower(this.begin, begin, 0, this.size), before = this.until(begin);
     for (let n = 0; n < count; n++) {
       const time = begin + (n + 1) * length;
       at = onward(this.begin, time, at, this.size);
       const now = at ? this.before[at - 1] + Math.min(time, this.end[at - 1]) - this.begin[at - 1] : 0;
-      found[n] = (now - before) / length;
+      shares[n] = (now - before) / length;
       before = now;
     }
-    return found;
+    return shares;
   }
 }
 

@@ -271,11 +271,11 @@ const whats = violations.filter(([its]) => its === at).map(([, what]) => what), 
 
   hover(x, y) {
     const { left, right, places } = this.sheet;
-    const found = this.finder.at(x, y), pinned = this.canvas.classList.contains("pinned");
-    this.canvas.style.cursor = y >= places.brush - 4 ? "ew-resize" : found.text ? "pointer" : "grab";
-    if (!pinned) this.chosen = found.op;
+    const target = this.finder.at(x, y), pinned = this.canvas.classList.contains("pinned");
+    this.canvas.style.cursor = y >= places.brush - 4 ? "ew-resize" : target.text ? "pointer" : "grab";
+    if (!pinned) this.chosen = target.op;
     this.cursor = x >= left && x <= right && y < places.axis ? x : null;
-    this.tell(found.text);
+    this.tell(target.text);
     this.later();
   }
 
@@ -345,7 +345,8 @@ const whats = violations.filter(([its]) => its === at).map(([, what]) => what), 
     else if (top + places.row > this.sheet.scroll + places.shown) this.scroll(top + places.row - places.shown);
     this.paint();
     const box = this.canvas.getBoundingClientRect();
-    this.tell(this.finder.told(op), box.left + this.sheet.x(at), box.top + this.sheet.top(0) + top + places.row / 2);
+    const y = box.top + this.sheet.top(0) + top + places.row / 2;
+    this.tell(this.finder.described(op), box.left + this.sheet.x(at), y);
   }
 
   keep() {

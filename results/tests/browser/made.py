@@ -17,8 +17,7 @@ from results.report import sentences
 from results.run import Run
 from results.stages import BASELINE, CANDIDATE, MIXED, STAGES
 from results.storage.reading import load_trial
-from results.tests import samples
-from results.tests.browser import hostile
+from results.tests import hostile, samples
 
 RECORDED: Final = Path(__file__).parent / "recorded"
 """Three lanes of a trial of the single-node Redis lock under late-write, as a run stored them."""

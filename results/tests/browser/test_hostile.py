@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page
 
-from results.tests.browser import hostile
+from results.tests import hostile
 from results.tests.browser.made import Made
 from results.tests.browser.visit import unfold, visit
 
