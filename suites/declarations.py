@@ -1,4 +1,4 @@
-"""What a lock may say of itself (`suites.lock.Declarations`): a type for each kind of value, with its validator."""
+"""The types of the declarations of locks (`suites.lock.Declarations`), each with its validator."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 
 @dataclass(frozen=True, slots=True)
 class Must:
-    """What a declaration may be. fits: whether a value is that; answer: what to say where it is not."""
+    """A validator. fits: whether a value is allowed; answer: what the user is told if it is not."""
 
     fits: Callable[[Any], bool]
     answer: str
@@ -47,6 +47,6 @@ Lease = Annotated[str, Must(lambda value: value in LEASES, f"there are: {', '.jo
 
 
 def validators(cls: type) -> dict[str, Must]:
-    """Declaration → what it may be, of those that this class annotates with one of these types."""
+    """Name → validator, of the declarations that this class annotates with one of these types."""
     kinds = {name: get_args(annotation)[0] for name, annotation in cls.__annotations__.items()}
     return {name: kind.__metadata__[0] for name, kind in kinds.items() if hasattr(kind, "__metadata__")}

@@ -66,7 +66,7 @@ class Grant:
 
 
 class Declarations(Protocol):
-    """What a lock says of itself, each with the value of one that says nothing. Times in seconds.
+    """The declarations of a lock, with the values of one that declares nothing. Times in seconds.
 
     name      as it stands in reports; of a user's lock the name of its class.
     lease     what extends a hold at the server (see `checkers.history.history.Facts.lease`).
@@ -75,21 +75,21 @@ class Declarations(Protocol):
     drift     bound on how fast the server's clock may run against ours, as a fraction.
     grain     by how much the server may end a lease early.
     min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
-    bounds    property → within which it holds: recovery (from the heal of any fault until some client gets the lock
-              again), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
-              what the server has given away), fail-fast (how much longer than its timeout a call may take),
-              independence (how long a wait for a lock may take that nobody else holds or asks for). What is missing is
-              not promised, and not asked.
+    bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
+              the lock), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
+              that it holds what the server has given away), fail-fast (how much longer than its timeout a call may
+              take), independence (how long a wait may take for a lock that nobody else holds or asks for). A property
+              without its bound is not promised, and not asked.
     via       the auxiliary node that its clients go through instead of the backend's own (`infra.star`), "" for none.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
-    excludes  whether it is a lock at all: some are tried for comparison that exclude nobody.
+    excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
     permits   how many may hold at once: more than 1 for a semaphore.
     reentrant whether its client may acquire again what it holds; it then gets the same owner and token, and releases as
               often.
     renewed   whether the worker renews what it holds, every TTL/3.
-    pace      how long a step of work takes, 0: as long as is usual on its backend.
-    claims    what it promises: exactly these. One with neither claims nor hazards promises server-exclusion where there
-              is no fault.
+    pace      how long a step of work takes; 0: the default of its backend.
+    claims    what it promises: exactly these. A lock with neither claims nor hazards promises server-exclusion without
+              a fault.
     hazards   what it is documented to break.
     """
 
@@ -113,7 +113,7 @@ class Declarations(Protocol):
 
 
 class LockClient(Declarations, Protocol):
-    """One worker's connection to one lock service, with what it declares, and with the backend that it runs on.
+    """One worker's connection to one lock service, with the declarations of the lock and its backend.
 
     `renew` runs in a thread of its own, so it may overlap any other call.
     """
@@ -185,16 +185,16 @@ class Shares(Protocol):
 
 @runtime_checkable
 class Wakes(Protocol):
-    """Optional: a client that waits to be woken, by a watch or a message, and can tell how often it was."""
+    """Optional: a client that is woken while it waits, by a watch or a message, and counts how often."""
 
     @property
     def wakes(self) -> int:
-        """How often it has been woken so far, for whatever it waited."""
+        """How often the client has been woken so far."""
 
 
 @runtime_checkable
 class Guards(Protocol):
-    """Optional: a lock service that keeps data too, and changes them only for who still holds (store mode `guarded`).
+    """Optional: a lock service that also keeps data, and changes them only for the holder (store mode `guarded`).
 
     Chubby's sequencer: see Burrows, "The Chubby lock service" (2006), section 2.4.
     """
@@ -231,7 +231,7 @@ class Sweeps(Protocol):
 
 
 def admitted(lock: type[LockClient]) -> bool:
-    """Whether the lock can be told how it is let in."""
+    """Whether `open` of the lock takes an `access`."""
     return "access" in inspect.signature(lock.open).parameters
 
 

@@ -35,7 +35,6 @@ _PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 """Field of a claim or hazard → what its patterns name, and what there is."""
 
-
 _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "open": ("endpoints", "ttl"),
     "acquire": ("name", "timeout"),

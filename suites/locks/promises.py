@@ -1,11 +1,11 @@
-"""What lease locks have in common: the same promises while their holder runs, the same breakage when it is frozen.
+"""What lease locks have in common: their claims while the holder runs, their hazards when it is frozen.
 
 A lease ends on the server's clock, whatever the holder does meanwhile. A holder that runs sees the end coming and
 stops; one that is frozen (a long garbage collection, a suspended machine) wakes up inside, beside its successor.
 Only a resource that refuses lower fencing tokens, on reads as well as on writes, is protected from it: see Kleppmann,
 "How to do distributed locking" (2016), and Jepsen, "etcd 3.4.3" (2020), section 3.2.
 
-Every fault has its place in one of the groups below; of one that has none nothing is claimed.
+Every fault belongs to one of the groups below; nothing is claimed under a fault without a group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ RUNNING: Final = (
     "stall-waiter",
     "long-call",
 )
-"""Faults on workers under which a holder either runs, and so notices the end of its lease, or is dead, or has left."""
+"""Faults on workers under which a holder runs (and so notices the end of its lease), is dead, or has left."""
 
 FROZEN_INSIDE: Final = ("freeze-*", "late-write")
 """Faults under which a holder certainly does not run when its lease ends, and is still inside when it goes on."""
@@ -69,7 +69,7 @@ LOSSES: Final = ("wipe-server", "promote-replica")
 
 HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING)
 SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE)
-"""Faults that no lock service need mind: its clocks run, and its data stay."""
+"""Faults under which clocks run and data stay: a lock service needs to withstand all of them."""
 
 CRASHES: Final = ("kill-holder", "kill-before-release", "freeze-successor")
 """Faults under which a holder dies, and its successor waits for its lease to end."""
@@ -140,12 +140,12 @@ TOKEN_HAZARDS: Final = (
 
 
 def besides(properties: Sequence[str], promises: Sequence[Promise]) -> tuple[Promise, ...]:
-    """Of these claims or hazards, those that concern anything else."""
+    """The claims or hazards about other properties."""
     return tuple(promise for promise in promises if promise.property not in properties)
 
 
 def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[str, float]:
-    """The bounds of anything else."""
+    """The bounds of other properties."""
     return {name: bound for name, bound in bounds.items() if name not in properties}
 
 
@@ -156,9 +156,9 @@ _OF_ONE_HOLDER: Final = (
 
 
 def as_semaphore(promises: Sequence[Promise]) -> tuple[Promise, ...]:
-    """The same of a semaphore, which has no tokens, no store to protect, and more than one permit.
+    """The same claims or hazards for a semaphore, which has no tokens, no store to protect, and several permits.
 
-    Whom ``late-write`` takes for the successor of the one that it froze may have held beside it all the while.
+    Under ``late-write`` the supposed successor of the frozen holder may have held beside it all the while.
     """
     kept: list[Claim | Hazard] = []
     for promise in besides(_OF_ONE_HOLDER, promises):

@@ -67,7 +67,6 @@ BY_LOSS: Final = tuple(
     )
 )
 
-
 BY_RENEWAL: Final = (
     # Whoever renews in the background keeps the lock of a job that hangs.
     Hazard("crash-release", HANGS, "hung-but-renewed"),

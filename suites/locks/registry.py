@@ -1,4 +1,4 @@
-"""Which locks exist, and the class behind a name that was asked for."""
+"""The locks that exist, and the class behind a name."""
 
 import hashlib
 import importlib
@@ -76,7 +76,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
 """Family → name → ``module:Class``. Nothing is imported before it is asked for: each needs its own client library."""
 
 BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
-"""Families of what is wrong by design: it excludes nobody, or breaks other promises, without any fault."""
+"""Families of locks that are wrong by design: they exclude nobody, or break other promises, without any fault."""
 
 CONTROLS: Final = frozenset(
     {"etcd-keepalive-dies", "postgres-bouncer", *(name for family in BY_DESIGN for name in FAMILIES[family])}
@@ -89,7 +89,7 @@ _VERBS: Final = ("open", "acquire", "renew", "release", "close")
 
 
 class UnknownLock(LookupError):
-    """No such lock, or none that can be tried. The text says in one line what is wrong, and what there is instead."""
+    """No such lock, or one that cannot be tried. The text says in one line what is wrong, and which locks exist."""
 
 
 def spelling(name: str) -> str:
@@ -107,8 +107,8 @@ def spelling(name: str) -> str:
 def load(name: str) -> type[LockClient]:
     """The class of a lock: a name of `LOCKS`, ``module:Class`` or ``file.py:Class``.
 
-    What a class does not declare is filled in by a subclass of it (`suites.lock.Declarations`). Whether what it does
-    declare makes sense is for `suites.lanes.validate_declarations`, which needs the checkers: no worker loads those.
+    A subclass adds the declarations that the class lacks (`suites.lock.Declarations`). Whether its own make sense is
+    checked by `suites.lanes.validate_declarations`, which needs the checkers, and so not in workers.
     Raises UnknownLock.
     """
     module, _, attribute = spelling(name).rpartition(":")
@@ -137,7 +137,7 @@ def _missing(cls: type) -> list[str]:
 
 
 def _classes(file: str) -> str:
-    """The classes of a file that could be meant, as its author would ask for them."""
+    """The classes of a file that could be meant, with the spelling of each."""
     loaded = _loaded(file)
     own = [cls for cls in vars(loaded).values() if isinstance(cls, type) and cls.__module__ == loaded.__name__]
     if locks := [f"{file}:{cls.__name__}" for cls in own if not _missing(cls)]:

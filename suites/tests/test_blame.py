@@ -6,13 +6,10 @@ import pytest
 
 from checkers.claims import Verdict
 from suites.selection.selection import Case, Selection
-from suites.tests.test_options import asked
-from suites.tests.test_session import SEED, World, breaks, world
+from suites.tests.selections import asked
+from suites.tests.world import SEED, World, breaks, with_redlock
 from suites.trial.session import TrialFailed
-from suites.trial.spec import Trial
 from suites.worker.pool import TrialBroke, WorkerBroke
-
-__all__ = ["world"]
 
 LINE = "worker 1 of redlock/register/unfenced broke: ValueError: bad (mine.py:22, in acquire)"
 LANES = ("redlock/register/unfenced",)
@@ -30,10 +27,6 @@ def cases(run: Selection, lock: str) -> list[Case]:
     found = [case for case in run.cases("server-exclusion") if case.lane.lock_name == lock and case.because is None]
     assert len(found) > 1
     return found
-
-
-def with_redlock(trial: Trial) -> bool:
-    return "redlock" in {lane.lock_name for lane in trial.lanes}
 
 
 @pytest.mark.parametrize("first", ["redis", "redlock"])

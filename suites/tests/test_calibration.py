@@ -9,11 +9,8 @@ from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.selection import calibration
 from suites.selection.selection import Selection
-from suites.tests.test_collecting import collected
-from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
-from suites.tests.test_session import World, key_of, world
-
-__all__ = ["world"]
+from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
+from suites.tests.world import World, key_of
 
 BROKEN = "image:fencepost/planted-redis:lost-token"
 SERVER = "suites.locks.redis_single:RedisLock/register/unfenced"

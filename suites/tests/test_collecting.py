@@ -1,39 +1,15 @@
 """`pytest suites/ --collect-only`: it starts nothing, and the tests stand in the order in which trials answer them."""
 
-import contextlib
-import io
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
-
-import pytest
 
 from infra.backends import BACKENDS
 from suites.locks import registry
+from suites.tests.selections import USAGE, collected
 from suites.worker.pool import ROOT
-
-USAGE = 4
-
-
-class Collected(NamedTuple):
-    """Status and output of `pytest suites/ --collect-only`."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def collected(*argv: str, plugins: Sequence[object] = ()) -> Collected:
-    """With these arguments, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    words = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", *argv]
-    with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = pytest.main(words, plugins)
-    return Collected(int(status), out.getvalue(), err.getvalue())
 
 
 class TestCollecting:

@@ -3,21 +3,15 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import NoneType
 
 import pytest
 
 from checkers.wire import SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
-from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, a_spec, alive, await_, held, raising
+from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
 from suites.worker import gates, recorder
 from suites.worker.process_spec import Spec
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return a_spec(tmp_path)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """What was asked for: a bad input gets one line that lists what exists, and every case is asked or has its reason."""
 
 import json
-from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -15,21 +14,11 @@ from infra.faults.register import FAULTS, NO_FAULT
 from suites.lanes.lane import LOCK_GONE, Lane
 from suites.locks import registry
 from suites.locks.registry import CONTROLS
-from suites.selection.bad_option import BadOption
-from suites.selection.options import EVERY_FAULT, parse
+from suites.selection.options import EVERY_FAULT
 from suites.selection.profiles import PROFILES, STALE
-from suites.selection.selection import LANES, Selection
-from suites.tests.test_collecting import USAGE, collected
+from suites.selection.selection import LANES
+from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 
-LOCK = """
-class Mine:
-    backend = "redis"
-    def open(*_): ...
-    def acquire(*_): ...
-    def renew(*_): ...
-    def release(*_): ...
-    def close(*_): ...
-"""
 FRAGILE = f"""
 from checkers.claims import Hazard
 {LOCK}
@@ -38,33 +27,7 @@ from checkers.claims import Hazard
         Hazard("holder-exclusion", ("stall-disk",), "frozen-past-ttl", certain=False),
     )
 """
-OLD, NEW = "image:old:1", "image:new:2"
 UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
-
-
-def asked(**given: object) -> Selection:
-    """As `pytest suites/` with these options."""
-    default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
-    default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
-    return parse(Namespace(**{**default, "results": "results/runs", **given}))
-
-
-def upgrading(**given: object) -> Selection:
-    """Redis from one image to another."""
-    return asked(**{"lock": ["redis"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"], **given})
-
-
-def refused(**given: object) -> str:
-    """What is said of options that cannot be."""
-    with pytest.raises(BadOption) as caught:
-        asked(**given)
-    return str(caught.value)
-
-
-def lock_file(folder: Path, text: str = LOCK) -> str:
-    path = folder / "mine.py"
-    path.write_text(text)
-    return f"{path}:Mine"
 
 
 @pytest.fixture

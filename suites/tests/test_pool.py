@@ -4,22 +4,21 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from typing import Any
 
 import pytest
 
 from checkers import wire
 from checkers.history.history import read_recording
-from checkers.wire import F, Outcome, Run, State
+from checkers.wire import F, Outcome, State
 from suites.lanes.lane import lanes_of
 from suites.locks import registry
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
-from suites.tests.bench import SOON, a_spec, await_
+from suites.tests.bench import SOON
+from suites.tests.workers import LANE, MODULE, await_gone, gone, running, specs, worked
 from suites.trial import run
 from suites.trial.lane_history import RunningLane
 from suites.trial.spec import Trial
@@ -27,16 +26,13 @@ from suites.trial.worker_control import WorkerControl
 from suites.worker import recorder
 from suites.worker.forkserver import NICE, in_a_line
 from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
-from suites.worker.process_spec import Spec
 from suites.worker.recorder import Recorder
-
-MODULE = "suites.tests.standin"
-LANE = "standin/register/unfenced"
 
 HARNESS = """
 import os, signal, sys, time
 from contextlib import closing
-from suites.tests.test_pool import MODULE, SOON, specs
+from suites.tests.bench import SOON
+from suites.tests.workers import MODULE, specs
 from suites.worker.pool import ForkServer
 from checkers.wire import Run, State
 with closing(ForkServer([f"{MODULE}:Free"])) as server:
@@ -53,37 +49,10 @@ with closing(ForkServer([f"{MODULE}:Free"])) as server:
 """Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
 
 
-def specs(folder: str, lock: str) -> list[Spec]:
-    lock = lock if ":" in lock else f"{MODULE}:{lock}"
-    given: dict[str, Any] = {"lane": LANE, "lock": lock, "endpoints": ("nowhere:1",), "ttl": 0.3, "pace": 0.002}
-    spec = replace(a_spec(folder), **given, store_mode="unfenced", keys=("a", "b"), count=3)
-    return [replace(spec, number=number, seed=f"s/{number}") for number in range(spec.count)]
-
-
-def gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
-def await_gone(pids: Sequence[int]) -> None:
-    await_(lambda: all(gone(pid) for pid in pids))
-
-
 @pytest.fixture
 def server() -> Iterator[ForkServer]:
     with closing(ForkServer([f"{MODULE}:Free"])) as server:
         yield server
-
-
-def running(server: ForkServer, folder: Path, lock: str = "Free") -> list[Handle]:
-    handles = server.spawn(specs(str(folder), lock))
-    server.await_state(handles, State.READY, SOON)
-    for handle in handles:
-        handle.ask(Run.GO)
-    return handles
 
 
 def test_workers_stand_back_behind_the_harness_and_their_server(server: ForkServer, tmp_path: Path) -> None:
@@ -100,11 +69,6 @@ def run_on(server: ForkServer, folder: Path, lock: str) -> None:
     """Until something breaks."""
     running(server, folder, lock)
     server.await_condition(lambda: False, SOON)
-
-
-def worked(handle: Handle) -> bool:
-    rows = read_recording(handle.spec.recording)
-    return bool(((rows["f"] == F.WRITE) & (rows["outcome"] == Outcome.OK)).any())
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -12,7 +12,7 @@ from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.locks.registry import LOCKS, UnknownLock
-from suites.tests.test_options import LOCK
+from suites.tests.selections import LOCK
 from suites.worker.pool import ROOT
 
 MINIMAL = f"""

@@ -25,17 +25,13 @@ from results.terminal.events import Tail
 from results.text import typed
 from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
-from suites.tests.test_blame import with_redlock
-from suites.tests.test_collecting import USAGE, collected
-from suites.tests.test_options import asked, upgrading
-from suites.tests.test_session import World, breaks, case_of, every_case, fences, key_of, shown_by, world
+from suites.tests.selections import USAGE, asked, collected, upgrading
+from suites.tests.world import World, breaks, case_of, every_case, key_of, shown_by, with_redlock
 from suites.trial import resume
 from suites.trial.metadata import about
 from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
 from suites.trial.session import CONTROLS, Session
 from suites.worker.pool import TrialBroke, WorkerBroke
-
-__all__ = ["fences", "world"]
 
 BEGUN = {"command": ["pytest", "suites/"]}
 

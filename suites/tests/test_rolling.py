@@ -10,10 +10,8 @@ from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites.selection import rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.tests.bench import await_
-from suites.tests.test_options import NEW, OLD, asked, refused, upgrading
-from suites.tests.test_session import World, world
-
-__all__ = ["world"]
+from suites.tests.selections import NEW, OLD, asked, refused, upgrading
+from suites.tests.world import World
 
 
 def plan(column: str, backend: str) -> Plan:

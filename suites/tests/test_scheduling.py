@@ -11,7 +11,7 @@ from results.stages import BASELINE, CANDIDATE
 from suites.scheduling import ByBackend
 from suites.selection.selection import Selection, case_id
 from suites.selection.stages import in_turn
-from suites.tests.test_options import asked, upgrading
+from suites.tests.selections import asked, upgrading
 
 
 @dataclass(eq=False)

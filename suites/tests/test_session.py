@@ -3,138 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from checkers.claims import Verdict, heaviest
-from checkers.history.history import DTYPE, from_rows
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-from checkers.tests.build import FACTS
 from infra.machine import Failed
-from results.record import Cell, LaneRecord, TrialRecord, settled
-from results.run import Run
-from results.terminal.events import Event
+from results.record import Cell, settled
 from suites.selection import selection as asked_module
-from suites.selection.selection import Case, Selection
+from suites.selection.selection import Selection
 from suites.tests.bench import raising
-from suites.tests.test_options import asked
-from suites.trial import environment as place_module
-from suites.trial import session as session_module
-from suites.trial.metadata import about
-from suites.trial.session import CONTROLS, Answer, Session, TrialFailed, counting
-from suites.trial.spec import Trial
+from suites.tests.selections import asked
+from suites.tests.world import SEED, FakeEnvironment, World, breaks, case_of, every_case, key_of, shown_by
+from suites.trial.session import CONTROLS, Answer, TrialFailed, counting
 from suites.worker.pool import TrialBroke, WorkerBroke
 
-SEED = 7
 POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)
-Told = dict[tuple[str, str], Verdict]
-"""(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
-Script = Callable[[Trial], Told]
-
-
-@dataclass
-class World:
-    """Stands in for the environment and the trials: what was started, run and closed, in order."""
-
-    run: Run
-    script: Script = lambda _: {}
-    trials: list[Trial] = field(default_factory=list)
-    environments: list[FakeEnvironment] = field(default_factory=list)
-    told: list[Event] = field(default_factory=list)
-
-    def session(self, asked: Selection) -> Session:
-        return Session(asked, self.run, self.told.append)
-
-    def start(self, say: Callable[[str], None]) -> FakeEnvironment:
-        self.environments.append(FakeEnvironment())
-        return self.environments[-1]
-
-    def run_trial(self, trial: Trial, environment: FakeEnvironment, *_: object) -> TrialRecord:
-        assert not environment.closed
-        self.trials.append(trial)
-        words = self.script(trial)
-        lanes = []
-        for lane in trial.lanes:
-            facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
-            judgements = tuple(
-                Judgement(name, words.get((lane.name, name), Verdict.UPHELD), "because")
-                for name in lane.properties
-                if lane.asks(name, trial.faults)
-            )
-            lanes.append(LaneRecord(from_rows(facts, np.zeros(0, DTYPE), []), judgements))
-        told = {**about(trial), "plan": trial.plan_to_run().to_json(), "seconds": 4.0, "error": None}
-        return TrialRecord(trial.name, told, tuple(lanes))
-
-
-@dataclass
-class FakeEnvironment:
-    """Remembers what was asked of it."""
-
-    backends: list[tuple[str, str | None]] = field(default_factory=list)
-    closed: bool = False
-
-    @property
-    def clusters(self) -> Mapping[str, None]:
-        return dict.fromkeys(backend for backend, _ in self.backends)
-
-    def ensure(self, backend: str, version: str | None) -> None:
-        self.backends.append((backend, version))
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    world = World(Run.create(tmp_path, {}))
-    monkeypatch.setattr(place_module, "Environment", SimpleNamespace(start=world.start))
-    monkeypatch.setattr(session_module, "run_trial", world.run_trial)
-    return world
-
-
-@pytest.fixture
-def fences() -> Selection:
-    """Two faults on seven lanes."""
-    return asked(lock=["redis"], faults=["none", "freeze-holder"], seed=SEED)
-
-
-def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True, rest: Script = lambda _: {}) -> Script:
-    """The trials of which `when` is true raise this."""
-
-    def script(trial: Trial) -> Told:
-        if when(trial):
-            raise error
-        return rest(trial)
-
-    return script
-
-
-def case_of(run: Selection, name: str, fault: str, store: str = "unfenced", stage: str = "") -> Case:
-    """Of the Redis lock and the register."""
-    where = (fault, f"redis/register/{store}", stage)
-    (case,) = [case for case in run.cases(name) if (case.fault, case.lane.name, case.stage) == where]
-    return case
-
-
-def key_of(case: Case) -> tuple[str, str]:
-    return case.lane.name, case.property_id
-
-
-def shown_by(case: Case, attempt: int | None) -> Script:
-    """A hazard that only this attempt shows; None: none does."""
-    words = {True: Verdict.BROKEN_AS_DOCUMENTED, False: Verdict.HAZARD_NOT_SHOWN}
-    return lambda trial: {key_of(case): words[trial.attempt == attempt]}
-
-
-def every_case(run: Selection, fault: str) -> Iterator[Case]:
-    names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
-    return (case for name in names for case in run.cases(name) if case.fault == fault)
 
 
 class TestOneTrialForAllCases:

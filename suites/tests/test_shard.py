@@ -11,8 +11,7 @@ from suites.selection import shards
 from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
 from suites.selection.shards import Shard, cut, parse
-from suites.tests.test_collecting import collected
-from suites.tests.test_options import asked, refused
+from suites.tests.selections import asked, collected, refused
 
 PROFILES = ("smoke", "default", "nightly")
 MANY = (1, 3, 7, 16, 61)

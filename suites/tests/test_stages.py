@@ -14,12 +14,9 @@ from results.terminal.progress import Key, Progress
 from suites.selection.selection import Selection
 from suites.selection.stages import ONLY, Stage, in_turn, upgrade_lines
 from suites.terminal import plans
-from suites.tests.test_collecting import collected
-from suites.tests.test_options import NEW, OLD, asked, upgrading
-from suites.tests.test_session import World, case_of, every_case, key_of, world
+from suites.tests.selections import NEW, OLD, asked, collected, upgrading
+from suites.tests.world import World, case_of, every_case, key_of
 from suites.trial.events import column_in
-
-__all__ = ["world"]
 
 COLUMNS = ["none", "freeze-holder"]
 

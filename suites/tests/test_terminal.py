@@ -31,7 +31,7 @@ from results.tests import samples
 from suites.selection.options import add_options
 from suites.trial.session import Answer
 from suites.terminal import NOT_JUDGED, Terminal, verdict_of
-from suites.tests.test_options import asked
+from suites.tests.selections import asked
 
 EVIL = "\\x1b[2J \\ud800 \\x07 <script>&"
 

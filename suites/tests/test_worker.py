@@ -1,7 +1,6 @@
 """A worker records its rounds in order, and lets nothing be written after an unknown write."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,18 +9,13 @@ from checkers.wire import NONE, F, Outcome, Reason
 from infra.store import StoreError, Unavailable, Unknown
 from suites.lock import Indeterminate, LockError, Refused
 from suites.locks.grants import BadGrant
-from suites.tests.bench import Fake, a_spec, a_worker, grant, kinds, raising, rows, store_of
+from suites.tests.bench import Fake, a_worker, grant, kinds, raising, rows, store_of
 from suites.worker import worker
 from suites.worker.critical_section import Section
 from suites.worker.lease_renewal import Holding
 from suites.worker.process_spec import Process, Spec, group_of
 from suites.worker.worker import Worker
 from suites.workloads.workload import Stopped
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return a_spec(tmp_path)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from checkers.wire import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import SOON
-from suites.tests.test_pool import MODULE, running, worked
+from suites.tests.workers import MODULE, running, worked
 from suites.trial.worker_control import WorkerControl, action_called, gate_called
 from suites.worker.pool import ForkServer, Handle
 

@@ -18,7 +18,7 @@ import yaml
 from results.__main__ import COMMANDS as RESULTS
 from results.__main__ import main as results
 from suites.__main__ import main as suites
-from suites.tests.test_collecting import collected
+from suites.tests.selections import collected
 from suites.worker.pool import ROOT
 
 FILES: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

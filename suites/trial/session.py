@@ -38,7 +38,6 @@ class TrialFailed(Exception):
 CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
 
-
 OUR_FAILURE: Final = (
     "The suite failed to stress the property, which says nothing about the lock. Run it again with another --seed, and "
     "on a quiet machine; where it comes back, report it with the folder of the run."

@@ -22,7 +22,7 @@ from suites.lanes.lane import Lane, lanes_of
 from suites.locks import registry
 from suites.selection import calibration
 from suites.tests.bench import await_, raising
-from suites.tests.test_pool import gone
+from suites.tests.workers import gone
 from suites.trial.run import run_trial
 from suites.trial.spec import Trial
 from suites.trial.worker_control import WorkerControl

@@ -1,0 +1,35 @@
+"""Fixtures that several modules share."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from results.run import Run
+from suites.selection.selection import Selection
+from suites.tests.bench import a_spec
+from suites.tests.selections import asked
+from suites.tests.world import SEED, World
+from suites.trial import environment as environment_module
+from suites.trial import session as session_module
+from suites.worker.process_spec import Spec
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(Run.create(tmp_path, {}))
+    monkeypatch.setattr(environment_module, "Environment", SimpleNamespace(start=world.start))
+    monkeypatch.setattr(session_module, "run_trial", world.run_trial)
+    return world
+
+
+@pytest.fixture
+def fences() -> Selection:
+    """Two faults on seven lanes."""
+    return asked(lock=["redis"], faults=["none", "freeze-holder"], seed=SEED)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    """Of a worker whose lock and store are in memory."""
+    return a_spec(tmp_path)

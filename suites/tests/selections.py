@@ -1,0 +1,71 @@
+"""What `pytest suites/` selects and collects, in this process: for tests of options and selections."""
+
+import contextlib
+import io
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from suites.selection.bad_option import BadOption
+from suites.selection.options import parse
+from suites.selection.selection import Selection
+from suites.worker.pool import ROOT
+
+LOCK = """
+class Mine:
+    backend = "redis"
+    def open(*_): ...
+    def acquire(*_): ...
+    def renew(*_): ...
+    def release(*_): ...
+    def close(*_): ...
+"""
+OLD, NEW = "image:old:1", "image:new:2"
+
+USAGE = 4
+"""Exit status of pytest."""
+
+
+class Collected(NamedTuple):
+    """Status and output of `pytest suites/ --collect-only`."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def collected(*argv: str, plugins: Sequence[object] = ()) -> Collected:
+    """With these arguments, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    words = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", *argv]
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = pytest.main(words, plugins)
+    return Collected(int(status), out.getvalue(), err.getvalue())
+
+
+def asked(**given: object) -> Selection:
+    """As `pytest suites/` with these options."""
+    default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
+    default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
+    return parse(Namespace(**{**default, "results": "results/runs", **given}))
+
+
+def upgrading(**given: object) -> Selection:
+    """Redis from one image to another."""
+    return asked(**{"lock": ["redis"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"], **given})
+
+
+def refused(**given: object) -> str:
+    """What is said of options that cannot be."""
+    with pytest.raises(BadOption) as caught:
+        asked(**given)
+    return str(caught.value)
+
+
+def lock_file(folder: Path, text: str = LOCK) -> str:
+    path = folder / "mine.py"
+    path.write_text(text)
+    return f"{path}:Mine"

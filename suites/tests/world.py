@@ -1,0 +1,115 @@
+"""Trials and environments that only remember what was asked of them: for tests of sessions of trials."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from checkers.claims import Verdict
+from checkers.history.history import DTYPE, from_rows
+from checkers.judging.judgement import Judgement
+from checkers.tests.build import FACTS
+from results.record import LaneRecord, TrialRecord
+from results.run import Run
+from results.terminal.events import Event
+from suites.selection.selection import Case, Selection
+from suites.trial.metadata import about
+from suites.trial.session import Session
+from suites.trial.spec import Trial
+
+SEED = 7
+Told = dict[tuple[str, str], Verdict]
+"""(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
+Script = Callable[[Trial], Told]
+
+
+@dataclass
+class World:
+    """Stands in for the environment and the trials: what was started, run and closed, in order."""
+
+    run: Run
+    script: Script = lambda _: {}
+    trials: list[Trial] = field(default_factory=list)
+    environments: list[FakeEnvironment] = field(default_factory=list)
+    told: list[Event] = field(default_factory=list)
+
+    def session(self, asked: Selection) -> Session:
+        return Session(asked, self.run, self.told.append)
+
+    def start(self, say: Callable[[str], None]) -> FakeEnvironment:
+        self.environments.append(FakeEnvironment())
+        return self.environments[-1]
+
+    def run_trial(self, trial: Trial, environment: FakeEnvironment, *_: object) -> TrialRecord:
+        assert not environment.closed
+        self.trials.append(trial)
+        words = self.script(trial)
+        lanes = []
+        for lane in trial.lanes:
+            facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
+            judgements = tuple(
+                Judgement(name, words.get((lane.name, name), Verdict.UPHELD), "because")
+                for name in lane.properties
+                if lane.asks(name, trial.faults)
+            )
+            lanes.append(LaneRecord(from_rows(facts, np.zeros(0, DTYPE), []), judgements))
+        told = {**about(trial), "plan": trial.plan_to_run().to_json(), "seconds": 4.0, "error": None}
+        return TrialRecord(trial.name, told, tuple(lanes))
+
+
+@dataclass
+class FakeEnvironment:
+    """Remembers what was asked of it."""
+
+    backends: list[tuple[str, str | None]] = field(default_factory=list)
+    closed: bool = False
+
+    @property
+    def clusters(self) -> Mapping[str, None]:
+        return dict.fromkeys(backend for backend, _ in self.backends)
+
+    def ensure(self, backend: str, version: str | None) -> None:
+        self.backends.append((backend, version))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True, rest: Script = lambda _: {}) -> Script:
+    """The trials of which `when` is true raise this."""
+
+    def script(trial: Trial) -> Told:
+        if when(trial):
+            raise error
+        return rest(trial)
+
+    return script
+
+
+def case_of(run: Selection, name: str, fault: str, store: str = "unfenced", stage: str = "") -> Case:
+    """Of the Redis lock and the register."""
+    where = (fault, f"redis/register/{store}", stage)
+    (case,) = [case for case in run.cases(name) if (case.fault, case.lane.name, case.stage) == where]
+    return case
+
+
+def key_of(case: Case) -> tuple[str, str]:
+    return case.lane.name, case.property_id
+
+
+def shown_by(case: Case, attempt: int | None) -> Script:
+    """A hazard that only this attempt shows; None: none does."""
+    words = {True: Verdict.BROKEN_AS_DOCUMENTED, False: Verdict.HAZARD_NOT_SHOWN}
+    return lambda trial: {key_of(case): words[trial.attempt == attempt]}
+
+
+def every_case(run: Selection, fault: str) -> Iterator[Case]:
+    names = dict.fromkeys(itertools.chain.from_iterable(lane.properties for lane in run.lanes))
+    return (case for name in names for case in run.cases(name) if case.fault == fault)
+
+
+def with_redlock(trial: Trial) -> bool:
+    return "redlock" in {lane.lock_name for lane in trial.lanes}
