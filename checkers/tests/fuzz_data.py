@@ -5,8 +5,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from checkers.models.kv import holds_lists
 from checkers.models.model import UNSET, Settings
-from checkers.models.registers import holds_lists
 from checkers.tests.acts import (
     Act,
     Drawn,
