@@ -108,11 +108,11 @@ def _broken(view: View, finding: Finding) -> str:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
     return (
         f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
-        f"when {why}; {_asked(view, key, healed, since, until)}."
+        f"when {why}; {_who_asked(view, key, healed, since, until)}."
     )
 
 
-def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
+def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     """Who asked for a key while nobody got it, how the last call that returned ended, and who got the key at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
