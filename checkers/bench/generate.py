@@ -77,7 +77,7 @@ def mutex(shape: Shape) -> History:
             process=shape.processes,
         )
     if shape.unknown:
-        choice = _some(rng, len(acquires), shape.unknown, spared)
+        choice = _sample(rng, len(acquires), shape.unknown, spared)
         never, freed = choice[::2], choice[1::2]
         rows["outcome"][acquires[never]] = Outcome.INFO
         rows["outcome"][np.flatnonzero(rows["f"] == F.RELEASE)[freed]] = Outcome.INFO
@@ -118,7 +118,7 @@ def fenced(shape: Shape) -> History:
         rows["outcome"][stale], rows["reason"][stale] = Outcome.OK, Reason.NONE
         spared = np.array([stale, newer])
     if shape.unknown:
-        choice = _some(rng, n, shape.unknown, *spared.tolist(), among=write & accepted)
+        choice = _sample(rng, n, shape.unknown, *spared.tolist(), among=write & accepted)
         rows["outcome"][choice] = Outcome.INFO
     return _history("fenced-store", shape, rows)
 
@@ -147,7 +147,7 @@ def cas_register(shape: Shape) -> History:
         rows["value"][read] = rows["value"][older]
         spared = [read, older, newer]
     if shape.unknown:
-        choice = _some(rng, shape.operations, shape.unknown, *spared, among=changes)
+        choice = _sample(rng, shape.operations, shape.unknown, *spared, among=changes)
         rows["outcome"][choice] = Outcome.INFO
     return _history("cas-register", shape, rows)
 
@@ -193,7 +193,7 @@ def leases(shape: Shape) -> History:
     rows["process"] = rows["key"] * 2 + rows["owner"] // shape.keys % 2
     if shape.unknown:
         among = (rows["f"] == F.RELEASE) & (rows["owner"] != spared + 1)
-        choice = _some(rng, len(among), shape.unknown, among=among)
+        choice = _sample(rng, len(among), shape.unknown, among=among)
         rows["outcome"][choice] = Outcome.INFO
     return _history("lease", shape, rows)
 
@@ -272,7 +272,7 @@ def _widen(rows: Table, point: Ints, rng: np.random.Generator) -> None:
     rows["inv"][order], rows["ret"][order] = inv, ret
 
 
-def _some(
+def _sample(
     rng: np.random.Generator, n: int, count: int, *spared: int, among: npt.NDArray[np.bool_] | None = None
 ) -> Ints:
     """Some of n things, without those to be spared. Raises TooSmall."""

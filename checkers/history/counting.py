@@ -4,16 +4,13 @@ All keys of a history are counted at once: their times are moved so far `apart` 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-NEVER: Final = int(np.iinfo(np.int64).max)
-"""Larger than any place."""
 
 
 class Apart(NamedTuple):
@@ -117,17 +114,3 @@ def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:
 def quantile(ordered: Sequence[int] | Ints, permille: int) -> int:
     """The least value that at least so many thousandths of all do not exceed. ordered: not empty, sorted."""
     return int(ordered[max(-(-permille * len(ordered) // 1000) - 1, 0)])
-
-
-def largest_until(values: Ints) -> tuple[Ints, Ints]:
-    """The largest among the first n values and where it stands first, for n = 0 ... len(values); -1 for none."""
-    highest = np.maximum.accumulate(np.append(-1, values))
-    new = np.diff(highest, prepend=-1) > 0
-    return highest, np.maximum.accumulate(np.where(new, np.arange(len(highest)), 0)) - 1
-
-
-def smallest_from(values: Ints) -> tuple[Ints, Ints]:
-    """The smallest from place n on and where it stands last, for n = 0 ... len(values); `NEVER` and len for none."""
-    highest, place = largest_until(NEVER - 1 - values[::-1])
-    smallest = np.where(highest < 0, NEVER, NEVER - 1 - highest)
-    return smallest[::-1], np.where(place < 0, len(values), len(values) - 1 - place)[::-1]

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Ints, apart, crossing, largest_until, meeting
+from checkers.history.counting import Ints, apart, crossing, meeting
 from checkers.judging.mechanisms import MECHANISMS
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
@@ -110,11 +110,18 @@ def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
     # Of what began earlier: of a core, all cores before it; without one, those that began before it can have been over.
     before = np.searchsorted(latest[order], end, "left")
     before[order] = np.arange(len(order))
-    until, place = (column[before] for column in largest_until(end[order]))
-    written, writer = (column[before] for column in largest_until(np.where(holds.shared[order], -1, end[order])))
+    until, place = (column[before] for column in _largest_until(end[order]))
+    written, writer = (column[before] for column in _largest_until(np.where(holds.shared[order], -1, end[order])))
     until, place = np.where(holds.shared, written, until), np.where(holds.shared, writer, place)
     later = np.flatnonzero(until > latest)
     later = later[np.argsort(holds.latest[later], kind="stable")]
     earlier = order[place[later]]
     last = np.minimum(np.minimum(holds.core_end[earlier], holds.core_end[later]), measured.finish)
     return holds.row[earlier], holds.row[later], last - holds.latest[later]
+
+
+def _largest_until(values: Ints) -> tuple[Ints, Ints]:
+    """The largest among the first n values and where it stands first, for n = 0 ... len(values); -1 for none."""
+    highest = np.maximum.accumulate(np.append(-1, values))
+    new = np.diff(highest, prepend=-1) > 0
+    return highest, np.maximum.accumulate(np.where(new, np.arange(len(highest)), 0)) - 1

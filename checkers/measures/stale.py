@@ -39,7 +39,7 @@ def stale_write(measured: MeasuredHistory) -> Reading:
         fenced = [access for access in made if _raises(measured, access)]
         raising = sorted((access for access in fenced if access.ok), key=attrgetter("ret"))
         returns = [access.ret for access in raising]
-        highest: list[Operation] = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
+        highest = list(accumulate(raising, _larger))
         for access in fenced:
             place = bisect_left(returns, access.inv)
             if place and highest[place - 1].token > access.token:
@@ -200,6 +200,11 @@ def _with_token(measured: MeasuredHistory) -> Iterator[list[Operation]]:
     """The accesses of each key that carry a token."""
     for made in measured.once(accesses).values():
         yield [access for access in made if access.token != NONE]
+
+
+def _larger(a: Operation, b: Operation) -> Operation:
+    """The access with the larger token, the first of two with the same."""
+    return b if b.token > a.token else a
 
 
 def _raises(measured: MeasuredHistory, access: Operation) -> bool:

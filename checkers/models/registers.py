@@ -1,21 +1,14 @@
-"""Registers: one value under a key that is read, written, compared and set, or appended to; and several at once."""
+"""Registers: one value under a key that is read, written, or compared and set; and several in one state."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from checkers.history.history import History, bad_row
 from checkers.history.values import FrozenMap
-from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
-from checkers.models.placing import Placed, in_order
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
 from checkers.wire import NONE, F
-
-EMPTY: Final = (None, "", ())
-"""What a `Kv` takes for nothing at all: under a key that nobody wrote some stores show the one, some the other."""
-
 
 _WRITE: Final = F.WRITE  # see `checkers.models.model`; searches ask for steps again and again
 _CAS: Final = F.CAS
@@ -180,149 +173,3 @@ class MultiRegister(Model):
             for peer in peers.where(F.WRITE, F.TRANSACT, meets=(0, operation.ret))
             if any(m.write and (m.key, m.value) in reads for m in micro_operations(peer))
         )
-
-
-class Kv(Register):
-    """A value under each key that is read, written and appended to. State: the value, None for any of `EMPTY`.
-
-    Appending to strings joins them, as in Porcupine's model of the same name. Where something else than a string was
-    appended, or a read returned a list, values are lists, and what is appended becomes their last element.
-    """
-
-    sees = ("f", "outcome", "value")
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._initial = bare(self._initial)
-        self._lists = False
-
-    @classmethod
-    def of(cls, history: History, settings: Settings) -> Self:
-        made = super().of(history, settings)
-        made._lists = holds_lists(history)
-        return made
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        if operation.f == F.WRITE:
-            return bare(operation.value)
-        if operation.f == F.APPEND:
-            return self._appended(state, operation.value)
-        if self._says_nothing(operation) or bare(operation.value) == state:
-            return state
-        return ILLEGAL
-
-    def _appended(self, state: State, value: Any) -> State | Illegal:
-        if self._lists:
-            if state is None or isinstance(state, tuple):
-                return (*(state or ()), value)
-        elif value in EMPTY:
-            return state
-        elif state is None or isinstance(state, str):
-            return f"{state or ''}{value}"
-        return ILLEGAL  # nobody can append to a number
-
-    def _says_nothing(self, read: Operation) -> bool:
-        return says_nothing(read._replace(value=bare(read.value)), self._settings)
-
-    def changes(self, operation: Operation) -> bool:
-        return operation.f != F.READ
-
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
-        """Whatever what was read may consist of: writes of its beginnings, and appends of its parts."""
-        if operation.f == F.APPEND:
-            return (peer.row for peer in peers.where(F.WRITE)) if operation.ok else ()
-        if operation.f != F.READ or self._says_nothing(operation):
-            return ()
-        value = bare(operation.value)
-        whole = value if isinstance(value, (str, tuple)) else ()
-        rows = []
-        for peer in peers.where(F.WRITE, F.APPEND, meets=(0, operation.ret)):
-            part = peer.value
-            if peer.f == F.WRITE:
-                part = bare(part)
-                begins = part is None or part == value or (type(part) is type(whole) and whole[: len(part)] == part)
-            else:
-                begins = part in whole if isinstance(whole, tuple) or isinstance(part, str) else str(part) in whole
-            if begins:
-                rows.append(peer.row)
-        return rows
-
-    def deduced(self, operations: Peers) -> Deduction | None:
-        """Where nothing is written, the longest value that was read has all that was read, in order.
-
-        None also where the same was appended repeatedly, or strings of which one begins with another.
-        """
-        appends: dict[Any, Operation] = {}
-        reads: list[tuple[Any, Operation]] = []
-        placed: list[Placed] = []
-        whole: Any = () if self._lists else ""
-        for o in operations:
-            if o.f == F.READ and o.ok and self._says_nothing(o):
-                placed.append(Placed(0, o, guest=True))
-            elif o.f == F.READ and o.ok:
-                reads.append((whole if bare(o.value) is None else o.value, o))
-            elif o.f != F.READ and not o.failed:
-                if o.f == F.WRITE or o.value in appends:
-                    return None
-                appends[o.value] = o
-        initial: Any = whole if self._initial is None else self._initial
-        if type(initial) is not type(whole) or not (self._lists or _apart(appends)):
-            return None
-        for value, o in reads:
-            if type(value) is not type(whole):
-                return Deduction(False, (o.row,))
-        whole, *longest = max(reads, key=lambda read: len(read[0]), default=(initial,))
-        places = {len(initial): 0}
-        for part, end in _parts(whole, len(initial), appends, lists=self._lists):
-            if part not in appends:
-                break
-            placed.append(Placed(2 * len(places), appends.pop(part)))
-            places[end] = len(places)
-        for value, o in reads:
-            if len(value) not in places or whole[: len(value)] != value or value[: len(initial)] != initial:
-                return Deduction(False, tuple(dict.fromkeys(read.row for read in (*longest, o))))
-            placed.append(Placed(2 * places[len(value)] + 1, o))
-        return in_order((*placed, *(Placed(2 * len(places), o) for o in appends.values() if o.ok)))
-
-
-def _apart(strings: Iterable[Any]) -> bool:
-    """Whether these are strings of which none begins with another, so that what they were joined to can be parted."""
-    ordered = list(strings)
-    if not all(isinstance(string, str) and string for string in ordered):
-        return False
-    return not any(later.startswith(earlier) for earlier, later in pairwise(sorted(ordered)))
-
-
-def _parts(whole: Any, begin: int, appended: Iterable[Any], *, lists: bool) -> Iterator[tuple[Any, int]]:
-    """What a value consists of behind its beginning, and where each part ends; what was not appended is the last."""
-    if lists:
-        yield from zip(whole[begin:], range(begin + 1, len(whole) + 1), strict=True)
-        return
-    ordered = sorted(appended)
-    most = max(map(len, ordered), default=0)
-    while begin < len(whole):
-        part = ordered[bisect_right(ordered, whole[begin : begin + most]) - 1] if ordered else ""
-        if not part or not whole.startswith(part, begin):
-            return
-        begin += len(part)
-        yield part, begin
-
-
-def bare(value: Any) -> Hashable:
-    """The value as `Kv` keeps it: None for any kind of nothing."""
-    return None if isinstance(value, (str, tuple)) and not value else value
-
-
-def holds_lists(history: History) -> bool:
-    """Whether `Kv` appends elements to lists, rather than strings to strings."""
-    c = history.columns
-    shown = (c["f"] == F.APPEND) | (c["f"] == F.READ)
-    for number in set(c["value"][shown].tolist()):
-        if 0 <= number < len(history.values) and isinstance(bare(history.values[number]), tuple):
-            return True
-    appended = set(c["value"][c["f"] == F.APPEND].tolist())
-    return any(
-        not isinstance(history.values[number], str)
-        for number in appended
-        if 0 <= number < len(history.values) and history.values[number] is not None
-    )

@@ -113,7 +113,7 @@ MODELS: Final[Mapping[str, Specification]] = {
         _entry("register", _STORE, "models.registers:Register", "engines.registers:register"),
         _entry("cas-register", _STORE | {F.CAS}, "models.registers:CasRegister", "engines.registers:cas_register"),
         _entry("multi-register", _STORE | {F.TRANSACT}, "models.registers:MultiRegister", keyed=False),
-        _entry("kv", _STORE | {F.APPEND}, "models.registers:Kv", "engines.registers:kv"),
+        _entry("kv", _STORE | {F.APPEND}, "models.kv:Kv", "engines.registers:kv"),
         _entry("set", _ADDS, "models.accumulators:Set"),
         _entry("set-full", _ADDS, "", "engines.set_full:set_full", certify="engines.set_full:certify"),
         _entry("counter", _ADDS, "models.accumulators:Counter"),

@@ -114,7 +114,7 @@ def _broken(view: View, finding: Finding) -> str:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
     return (
         f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
-        f"when {why}{_idle(until - since - bound)}; {_asked(view, key, healed, since, until)}."
+        f"when {why}{_idle(until - since - bound)}; {_who_asked(view, key, healed, since, until)}."
     )
 
 
@@ -123,7 +123,7 @@ def _idle(lost: int) -> str:
     return f", the {lost / 1e9:.3f} s aside in which the machine did not run some worker" if lost else ""
 
 
-def _asked(view: View, key: int, healed: int, since: int, until: int) -> str:
+def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     """Who asked for a key while nobody got it, how the last call that returned ended, and who got the key at last."""
     words = Narrator(view)
     inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")

@@ -153,7 +153,7 @@ def _waits(view: View) -> list[Wait]:
         granted = INFINITY if first is None else first.ret
         if granted <= crash.fault.applied:
             continue
-        waits_of_others, doubt = _asked(view, hold)
+        waits_of_others, doubt = _waits_for(view, hold)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, hold)))
         waited = without(united(clipped(waits_of_others, crash.free, end)), nobodys)
@@ -234,7 +234,7 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     )
 
 
-def _asked(view: View, hold: Hold) -> tuple[list[Span], int]:
+def _waits_for(view: View, hold: Hold) -> tuple[list[Span], int]:
     """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     key, reason, flags = view.column("key"), view.column("reason"), view.column("flags")

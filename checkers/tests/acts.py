@@ -3,7 +3,7 @@
 Specifications are stated by the checks, over plain Python values, and share nothing with `checkers.models`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -43,6 +43,10 @@ class Act(NamedTuple):
 Step = Callable[[Any, Act], Iterable[Any]]
 
 
+Drawn = tuple[list[Act], bool]
+"""A history of one key, and whether exhaustive search finds an order of it."""
+
+
 def history_of(acts: Sequence[Act]) -> History:
     """As a loader of foreign files makes it: in order of invocation, with values interned."""
     return _history([(act, KEYS.index(act.key)) for act in acts], KEYS)
@@ -79,15 +83,16 @@ def silent(read: Act, settings: Settings) -> bool:
     return read.outcome == "info" or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
 
 
+def drawn(acts: list[Act], initial: Hashable, step: Step) -> Drawn:
+    """With what exhaustive search says where operations that failed prove nothing."""
+    return acts, possible([act for act in acts if act.outcome != "fail"], initial, step)
+
+
 def possible(acts: Sequence[Act], initial: Hashable, step: Step) -> bool:
     """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
     unknown = [act.outcome == "info" for act in acts]
     spans = [(act.inv, FOREVER if act.outcome == "info" else act.ret) for act in acts]
     return explained(acts, spans, unknown, initial, step)
-
-
-Drawn = tuple[list[Act], bool]
-"""A history of one key, and whether exhaustive search finds an order of it."""
 
 
 class Kind(NamedTuple):
@@ -170,11 +175,23 @@ def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settin
     return words
 
 
-def moments(rng: Random, place: int) -> tuple[int, int]:
-    """Invocation and return of what happens at its place in the order."""
-    moment = 3 * place + 4
-    spread = rng.choice((0, 2, 4, 8))
-    return max(1, moment - rng.randint(0, spread)), moment + rng.randint(0, spread)
+class Call(NamedTuple):
+    """How an operation is called. place: in the order of effects. happens: whether it takes effect."""
+
+    place: int
+    inv: int
+    ret: int
+    outcome: str
+    happens: bool
+
+
+def calls(rng: Random, most: int = 7) -> Iterator[Call]:
+    """Of one to so many operations, in the order of their effects; the calls of neighbours may be concurrent."""
+    for place in range(rng.randint(1, most)):
+        moment, spread = 3 * place + 4, rng.choice((0, 2, 4, 8))
+        inv, ret = max(1, moment - rng.randint(0, spread)), moment + rng.randint(0, spread)
+        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+        yield Call(place, inv, ret, outcome, outcome == "ok" or (outcome == "info" and rng.random() < 0.5))
 
 
 def disturbed(acts: list[Act], rng: Random) -> list[Act]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from checkers.engines.set_full import certify, set_full
 from checkers.models.model import UNSET, Settings
-from checkers.tests.acts import Act, Drawn, Kind, disturbed, history_of, moments, possible, searched, silent
+from checkers.tests.acts import Act, Drawn, Kind, calls, disturbed, drawn, history_of, searched, silent
 from checkers.tests.compare import Disagreement
 from checkers.wire import F
 
@@ -24,9 +24,7 @@ def set_acts(rng: Random, initial: Sequence[Hashable]) -> list[Act]:
     """Additions, some of one element twice, and reads of the whole."""
     acts: list[Act] = []
     state = list(initial)
-    for place in range(rng.randint(1, 7)):
-        inv, ret = moments(rng, place)
-        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+    for place, inv, ret, outcome, happens in calls(rng):
         if rng.random() < 0.5:
             seen: Any = [*state]
             if rng.random() < 0.18:
@@ -37,7 +35,7 @@ def set_acts(rng: Random, initial: Sequence[Hashable]) -> list[Act]:
             continue
         element = rng.choice((place, place, place, rng.randint(0, 3)))
         acts.append(Act(F.ADD, outcome, element, inv, ret))
-        if (outcome == "ok" or (outcome == "info" and rng.random() < 0.5)) and element not in state:
+        if happens and element not in state:
             state.append(element)
     return disturbed(acts, rng)
 
@@ -52,8 +50,7 @@ def sets(rng: Random, settings: Settings) -> Drawn:
     """One linearizable set."""
     initial = () if settings.initial is UNSET else settings.initial
     acts = set_acts(rng, initial)
-    kept = [a for a in acts if a.outcome != "fail"]
-    return acts, possible(kept, frozenset(initial), partial(set_step, settings=settings))
+    return drawn(acts, frozenset(initial), partial(set_step, settings=settings))
 
 
 def counter_step(state: int, act: Act, *, settings: Settings) -> Iterator[int]:
@@ -75,9 +72,7 @@ def counters(rng: Random, settings: Settings, *, alike: bool) -> Drawn:
     pool = (rng.choice((1, 1, 2, -1, -3)),) if alike else rng.choice(((1, 2), (1, 3, 5), (-2, -1), (1, -1), (0, 1, 2)))
     acts: list[Act] = []
     state = initial
-    for place in range(rng.randint(1, 7)):
-        inv, ret = moments(rng, place)
-        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+    for _, inv, ret, outcome, happens in calls(rng):
         if rng.random() < 0.45:
             seen: Any = state if rng.random() < 0.85 else state + rng.choice((-2, -1, 1, 1, 2))
             seen = rng.choice((None, UNSET)) if rng.random() < 0.05 else seen
@@ -85,11 +80,10 @@ def counters(rng: Random, settings: Settings, *, alike: bool) -> Drawn:
             continue
         number = rng.choice(pool)
         acts.append(Act(F.ADD, outcome, rng.choice((None, UNSET, 1)) if number == 1 else number, inv, ret))
-        if outcome == "ok" or (outcome == "info" and rng.random() < 0.5):
+        if happens:
             state += number
     acts = disturbed(acts, rng)
-    kept = [a for a in acts if a.outcome != "fail"]
-    return acts, possible(kept, initial, partial(counter_step, settings=settings))
+    return drawn(acts, initial, partial(counter_step, settings=settings))
 
 
 def identities(rng: Random, _settings: Settings) -> Drawn:

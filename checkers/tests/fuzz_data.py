@@ -5,9 +5,21 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from checkers.models.kv import holds_lists
 from checkers.models.model import UNSET, Settings
-from checkers.models.registers import holds_lists
-from checkers.tests.acts import Act, Drawn, Kind, batched, disturbed, history_of, moments, possible, searched, silent
+from checkers.tests.acts import (
+    Act,
+    Drawn,
+    Kind,
+    batched,
+    calls,
+    disturbed,
+    drawn,
+    history_of,
+    possible,
+    searched,
+    silent,
+)
 from checkers.wire import F
 
 READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
@@ -32,15 +44,11 @@ def register_step(state: Hashable, act: Act, *, settings: Settings) -> tuple[Has
 def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
     """A register that works, with answers that come late or never; then one answer may be disturbed."""
     acts: list[Act] = []
-    state, past, fresh = initial, [initial], 1
+    state, past = initial, [initial]
     pool = rng.choice((0, 0, 0, 2, 3))
-    for place in range(rng.randint(1, 7)):
-        inv, ret = moments(rng, place)
+    for place, inv, ret, outcome, happens in calls(rng):
         kind = rng.choice((READ, READ, WRITE, CAS, CAS)) if swaps else rng.choice((READ, READ, WRITE))
-        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
-        value = rng.randint(1, pool) if pool else fresh
-        fresh += 1
-        happens = outcome == "ok" or (outcome == "info" and rng.random() < 0.5)
+        value = rng.randint(1, pool) if pool else place + 1
         if kind == READ:
             seen = state if rng.random() < 0.85 else rng.choice(past)
             seen = rng.choice((None, UNSET)) if rng.random() < 0.06 else seen
@@ -109,9 +117,7 @@ def many(rng: Random, settings: Settings) -> Drawn:
     acts: list[Act] = []
     values: dict[str, Any] = {}
     single = rng.random() < 0.4
-    for place in range(rng.randint(1, 6)):
-        inv, ret = moments(rng, place)
-        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+    for place, inv, ret, outcome, happens in calls(rng, 6):
         before = dict(values)
         parts = []
         for n in range(1 if single else rng.randint(1, 3)):
@@ -122,7 +128,7 @@ def many(rng: Random, settings: Settings) -> Drawn:
             else:
                 seen = values.get(key) if rng.random() < 0.88 else rng.choice((None, 0, 1, 5))
                 parts.append((rng.choice(("r", "read")), key, seen if outcome == "ok" else None))
-        if outcome == "fail" or (outcome == "info" and rng.random() < 0.5):
+        if not happens:
             values = before
         if len(parts) == 1 and rng.random() < 0.5:
             kind, key, value = parts[0]
@@ -130,8 +136,7 @@ def many(rng: Random, settings: Settings) -> Drawn:
         else:
             acts.append(Act(F.TRANSACT, outcome, tuple(parts), inv, ret))
     acts = disturbed(acts, rng)
-    kept = [a for a in acts if a.outcome != "fail"]
-    return acts, possible(kept, frozenset(), partial(many_step, settings=settings))
+    return drawn(acts, frozenset(), partial(many_step, settings=settings))
 
 
 # Maps with append
@@ -157,9 +162,7 @@ def kv_acts(rng: Random, *, lists: bool) -> list[Act]:
     state: Any = () if lists else ""
     writes = rng.random() < 0.25
     again = rng.random() < 0.15
-    for place in range(rng.randint(1, 7)):
-        inv, ret = moments(rng, place)
-        outcome = rng.choices(("ok", "info", "fail"), (8, 2, 1))[0]
+    for place, inv, ret, outcome, happens in calls(rng):
         if rng.random() < 0.45:
             seen = state if rng.random() < 0.85 else state[: rng.randint(0, 3)] + state[:1]
             if not seen:
@@ -171,7 +174,7 @@ def kv_acts(rng: Random, *, lists: bool) -> list[Act]:
         f = F.WRITE if writes and rng.random() < 0.3 else F.APPEND
         whole = (part,) if f == F.WRITE and lists else part
         acts.append(Act(f, outcome, whole, inv, ret))
-        if outcome == "ok" or (outcome == "info" and rng.random() < 0.5):
+        if happens:
             state = whole if f == F.WRITE else (*state, part) if lists else state + part
     return disturbed(acts, rng)
 
@@ -181,8 +184,7 @@ def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
     acts = kv_acts(rng, lists=lists)
     while holds_lists(history_of(acts)) is not lists:
         acts = kv_acts(rng, lists=lists)
-    kept = [a for a in acts if a.outcome != "fail"]
-    return acts, possible(kept, () if lists else "", partial(kv_step, lists=lists, settings=settings))
+    return drawn(acts, () if lists else "", partial(kv_step, lists=lists, settings=settings))
 
 
 CHECKS: dict[str, Callable[[Random], str]] = {

@@ -11,9 +11,10 @@ from checkers.engines.registers import cas_register, kv, register
 from checkers.history.history import BadHistory, History
 from checkers.linearizability import decide
 from checkers.models.engine import Answer
+from checkers.models.kv import Kv
 from checkers.models.model import Operation, Settings
 from checkers.models.operations import Operations, Source
-from checkers.models.registers import CasRegister, Kv, MultiRegister
+from checkers.models.registers import CasRegister, MultiRegister
 from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, FAIL, INFO, Book
 from checkers.tests.compare import replayed
