@@ -7,17 +7,22 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from infra import lifetime, machine
+from infra import lifetime
+from infra.docker import machine
+from infra.errors import Trouble
 
 COMMANDS = {
-    "doctor": ("infra.doctor:main", "what this machine has, lacks, and --fix"),
-    "versions": ("infra.versions:main", "versions of the backends that can be had here, and how to ask for them"),
+    "doctor": ("infra.docker.doctor:main", "what this machine has, lacks, and --fix"),
+    "versions": (
+        "infra.docker.versions:main",
+        "versions of the backends that can be had here, and how to ask for them",
+    ),
     "faults": ("infra.faults.register:main", "every fault, and the backends that it can be done to"),
-    "planted": ("infra.planted:main", "servers with a bug planted in them, which the suite must find"),
+    "planted": ("infra.docker.planted:main", "servers with a bug planted in them, which the suite must find"),
     "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),
     "status": ("infra.commands:status", "environments, their nodes, versions, leaders, links and faults"),
     "logs": ("infra.commands:logs", "what a node wrote"),
-    "fault": ("infra.faults.hand:main", "do any fault, or a whole plan"),
+    "fault": ("infra.faults.manual:main", "do any fault, or a whole plan"),
     "cut": ("infra.commands:cut", "cut the link between two ends"),
     "pause": ("infra.commands:pause", "freeze a node"),
     "resume": ("infra.commands:resume", "let a paused node go on"),
@@ -43,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     module, _, function = COMMANDS[name][0].partition(":")
     try:
         status: int = getattr(importlib.import_module(module), function)(argv[1:])
-    except machine.Trouble as trouble:
+    except Trouble as trouble:
         machine.say(str(trouble))
         return trouble.status
     except KeyboardInterrupt:

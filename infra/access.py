@@ -64,9 +64,9 @@ class Access:
             raise BadAccess(
                 f"{variable(backend, of_tls[0])} is set, but --target {backend}=... does not begin with {TLS}"
             )
-        for one, other in (("cert", "key"), ("key", "cert"), ("user", "password")):
-            if one in given and other not in given:
-                raise BadAccess(f"{variable(backend, one)} is set, but {variable(backend, other)} is not")
+        for wanting, other in (("cert", "key"), ("key", "cert"), ("user", "password")):
+            if wanting in given and other not in given:
+                raise BadAccess(f"{variable(backend, wanting)} is set, but {variable(backend, other)} is not")
         if "password" in given and "user" not in given and not password_alone:
             raise BadAccess(f"{variable(backend, 'password')} is set, but {variable(backend, 'user')} is not")
         access = cls(tls=tls, **given)
@@ -74,9 +74,9 @@ class Access:
         return access
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Out of what `dataclasses.asdict` made of one."""
-        return cls(**told)
+        return cls(**fields)
 
     @property
     def open(self) -> bool:

@@ -1,6 +1,6 @@
-"""The star by hand: `python -m infra up`, `status`, `logs`, `cut`, `pause`, `resume`, `kill`, `start`, `heal`, `down`.
+"""Environments by hand: the commands `up`, `status`, `logs`, `cut`, `pause`, `resume`, `kill`, `start`, `heal`, `down`.
 
-Each function takes its arguments and returns the exit status; what goes wrong is a `machine.Trouble` that the caller
+Each function takes its arguments and returns the exit status; what goes wrong is a `Trouble` that the caller
 turns into one. An environment made by `up` stays until `down`. The verbs work on the environment of a running test
 as well, to look into it, which then of course is a different test.
 """
@@ -9,21 +9,24 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from docker import DockerClient
 from docker.errors import DockerException
 from requests import RequestException
 
-from infra import client as engine_client
-from infra import container, frozen, images, machine, owner, reaper, star
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
-from infra.environment import Environment
-from infra.links import Cut
-from infra.machine import Failed, Unknown
-from infra.nodes import Node
-from infra.star import GROUPS, STORE
+from infra.cluster import container, frozen
+from infra.cluster.nodes import Node
+from infra.docker import client as engine_client
+from infra.docker import images, machine, owner, reaper
+from infra.errors import Failed, Unknown
+from infra.network import topology
+from infra.network.links import Cut
+from infra.network.topology import GROUPS, STORE
+from infra.own_environment import OwnEnvironment
 from infra.waiting import comes_true
 
 BY_HAND: Final = "by-hand"
@@ -60,8 +63,8 @@ def up(argv: Sequence[str]) -> int:
     if unknown := [backend for backend in wanted if backend not in BACKENDS]:
         parser.error(f"no backend {unknown[0]!r}; there are {', '.join(BACKENDS)}")
     with _engine_errors():
-        if any(found.name == options.env for found in reaper.find(engine_client.connect())):
-            environment = Environment.attach(options.env)
+        if any(environment.name == options.env for environment in reaper.find(engine_client.connect())):
+            environment = OwnEnvironment.attach(options.env)
             environment.boot(wanted or dict.fromkeys(USUAL))
         else:
             environment = _made(options.env, wanted or dict.fromkeys(USUAL))
@@ -76,10 +79,10 @@ def status(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     with _engine_errors():
         client = engine_client.connect()
-        found = reaper.find(client)
-        for one in [_pick(found, options.env)] if options.env else found:
-            _print_status(client, one)
-    if not found:
+        environments = reaper.find(client)
+        for environment in [_pick(environments, options.env)] if options.env else environments:
+            _print_status(client, environment)
+    if not environments:
         print("no environments")
     return 0
 
@@ -107,26 +110,6 @@ def cut(argv: Sequence[str]) -> int:
         (environment.links.block if options.one_way else environment.links.cut)(options.a, options.b, how)
         print_faults(environment.unclean())
     return 0
-
-
-def pause(argv: Sequence[str]) -> int:
-    """`python -m infra pause NODE`."""
-    return _to_node("pause", "Freeze a node's processes; its connections stay open.", Node.pause, argv)
-
-
-def resume(argv: Sequence[str]) -> int:
-    """`python -m infra resume NODE`."""
-    return _to_node("resume", "Let a paused node go on.", Node.let_go, argv)
-
-
-def kill(argv: Sequence[str]) -> int:
-    """`python -m infra kill NODE`."""
-    return _to_node("kill", "SIGKILL a node; its data stays for `start`.", Node.kill, argv)
-
-
-def start(argv: Sequence[str]) -> int:
-    """`python -m infra start NODE`."""
-    return _to_node("start", "Start a node that was killed, on the data that it had.", Node.let_go, argv)
 
 
 def heal(argv: Sequence[str]) -> int:
@@ -157,14 +140,14 @@ def down(argv: Sequence[str]) -> int:
         client = engine_client.connect()
         if not options.env:
             reaper.reap(client, machine.say)
-        found = reaper.find(client)
-        for one in [_pick(found, options.env)] if options.env else found:
-            if options.env or options.all or one.owners == {owner.KEPT}:
-                reaper.remove(client, one.name)
-                frozen.thaw(one.name)
-                print(f"removed {one.name} ({one.things} containers, networks and volumes)")
+        environments = reaper.find(client)
+        for environment in [_pick(environments, options.env)] if options.env else environments:
+            if options.env or options.all or environment.owners == {owner.KEPT}:
+                reaper.remove(client, environment.name)
+                frozen.thaw(environment.name)
+                print(f"removed {environment.name} ({environment.things} containers, networks and volumes)")
             else:
-                print(f"left {one.name}, which belongs to {_owner(one)} (--all removes it too)")
+                print(f"left {environment.name}, which belongs to {_owner(environment)} (--all removes it too)")
     return 0
 
 
@@ -180,7 +163,7 @@ def attached(
     parser: argparse.ArgumentParser,
     argv: Sequence[str],
     check: Callable[[argparse.Namespace], None] = lambda _: None,
-) -> Iterator[tuple[Environment, argparse.Namespace]]:
+) -> Iterator[tuple[OwnEnvironment, argparse.Namespace]]:
     """The environment that a command is about: the one named, else that of `up`, else the only one there is.
 
     check: what can be said of the options before anything is looked for.
@@ -189,14 +172,14 @@ def attached(
     options = parser.parse_args(argv)
     check(options)
     with _engine_errors():
-        found = reaper.find(engine_client.connect())
-        if not found:
+        environments = reaper.find(engine_client.connect())
+        if not environments:
             raise Failed("no environments (python -m infra up)")
-        names = [one.name for one in found]
-        if not options.env and len(found) > 1 and BY_HAND not in names:
+        names = [environment.name for environment in environments]
+        if not options.env and len(environments) > 1 and BY_HAND not in names:
             raise Unknown(f"which environment? --env {' or '.join(names)}")
         name = options.env or (BY_HAND if BY_HAND in names else names[0])
-        yield Environment.attach(_pick(found, name).name), options
+        yield OwnEnvironment.attach(_pick(environments, name).name), options
 
 
 @contextlib.contextmanager
@@ -208,16 +191,18 @@ def _engine_errors() -> Iterator[None]:
         raise Failed(f"Docker Engine: {error}") from error
 
 
-def _pick(found: Sequence[reaper.Found], name: str) -> reaper.Found:
-    for one in found:
-        if one.name == name:
-            return one
-    raise Unknown(f"no environment {name!r}; there are {', '.join(one.name for one in found) or 'none'}")
+def _pick(environments: Sequence[reaper.Found], name: str) -> reaper.Found:
+    for environment in environments:
+        if environment.name == name:
+            return environment
+    raise Unknown(
+        f"no environment {name!r}; there are {', '.join(environment.name for environment in environments) or 'none'}"
+    )
 
 
-def _made(name: str, wanted: dict[str, str | None]) -> Environment:
+def _made(name: str, wanted: dict[str, str | None]) -> OwnEnvironment:
     """A new environment with these backends, or nothing."""
-    environment = Environment.start(name=name, keep=True)
+    environment = OwnEnvironment.start(name=name, keep=True)
     try:
         environment.boot(wanted)
     except BaseException:
@@ -227,6 +212,7 @@ def _made(name: str, wanted: dict[str, str | None]) -> Environment:
 
 
 def _to_node(command: str, purpose: str, verb: Callable[[Node], None], argv: Sequence[str]) -> int:
+    """`python -m infra COMMAND NODE`."""
     parser = arguments(command, purpose)
     parser.add_argument("node", metavar="NODE")
     with attached(parser, argv) as (environment, options):
@@ -236,25 +222,33 @@ def _to_node(command: str, purpose: str, verb: Callable[[Node], None], argv: Seq
     return 0
 
 
-def _owner(found: reaper.Found) -> str:
-    return ", ".join(owner.describe(label) for label in sorted(found.owners))
+pause = partial(_to_node, "pause", "Freeze a node's processes; its connections stay open.", Node.pause)
+resume = partial(_to_node, "resume", "Let a paused node go on.", Node.let_go)
+kill = partial(_to_node, "kill", "SIGKILL a node; its data stays for `start`.", Node.kill)
+start = partial(_to_node, "start", "Start a node that was killed, on the data that it had.", Node.let_go)
 
 
-def _print_addresses(environment: Environment) -> None:
+def _owner(environment: reaper.Found) -> str:
+    return ", ".join(owner.describe(label) for label in sorted(environment.owners))
+
+
+def _print_addresses(environment: OwnEnvironment) -> None:
     """How to reach each node and the store."""
     print(f"environment {environment.name}")
     through_groups = " ".join(f"through c{group:<12}" for group in GROUPS)
     print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")
     for backend, cluster in environment.clusters.items():
-        told = cluster.versions()
+        versions = cluster.versions()
         rows = zip(
             environment.direct(backend), *(environment.endpoints(backend, group) for group in GROUPS), strict=True
         )
         for node, (past, *through) in zip(cluster.nodes, rows, strict=True):
-            print(f"  {node.name:<14} {told[node.name]:<12} {past:<22} " + " ".join(f"{way:<21}" for way in through))
+            print(
+                f"  {node.name:<14} {versions[node.name]:<12} {past:<22} " + " ".join(f"{way:<21}" for way in through)
+            )
         for node in cluster.auxiliaries:
             past = "{}:{}".format(*node.address)
-            ways = [environment.endpoints_of(node.name, group) for group in star.groups_of(node.name)]
+            ways = [environment.endpoints_of(node.name, group) for group in topology.groups_of(node.name)]
             print(f"  {node.name:<14} {node.version():<12} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
     for backend in environment.clusters:
         if note := BACKENDS[backend].login_note:
@@ -264,14 +258,14 @@ def _print_addresses(environment: Environment) -> None:
         print(f"  {'':<14} through c{group}     {environment.store_dsn(group)}")
 
 
-def _print_status(client: DockerClient, found: reaper.Found) -> None:
-    print(f"environment {found.name} ({_owner(found)})")
+def _print_status(client: DockerClient, listed: reaper.Found) -> None:
+    print(f"environment {listed.name} ({_owner(listed)})")
     try:
-        environment = Environment.attach(found.name)
+        environment = OwnEnvironment.attach(listed.name)
     except Failed as error:
         print(f"  {error}")
         return
-    states = container.states(client, found.name)
+    states = container.states(client, listed.name)
     for backend, cluster in environment.clusters.items():
         leader = cluster.leader()
         members, auxiliaries = cluster.all_healths()
@@ -288,7 +282,7 @@ def _print_status(client: DockerClient, found: reaper.Found) -> None:
     print_faults(environment.unclean())
 
 
-def _left(environment: Environment) -> list[str]:
+def _left(environment: OwnEnvironment) -> list[str]:
     """What is not healed, once a moment has passed in which servers find each other."""
     left: list[str] = []
 
@@ -300,7 +294,7 @@ def _left(environment: Environment) -> list[str]:
     return left
 
 
-def _down(environment: Environment) -> str:
+def _down(environment: OwnEnvironment) -> str:
     return f"python -m infra down --env {environment.name} removes it all"
 
 

@@ -23,8 +23,8 @@ class _Messages(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None, _: ModuleType | None = None) -> ModuleSpec | None:
         if fullname not in _MODULES:
             return None
-        found = PathFinder.find_spec(fullname, path)
-        return None if found is None else ModuleSpec(fullname, self, origin=found.origin)
+        original = PathFinder.find_spec(fullname, path)
+        return None if original is None else ModuleSpec(fullname, self, origin=original.origin)
 
     def exec_module(self, module: ModuleType) -> None:
         from google.protobuf import descriptor_pool

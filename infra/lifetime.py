@@ -1,4 +1,4 @@
-"""That what a process started ends with it: at its exit, and when it is asked to terminate."""
+"""Clean-ups that run when a process exits, and when it is asked to terminate."""
 
 import atexit
 import contextlib
@@ -31,12 +31,12 @@ def asked_once() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked = False
+    interrupted = False
 
     def once(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if not asked:
-            asked = True
+        nonlocal interrupted
+        if not interrupted:
+            interrupted = True
             _exit(number, frame)
         os.write(sys.stderr.fileno(), b"fencepost: healing; it ends when that is done\n")
 
@@ -44,7 +44,7 @@ def asked_once() -> Iterator[None]:
     try:
         yield
     finally:
-        if not asked:
+        if not interrupted:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -81,11 +81,11 @@ def printable(error: BaseException) -> None:
     known: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
-        one = todo.pop()
-        if one is not None and id(one) not in known:
-            known.add(id(one))
-            todo += [one.__cause__, one.__context__]
-            one.__traceback__ = _lined(one.__traceback__)
+        link = todo.pop()
+        if link is not None and id(link) not in known:
+            known.add(id(link))
+            todo += [link.__cause__, link.__context__]
+            link.__traceback__ = _lined(link.__traceback__)
 
 
 def _lined(traceback: TracebackType | None) -> TracebackType | None:

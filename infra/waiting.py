@@ -1,18 +1,60 @@
-"""The one way to wait for something that is not announced: look again and again."""
+"""Waiting for a condition by looking at it again and again, under a clock that a trial can stop and a test can replace.
 
+Times are nanoseconds of CLOCK_MONOTONIC, the clock of every record.
+"""
+
+import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 POLL: Final = 0.05
-"""Seconds between two looks."""
+"""Seconds between two looks at what costs a question to somebody."""
+
+POLL_MEMORY: Final = 0.005
+"""Seconds between two looks at a condition that costs nothing, such as a byte of shared memory."""
+
+
+class Stopped(Exception):
+    """The trial was told to stop while somebody waited."""
+
+
+class Clock(Protocol):
+    """Time as faults see it; tests bring one of their own."""
+
+    def now(self) -> int:
+        """The present time in ns."""
+
+    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
+        """Wait until the condition is true, looking `every` so many seconds, `seconds` at most; whether it came true.
+
+        Raises Stopped.
+        """
+
+
+class MonotonicClock:
+    """The real one. Setting `stop` ends every wait with Stopped."""
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self._stop = stop or threading.Event()
+
+    def now(self) -> int:
+        """The present time in ns of CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
+
+    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
+        """See `Clock`. The condition is looked at once more when the time is over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            late = (left := deadline - time.monotonic()) <= 0
+            if until is not None and until():
+                return True
+            if late:
+                return False
+            if self._stop.wait(left if until is None else min(every, left)):
+                raise Stopped
 
 
 def comes_true(is_so: Callable[[], bool], within: float, every: float = POLL) -> bool:
     """Whether it comes true within so many seconds; looked at once at least."""
-    deadline = time.monotonic() + within
-    while not is_so():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(every)
-    return True
+    return MonotonicClock().wait(within, is_so, every)

@@ -80,7 +80,7 @@ class Declarations(Protocol):
               that it holds what the server has given away), fail-fast (how much longer than its timeout a call may
               take), independence (how long a wait may take for a lock that nobody else holds or asks for). A property
               without its bound is not promised, and not asked.
-    via       the auxiliary node that its clients go through instead of the backend's own (`infra.star`), "" for none.
+    via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
     permits   how many may hold at once: more than 1 for a semaphore.

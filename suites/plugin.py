@@ -17,9 +17,13 @@ import pytest
 from docker import DockerClient
 from xdist.workermanage import NodeManager
 
-from infra import client, clocks, external, images, lifetime, machine, reach, reaper
-from infra.external import External
+from infra import lifetime
+from infra.cluster import clocks
+from infra.docker import client, images, machine, reaper
+from infra.errors import Trouble
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
+from infra.target import external_cluster
+from infra.target.external_cluster import External
 from results.run import Run
 from results.terminal.events import Event, Journal
 from results.text import plain_lines
@@ -113,7 +117,7 @@ class Product:
         try:
             engine = client.connect()
             self._selection = _with_worlds(self._selection, engine)
-        except machine.Trouble as trouble:
+        except Trouble as trouble:
             raise pytest.UsageError(str(trouble)) from trouble
         engine.close()
         for number in lifetime.SIGNALS:
@@ -125,8 +129,8 @@ class Product:
             return
         try:
             for target in self._selection.targets.values():
-                external.check(target)
-        except machine.Trouble as trouble:
+                external_cluster.check(target)
+        except Trouble as trouble:
             raise pytest.UsageError(f"--target {trouble}") from trouble
         run, resumed = self._run()
         run.save_not_run(self._selection.not_run())
@@ -236,7 +240,7 @@ class Product:
         trials = self._trials(request.session)
         try:
             answer = trials.answer(case)
-        except machine.Trouble as trouble:
+        except Trouble as trouble:
             text = plain_lines(self._selection.masked(str(trouble)))
             properties.append(("environment", text))
             if self._selection.targets:  # not ours to try again
@@ -279,7 +283,7 @@ class Product:
             return
         try:
             reaper.reap(client.connect(), machine.say)
-        except machine.Trouble as trouble:
+        except Trouble as trouble:
             machine.say(f"{trouble}; python -m infra down removes what is left")
 
 
@@ -288,18 +292,17 @@ def _addresses(target: External) -> list[str]:
 
 
 def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:
-    """The selection, with what cannot be done on this machine and to these images. Raises `machine.Trouble`."""
-    if reach.needs_published(engine):
-        world = external.world(selection.hooks, published=True) if selection.targets else PUBLISHED
-        selection = replace(selection, worlds=dict.fromkeys(selection.backends, world))
+    """The selection, with what cannot be done on this machine and to these images. Raises `infra.errors.Trouble`."""
     worlds = dict(selection.worlds)
+    if client.needs_published(engine):
+        worlds = {name: worlds.get(name, OURS).without("refusal", PUBLISHED) for name in selection.backends}
     selected = [selection.versions, *(stage.versions for stage in selection.stages)]
     for backend, version in (pair for versions in selected for pair in versions.items()):
         image = images.resolve(backend, version)
         if image.suite is None:  # the user's own
             images.ensure(image)
             if not clocks.in_image(engine, image.name):
-                worlds[backend] = selection.worlds.get(backend, OURS).without("clock", NO_CLOCK)
+                worlds[backend] = worlds.get(backend, OURS).without("clock", NO_CLOCK)
     return replace(selection, worlds=worlds)
 
 

@@ -9,15 +9,14 @@ any library under test. A method that needs a client library loads it when it is
 """
 
 import http.client
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final, Literal, Protocol
 
-from infra.access import OPEN, TLS, Access
+from infra.access import OPEN, Access
 
 PATIENCE: Final = 1.0
 """Seconds for the answer to a probe; a node that serves answers within milliseconds."""
@@ -235,7 +234,7 @@ class Backend(ABC):
     """Its server first, then others that stand for it: the same protocol, and for us the same command line."""
 
     plants: ClassVar[Mapping[str, str]] = {}
-    """Bug of a planted server (`infra/planted.py`) -> what the server does."""
+    """Bug of a planted server (`infra/docker/planted.py`) -> what the server does."""
 
     traits: ClassVar[frozenset[Trait]]
     lacks: ClassVar[Mapping[Trait, str]] = {}
@@ -252,6 +251,9 @@ class Backend(ABC):
 
     password_alone: ClassVar[bool] = False
     """Whether a password can go without a user."""
+
+    fatal: ClassVar[bytes]
+    """The line of its log in which a server says why it ends, as a pattern whose group is the reason."""
 
     question: ClassVar[bytes]
     """The shortest question that is answered whatever the server's state: it proves that a link is cut, or whole."""
@@ -320,14 +322,14 @@ class Backend(ABC):
 
         About `size` bytes, which leave nothing behind; `patience` seconds at most for each answer.
         """
-        asked = time.monotonic()
+        started = time.monotonic()
         try:
             self.keep(address, access, size, patience)
         except TimeoutError as error:
-            return Written("silent", time.monotonic() - asked, str(error))
+            return Written("silent", time.monotonic() - started, str(error))
         except NO_ANSWER as error:
-            return Written("refused", time.monotonic() - asked, str(error))
-        return Written("kept", time.monotonic() - asked)
+            return Written("refused", time.monotonic() - started, str(error))
+        return Written("kept", time.monotonic() - started)
 
     @abstractmethod
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
@@ -375,45 +377,3 @@ class Backend(ABC):
         """Why a node that serves is none that clients can be sent to, "" if it is one."""
         del health
         return ""
-
-
-def converse(
-    endpoint: str, question: bytes, access: Access, patience: float = PATIENCE, *, strict: bool = False
-) -> str:
-    """Send a question and read until the other side closes, or does not answer: what came, be it nothing.
-
-    strict: raises OSError where it did not close in order.
-    """
-    told = b""
-    try:
-        with access.connect(endpoint, patience) as connection:
-            connection.sendall(question)
-            while chunk := connection.recv(65536):
-                told += chunk
-    except OSError:
-        if strict:
-            raise
-    return told.decode(errors="replace")
-
-
-def exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes. Raises OSError or Refused."""
-    told = b""
-    while len(told) < size:
-        if not (chunk := connection.recv(size - len(told))):
-            raise Refused("it closed the connection")
-        told += chunk
-    return told
-
-
-def with_clock(health: Health, now: float, asked: float, answered: float) -> Health:
-    """now: what its clock told, some time between the question and the answer (both of ours); all in s since 1970."""
-    return replace(health, ahead=now - (asked + answered) / 2, unsure=(answered - asked) / 2)
-
-
-def unexpected(said: str, access: Access) -> str:
-    """Why we are not let in where a node answers something else than its protocol, or nothing."""
-    if not said.strip() or (not said.isprintable() and said.startswith(("\x15", "\0"))):
-        hint = "" if access.tls else f" (does it speak TLS? then put {TLS} before the first host)"
-        return f"it hangs up without an answer{hint}"
-    return f"it answers {' '.join(said.split())[:100]!r}"

@@ -24,10 +24,9 @@ from infra.backends.backend import (
     Refused,
     Server,
     Trait,
-    converse,
-    unexpected,
 )
-from infra.machine import Failed
+from infra.backends.conversation import converse, unexpected
+from infra.errors import Failed
 
 REPLACED_WITHIN: Final = 10.0
 """Seconds for both changes of a replacement; they take 20 ms."""
@@ -72,18 +71,19 @@ class Etcd(Backend):
         ),
     }
     pace = 0.16
+    fatal = rb'"level":"(?:fatal|panic)".*?"msg":"([^"]*)"|.*(?:panic: | [CFE] \| )(.*)'
     question = b"GET /version HTTP/1.0\r\n\r\n"
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
         """A member that knows a leader."""
         try:
-            told = _ask((host, port), "/v3/maintenance/status", {}, PATIENCE, access)
+            status = _ask((host, port), "/v3/maintenance/status", {}, PATIENCE, access)
         except NO_ANSWER:
             return None
-        leader = told.get("leader", "0")
+        leader = status.get("leader", "0")
         if leader == "0":
             return None
-        return Health(told["version"], term=int(told["raftTerm"]), me=told["header"]["member_id"], leader=leader)
+        return Health(status["version"], term=int(status["raftTerm"]), me=status["header"]["member_id"], leader=leader)
 
     def leader(self, healths: Sequence[Health | None]) -> int | None:
         """Members say whom they follow, so a majority of them decides as well."""
@@ -119,10 +119,10 @@ class Etcd(Backend):
     def agreed_version(self, address: Address) -> str:
         """Seconds after the last of them has become what it is."""
         try:
-            told = _ask(address, "/version", None, CHANGED_WITHIN)
+            reply = _ask(address, "/version", None, CHANGED_WITHIN)
         except NO_ANSWER:
             return ""
-        return str(told.get("etcdcluster", ""))
+        return str(reply.get("etcdcluster", ""))
 
     def peer_url(self, member: str) -> str:
         """By which the other members know this one."""
@@ -146,12 +146,12 @@ class Etcd(Backend):
 
     def lost_place(self, others: Sequence[Address], member: str) -> bool:
         """So it is once the one who was there was removed, be it that a new one was added, until that starts."""
-        told, peer = [], self.peer_url(member)
+        views, peer = [], self.peer_url(member)
         for address in others:
             with contextlib.suppress(*NO_ANSWER, Failed):
-                told.append(_change(address, "list")["members"])
-        started = any(peer in known["peerURLs"] and "name" in known for members in told for known in members)
-        return bool(told) and not started
+                views.append(_change(address, "list")["members"])
+        started = any(peer in known["peerURLs"] and "name" in known for members in views for known in members)
+        return bool(views) and not started
 
     def refusal(self, endpoint: str, access: Access) -> str:
         body = b"{}"
@@ -159,10 +159,10 @@ class Etcd(Backend):
             b"POST /v3/maintenance/status HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
             % (endpoint.encode(), len(body), body)
         )
-        said = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
-        if "HTTP request to an HTTPS server" in said:
+        reply = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
+        if "HTTP request to an HTTPS server" in reply:
             return f"it speaks TLS: put {TLS} before the first host"
-        return "it knows no leader" if said.startswith("HTTP/1.1 200") else unexpected(said, access)
+        return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, access)
 
 
 def _replace(address: Address, peer: str) -> None:
@@ -190,13 +190,13 @@ def _ask(
             connection.sock = access.connect("{}:{}".format(*address), patience)
         connection.request("GET" if what is None else "POST", path, None if what is None else json.dumps(what))
         answer = connection.getresponse()
-        told = json.loads(answer.read())
+        reply = json.loads(answer.read())
     except ValueError as error:
         raise Refused("no JSON") from error
     finally:
         connection.close()
-    if not isinstance(told, dict):
+    if not isinstance(reply, dict):
         raise Refused("no JSON object")
     if answer.status != http.client.OK:
-        raise Refused(str(told.get("message", answer.status)))
-    return told
+        raise Refused(str(reply.get("message", answer.status)))
+    return reply

@@ -30,9 +30,9 @@ from infra.backends.backend import (
     Refused,
     Server,
     Trait,
-    with_clock,
 )
-from infra.machine import Failed
+from infra.backends.conversation import with_clock
+from infra.errors import Failed
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -129,6 +129,7 @@ class Postgres(Backend):
     user = "postgres"
     login_note = "user postgres, password {password}, database postgres"
     password_alone = True
+    fatal = rb".*FATAL: (.*)"
     question = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest, answered by one letter
     asked_in_clear = True
     migration = Migration(
@@ -164,15 +165,15 @@ class Postgres(Backend):
                 health = Health(version.partition(" ")[0])
                 if database == BOUNCER:
                     return health  # its console knows no SELECT
-                asked = time.time()
+                sent = time.time()
                 now = float(_value(connection, b"SELECT extract(epoch FROM clock_timestamp())"))
-                return with_clock(health, now, asked, time.time())
+                return with_clock(health, now, sent, time.time())
         except (psycopg.OperationalError, OSError):
             return None
 
     def long_question(self, size: int) -> bytes:
-        asked = struct.pack(">i", 3 << 16) + b"user\0postgres\0application_name\0" + b"x" * size + b"\0\0"
-        return struct.pack(">i", 4 + len(asked)) + asked
+        startup = struct.pack(">i", 3 << 16) + b"user\0postgres\0application_name\0" + b"x" * size + b"\0\0"
+        return struct.pack(">i", 4 + len(startup)) + startup
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
         """A temporary table."""
@@ -229,10 +230,10 @@ def _connect(
     """Raises psycopg.OperationalError, or OSError for a host that does not exist. dbname: that of locks if None."""
     import psycopg
 
-    from infra import libpq
+    from infra.store import libpq
 
-    told = libpq.login(endpoint, access) | ({"dbname": dbname} if dbname else {})
-    return psycopg.connect(**told, connect_timeout=patience, **more)
+    settings = libpq.login(endpoint, access) | ({"dbname": dbname} if dbname else {})
+    return psycopg.connect(**settings, connect_timeout=patience, **more)
 
 
 @contextmanager

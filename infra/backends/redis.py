@@ -19,11 +19,9 @@ from infra.backends.backend import (
     Replication,
     Server,
     Trait,
-    converse,
-    unexpected,
-    with_clock,
 )
-from infra.machine import Failed
+from infra.backends.conversation import converse, unexpected, with_clock
+from infra.errors import Failed
 
 if TYPE_CHECKING:
     from redis import Redis as Client
@@ -82,8 +80,8 @@ class RedisReplication(Replication):
 
         try:
             with connect(address, patience) as client:
-                told: dict[str, Any] = client.execute_command("INFO", "replication")
-                return told["role"] == "master", client.execute_command("GET", _MARK)
+                info: dict[str, Any] = client.execute_command("INFO", "replication")
+                return info["role"] == "master", client.execute_command("GET", _MARK)
         except RedisError:
             return None
 
@@ -119,25 +117,26 @@ class Redis(Backend):
     }
     pace = 0.12
     password_alone = True
+    fatal = rb".* # (.*)"
     question = b"PING\r\n"
     replication = RedisReplication()
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
         """Loading its file counts as not serving."""
-        asked = time.time()
-        told = converse(f"{host}:{port}", _login(access) + _ASK, access)
-        told = told.removeprefix("+OK\r\n" if access.password else "")
+        sent = time.time()
+        reply = converse(f"{host}:{port}", _login(access) + _ASK, access)
+        reply = reply.removeprefix("+OK\r\n" if access.password else "")
         answered = time.time()
-        said = dict(line.partition(":")[::2] for line in told.split("\r\n"))
-        if not (told.startswith("+PONG") and "redis_version" in said and "role" in said):
+        info = dict(line.partition(":")[::2] for line in reply.split("\r\n"))
+        if not (reply.startswith("+PONG") and "redis_version" in info and "role" in info):
             return None
-        follows = said["role"] == "master" or said.get("master_link_status") == "up"
+        follows = info["role"] == "master" or info.get("master_link_status") == "up"
         # Killed while it writes the file of a copy anew, it would start with what it had before.
-        kept = not any(said.get(f"aof_rewrite_{state}", "0") != "0" for state in ("in_progress", "scheduled"))
-        leader = said["master_replid"] if follows and kept else ""
-        health = Health(_version(said), me=said["role"], leader=leader)
-        now = said.get("server_time_usec")  # since 6.2
-        return with_clock(health, int(now) / 1e6, asked, answered) if now else health
+        kept = not any(info.get(f"aof_rewrite_{state}", "0") != "0" for state in ("in_progress", "scheduled"))
+        leader = info["master_replid"] if follows and kept else ""
+        health = Health(_version(info), me=info["role"], leader=leader)
+        now = info.get("server_time_usec")  # since 6.2
+        return with_clock(health, int(now) / 1e6, sent, answered) if now else health
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
         """The replica follows the first."""
@@ -151,16 +150,16 @@ class Redis(Backend):
         """A key that expires at once."""
         with access.connect("{}:{}".format(*address), patience) as connection:
             connection.sendall(_command(b"SET", _KEY, b"x" * size, b"PX", b"1"))
-            if (told := connection.recv(200)) != b"+OK\r\n":
-                raise Refused(told.decode(errors="replace").strip() or "it closed the connection")
+            if (reply := connection.recv(200)) != b"+OK\r\n":
+                raise Refused(reply.decode(errors="replace").strip() or "it closed the connection")
 
     def refusal(self, endpoint: str, access: Access) -> str:
         question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"
-        said = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
-        error = next((line[1:] for line in said.splitlines() if line.startswith("-")), "")
+        reply = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
+        error = next((line[1:] for line in reply.splitlines() if line.startswith("-")), "")
         if error.startswith("NOAUTH"):
             return f"it wants a password: {variable(self.name, 'password')}"
-        return error or unexpected(said, access)
+        return error or unexpected(reply, access)
 
     def unusable(self, health: Health) -> str:
         return "it is a replica, and clients write to primaries" if health.me == "slave" else ""
@@ -188,15 +187,15 @@ def _ask(server: Server, *words: object) -> Any:
 
 
 def _info(server: Server) -> dict[str, Any]:
-    told: dict[str, Any] = _ask(server, "INFO", "replication")
-    return told
+    info: dict[str, Any] = _ask(server, "INFO", "replication")
+    return info
 
 
-def _version(said: Mapping[str, str]) -> str:
+def _version(info: Mapping[str, str]) -> str:
     """`8.0.2`, or `valkey 8.1.1`: another server tells a version of Redis too, whose equal it is."""
-    server = said.get("server_name", "redis")
-    own = said.get(f"{server}_version")
-    return f"{server} {own}" if own and server != "redis" else said["redis_version"]
+    server = info.get("server_name", "redis")
+    own = info.get(f"{server}_version")
+    return f"{server} {own}" if own and server != "redis" else info["redis_version"]
 
 
 def _login(access: Access) -> bytes:

@@ -7,18 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import (
-    EXPLAINS_WITHIN,
-    Address,
-    Backend,
-    Health,
-    Package,
-    Refused,
-    Trait,
-    converse,
-    exactly,
-    unexpected,
-)
+from infra.backends.backend import EXPLAINS_WITHIN, Address, Backend, Health, Package, Refused, Trait
+from infra.backends.conversation import converse, exactly, unexpected
 
 _NAME: Final = "fencepost-disk"
 
@@ -40,16 +30,17 @@ class ZooKeeper(Backend):
         Trait.WALL_CLOCK: "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
     }
     pace = 0.10
+    fatal = rb".*ERROR (.*)"
     question = b"srvr"
     # Its leader acknowledges what the two followers have kept.
     disks = ("leader", "follower")
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
         """In a quorum."""
-        told = converse(f"{host}:{port}", self.question, access)
-        version = re.search(r"Zookeeper version: ([0-9.]+)", told)
-        mode = re.search(r"^Mode: (\w+)", told, re.MULTILINE)
-        zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", told, re.MULTILINE)
+        reply = converse(f"{host}:{port}", self.question, access)
+        version = re.search(r"Zookeeper version: ([0-9.]+)", reply)
+        mode = re.search(r"^Mode: (\w+)", reply, re.MULTILINE)
+        zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", reply, re.MULTILINE)
         if not (version and mode and zxid):
             return None
         return Health(version[1].rstrip("."), term=int(zxid[1], 16) >> 32, leader=mode[1])
@@ -66,8 +57,8 @@ class ZooKeeper(Backend):
 
     def long_question(self, size: int) -> bytes:
         """To go on with a session that never was."""
-        asked = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + b"x" * size + b"\0"
-        return struct.pack(">i", len(asked)) + asked
+        request = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + b"x" * size + b"\0"
+        return struct.pack(">i", len(request)) + request
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
         """A session with an ephemeral node. Messages have their length before them, numbers the highest byte first."""
@@ -83,13 +74,13 @@ class ZooKeeper(Backend):
             path, value = f"/{_NAME}-{time.time_ns()}".encode(), b"x" * size
             acl = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
             strings = b"".join(struct.pack(">i", len(text)) + text for text in (path, value))
-            told = ask(struct.pack(">ii", 1, 1) + strings + acl + struct.pack(">i", 1))  # create it, ephemeral
-            if (code := struct.unpack(">i", told[12:16])[0]) != 0:
+            reply = ask(struct.pack(">ii", 1, 1) + strings + acl + struct.pack(">i", 1))  # create it, ephemeral
+            if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
                 raise Refused(f"error {code}")
             ask(struct.pack(">ii", 2, -11))  # the session ends
 
     def refusal(self, endpoint: str, access: Access) -> str:
-        said = converse(endpoint, self.question, access, EXPLAINS_WITHIN, strict=True)
-        if "not in the whitelist" in said:
+        reply = converse(endpoint, self.question, access, EXPLAINS_WITHIN, strict=True)
+        if "not in the whitelist" in reply:
             return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
-        return unexpected(said, access)
+        return unexpected(reply, access)

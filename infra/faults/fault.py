@@ -5,18 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
-from infra.faults import probe
-from infra.faults.options import Option, Options, checked, drawn
+from infra.cluster.nodes import Node
+from infra.errors import Failed
+from infra.faults.options import Members, Option, Options, Site, checked, drawn
 from infra.faults.probe import Answer
 from infra.faults.target import Hit, Kind, Target
-from infra.machine import Failed
-from infra.nodes import Node
-from infra.star import members
 
 Need = Literal[
     "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
@@ -93,23 +91,28 @@ class OnWorkers:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What faults can be done here. missing: what is not possible -> the reason why."""
+    """What faults can be done here, and to whom.
+
+    missing  what is not possible -> the reason why.
+    members  the names of the members of a target's cluster; () where the cluster is one of ours.
+    """
 
     missing: Mapping[Need, str] = field(default_factory=dict)
+    members: Members = ()
 
     def without(self, need: Need, reason: str) -> World:
         """The same, but this is not possible either."""
-        return World({**self.missing, need: reason})
+        return replace(self, missing={**self.missing, need: reason})
 
 
 OURS: Final = World()
 """Clusters of ours, reached over their bridges: everything is possible."""
 
-PUBLISHED: Final = World({"refusal": "through a published port a refused connection is accepted first"})
-"""Where clients come through published ports, Docker accepts them first."""
+PUBLISHED: Final = "through a published port a refused connection is accepted first"
+"""Why `refusal` is not possible where clients come through published ports: Docker accepts them first."""
 
 NO_CLOCK: Final = "these servers run an image of your own, whose clock cannot be moved"
-"""Why `clock` is not possible where `infra.clocks.in_image` says no."""
+"""Why `clock` is not possible where `infra.cluster.clocks.in_image` says no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class Fault:
     name     as in plans and on the command line.
     kind     what it does, as `FaultInterval.kind`.
     summary  one line for people who choose.
-    inject   (backend, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
+    inject   (site, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
     options  what a plan fixes about it, in the order in which chance decides.
     seconds, ttls  how long it goes on by default: so many seconds and so many TTLs.
     trait    what the backend must have; the backend says why it has it not.
@@ -156,17 +159,19 @@ class Fault:
         """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
         return self.lasting or not (self.seconds or self.ttls or self.planned)
 
-    def make(self, backend: str, options: Options) -> FaultInjection:
+    def make(self, backend: str, options: Options, members: Members = ()) -> FaultInjection:
         """With these choices made. Raises ValueError("option: what is wrong")."""
-        return self.inject(backend, **checked(self.asked(backend), options, backend))
+        site = Site.of(backend, members)
+        return self.inject(site, **checked(self.asked(site), options, site))
 
-    def choose(self, rng: random.Random, backend: str) -> dict[str, Any]:
+    def choose(self, rng: random.Random, backend: str, members: Members = ()) -> dict[str, Any]:
         """Everything that is left to chance, as plain JSON."""
-        return drawn(self.asked(backend), rng, backend)
+        site = Site.of(backend, members)
+        return drawn(self.asked(site), rng, site)
 
-    def asked(self, backend: str) -> list[Option]:
+    def asked(self, site: Site) -> list[Option]:
         """The options that it has there."""
-        return [option for option in self.options if not (option.unless and has(backend, option.unless))]
+        return [option for option in self.options if not (option.unless and site.has(option.unless))]
 
     def lasts(self, ttl: float) -> float:
         """Seconds for which it goes on by default, where this is the longest TTL."""
@@ -174,9 +179,10 @@ class Fault:
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""
-        if self.trait and not has(backend, self.trait):
-            return BACKENDS[backend].lacks[self.trait]
-        if (there_are := len(members(backend))) < self.least:
+        site = Site.of(backend, world.members)
+        if self.trait and not site.has(self.trait):
+            return site.backend.lacks[self.trait]
+        if (there_are := len(site.members)) < self.least:
             return f"it takes {self.least} nodes, and here {'is' if there_are == 1 else 'are'} {there_are}"
         return next((reason for need, reason in world.missing.items() if need in self.needs), None)
 
@@ -192,16 +198,16 @@ class Nobody(Failed):
 
 def leader(target: Target) -> Node:
     """Who leads at this moment; waits for an election that is on. Raises Nobody when there is none."""
-    found: list[Node] = []
+    leaders: list[Node] = []
 
-    def found_one() -> bool:
+    def has_leader() -> bool:
         node = target.cluster.leader()
-        found.extend([node] if node else [])
-        return bool(found)
+        leaders.extend([node] if node else [])
+        return bool(leaders)
 
-    if not target.clock.wait(EFFECT_WITHIN if target.alone else MASKED_FOR, found_one, LOOK_EVERY):
+    if not target.clock.wait(EFFECT_WITHIN if target.alone else MASKED_FOR, has_leader, LOOK_EVERY):
         raise Nobody(f"{target.backend} has no leader to be hit")
-    return found[-1]
+    return leaders[-1]
 
 
 def await_successor(target: Target, old: Node) -> str:
@@ -240,13 +246,13 @@ def await_whole(target: Target) -> None:
             for node in target.cluster.nodes:
                 node.revive()
             return False
-        answers = probe.ask_all(target.backend, endpoints, patience=1.0)
+        answers = target.prober.ask_all(endpoints, patience=1.0)
         return all(answer is Answer.ANSWERED for answer in answers)
 
     if not target.clock.wait(HEALED_WITHIN, whole, LOOK_EVERY):
         raise Failed(f"{target.backend} is not whole again {HEALED_WITHIN:.0f} s after the heal")
 
 
-def always(injection: FaultInjection) -> Callable[[str], FaultInjection]:
+def always(injection: FaultInjection) -> Callable[[Site], FaultInjection]:
     """`Fault.inject` of what leaves nothing to chance."""
     return lambda _: injection

@@ -8,20 +8,20 @@ LATENCY = number("latency_ms", 20, 1000, draw=lambda rng: rng.randint(80, 120))
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from infra.backends import BACKENDS
-from infra.backends.backend import Trait
-from infra.star import GROUPS, client, members
+from infra.backends.backend import Backend, Trait
+from infra.network.topology import GROUPS, client
 
 Options = Mapping[str, Any]
 """Name -> value, as plain JSON."""
 
-Names = Callable[[str], Sequence[str]]
-"""Backend -> names that may be told."""
+Members = tuple[str, ...]
+"""The names of the members of a cluster, in order."""
 
-Bound = int | Callable[[str], int]
-"""A number, or one that depends on the backend."""
+Bound = int | Callable[["Site"], int]
+"""A number, or one that depends on the cluster."""
 
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
@@ -33,30 +33,52 @@ FOLLOWER: Final = "follower"
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """The cluster that a fault is planned for: its kind of server, and the names of its members in order."""
+
+    backend: Backend
+    members: Members
+
+    @classmethod
+    def of(cls, backend: str, members: Members = ()) -> Self:
+        """By the name of the backend. members: of a target's cluster; () for those of ours."""
+        return cls(BACKENDS[backend], members or BACKENDS[backend].members)
+
+    def has(self, trait: Trait) -> bool:
+        """Whether its backend has a trait."""
+        return self.backend.has(trait)
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether its members elect a leader."""
+        return self.has(Trait.LEADER)
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One thing that a fault needs to know.
 
-    check   (value, backend, the options before it) -> the value as the injection takes it. Raises ValueError: what it
+    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError: what it
             must be.
-    draw    (rng, backend, the options before it) -> a value by chance, as plain JSON; None where only a plan says it.
+    draw    (rng, site, the options before it) -> a value by chance, as plain JSON; None where only a plan says it.
     unless  a trait: backends that have it do not have this option.
     """
 
     name: str
-    check: Callable[[Any, str, Options], Any]
-    draw: Callable[[random.Random, str, Options], Any] | None = None
+    check: Callable[[Any, Site, Options], Any]
+    draw: Callable[[random.Random, Site, Options], Any] | None = None
     unless: Trait | None = None
 
-    def checked(self, options: Options, backend: str) -> Any:
+    def checked(self, options: Options, site: Site) -> Any:
         """The value as the injection takes it. Raises ValueError("option: what is wrong")."""
         value = options[self.name]
         try:
-            return self.check(value, backend, options)
+            return self.check(value, site, options)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}, not {value!r}") from None
 
 
-def checked(known: Sequence[Option], options: Options, backend: str) -> dict[str, Any]:
+def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, Any]:
     """All of them. Raises ValueError("option: what is wrong") unless exactly these are there, and right."""
     names = [option.name for option in known]
     for name in options:
@@ -65,15 +87,15 @@ def checked(known: Sequence[Option], options: Options, backend: str) -> dict[str
     for name in names:
         if name not in options:
             raise ValueError(f"{name}: is missing")
-    return {option.name: option.checked(options, backend) for option in known}
+    return {option.name: option.checked(options, site) for option in known}
 
 
-def drawn(known: Sequence[Option], rng: random.Random, backend: str) -> dict[str, Any]:
+def drawn(known: Sequence[Option], rng: random.Random, site: Site) -> dict[str, Any]:
     """All of them by chance, as plain JSON."""
     options: dict[str, Any] = {}
     for option in known:
         if option.draw:
-            options[option.name] = option.draw(rng, backend, options)
+            options[option.name] = option.draw(rng, site, options)
     return options
 
 
@@ -81,11 +103,6 @@ def must(condition: object, what: str) -> None:
     """Raises ValueError unless it is so. what: "be one of a, b"."""
     if not condition:
         raise ValueError(f"must {what}")
-
-
-def has_leader(backend: str) -> bool:
-    """Whether the members of a backend elect a leader."""
-    return BACKENDS[backend].has(Trait.LEADER)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -99,58 +116,58 @@ def listed(names: Sequence[str]) -> str:
 def choice(name: str, known: Sequence[str]) -> Option:
     """One of a few words; by chance any of them."""
 
-    def check(value: Any, _: str, __: Options) -> str:
+    def check(value: Any, _: Site, __: Options) -> str:
         must(value in known, "be " + (" or ".join(known) if len(known) == 2 else f"one of {listed(known)}"))
         return str(value)
 
     return Option(name, check, lambda rng, _, __: str(rng.choice(known)))
 
 
-def one_of(name: str, known: Names, draw: Callable[[random.Random, str], str] | None = None) -> Option:
+def one_of(
+    name: str, known: Callable[[Site], Sequence[str]], draw: Callable[[random.Random, Site], str] | None = None
+) -> Option:
     """One of the names that a backend has."""
 
-    def check(value: Any, backend: str, _: Options) -> str:
-        must(value in known(backend), f"be one of {listed(known(backend))}")
+    def check(value: Any, site: Site, _: Options) -> str:
+        must(value in known(site), f"be one of {listed(known(site))}")
         return str(value)
 
-    return Option(name, check, draw and (lambda rng, backend, _: draw(rng, backend)))
+    return Option(name, check, draw and (lambda rng, site, _: draw(rng, site)))
 
 
 def number(
     name: str,
     least: int,
     most: Bound,
-    draw: Callable[[random.Random, str, Options], int] | None = None,
+    draw: Callable[[random.Random, Site, Options], int] | None = None,
     what: str = "a whole number",
 ) -> Option:
     """A whole number."""
 
-    def check(value: Any, backend: str, _: Options) -> int:
-        bound = most if isinstance(most, int) else most(backend)
+    def check(value: Any, site: Site, _: Options) -> int:
+        bound = most if isinstance(most, int) else most(site)
         must(type(value) is int and least <= value <= bound, f"be {what} from {least} to {bound}")
         return int(value)
 
     return Option(name, check, draw)
 
 
-def any_below(name: str, count: Callable[[str], int]) -> Option:
+def any_below(name: str, count: Callable[[Site], int]) -> Option:
     """The index of one of so many."""
-    return number(
-        name, 0, lambda backend: count(backend) - 1, lambda rng, backend, _: rng.randrange(count(backend)), "a number"
-    )
+    return number(name, 0, lambda site: count(site) - 1, lambda rng, site, _: rng.randrange(count(site)), "a number")
 
 
 def real(name: str, least: float, most: float, draw: Callable[[random.Random], float]) -> Option:
     """A number."""
 
-    def check(value: Any, _: str, __: Options) -> float:
+    def check(value: Any, _: Site, __: Options) -> float:
         must(type(value) in (int, float) and least <= value <= most, f"be a number from {least:g} to {most:g}")
         return float(value)
 
     return Option(name, check, lambda rng, _, __: draw(rng))
 
 
-def within(bounds: tuple[int, int]) -> Callable[[random.Random, str, Options], int]:
+def within(bounds: tuple[int, int]) -> Callable[[random.Random, Site, Options], int]:
     """The random choice of a whole number between two."""
     return lambda rng, _, __: rng.randint(*bounds)
 
@@ -167,11 +184,11 @@ GROUP: Final = choice("group", ALL_GROUPS)
 """A client group."""
 
 
-def _some_groups(rng: random.Random, _: str, __: Options) -> list[str]:
+def _some_groups(rng: random.Random, _: Site, __: Options) -> list[str]:
     return sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1)))
 
 
-def _few_groups(value: Any, _: str, __: Options) -> tuple[str, ...]:
+def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
     must(
         isinstance(value, list) and value and all(group in ALL_GROUPS for group in value),
         f"be a list of {listed(ALL_GROUPS)}",
@@ -184,10 +201,10 @@ FEW_GROUPS: Final = Option("groups", _few_groups, _some_groups, unless=Trait.LEA
 """Client groups, not all of them: those that see one side where servers do not talk to each other."""
 
 
-def some_nodes(rng: random.Random, backend: str, most: int, least: int = 1) -> list[str]:
+def some_nodes(rng: random.Random, site: Site, most: int, least: int = 1) -> list[str]:
     """So many nodes at random. See Trait.FIRST_NODE: then the first is always among them, and the first told."""
-    names, count = members(backend), rng.randint(least, most)
-    if BACKENDS[backend].has(Trait.FIRST_NODE):
+    names, count = site.members, rng.randint(least, most)
+    if site.has(Trait.FIRST_NODE):
         return [names[0], *sorted(rng.sample(names[1:], count - 1))]
     return sorted(rng.sample(names, count))
 
@@ -197,22 +214,22 @@ def victims(
     *,
     named: int = 1,
     known: Sequence[str] = (LEADER,),
-    roles: Callable[[str], Sequence[str]] = lambda _: (LEADER,),
+    roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,),
 ) -> Option:
     """The servers that are hit. Where there is a leader they are told by `known` roles or by name, `named` at most, and
     by chance it is `roles`; else they are up to `most` nodes, of five for Redlock a minority, the first always among
     them by chance if single-node locks live there.
     """
 
-    def count(backend: str) -> int:
-        return min(most, len(members(backend)))
+    def count(site: Site) -> int:
+        return min(most, len(site.members))
 
-    def check(value: Any, backend: str, _: Options) -> tuple[str, ...]:
-        if has_leader(backend):
-            return different(value, (*known, *members(backend)), named)
-        return different(value, members(backend), count(backend))
+    def check(value: Any, site: Site, _: Options) -> tuple[str, ...]:
+        if site.has_leader:
+            return different(value, (*known, *site.members), named)
+        return different(value, site.members, count(site))
 
-    def draw(rng: random.Random, backend: str, _: Options) -> list[str]:
-        return list(roles(backend)) if has_leader(backend) else some_nodes(rng, backend, count(backend))
+    def draw(rng: random.Random, site: Site, _: Options) -> list[str]:
+        return list(roles(site)) if site.has_leader else some_nodes(rng, site, count(site))
 
     return Option("nodes", check, draw)

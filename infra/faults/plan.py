@@ -11,13 +11,15 @@ read back from its file does the same again. Only who leads and who holds is fou
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from infra.backends import BACKENDS
-from infra.faults.fault import FaultInjection
+from infra.faults.fault import FaultInjection, World
+from infra.faults.options import Members
 from infra.faults.register import FAULTS, NO_FAULT
-from infra.spelling import instead
+from infra.suggest import instead
 
 Words = Callable[[FaultInjection], str]
 """What is said of an injection: `FaultInjection.describe`, as a rule."""
@@ -59,27 +61,33 @@ class Step:
     options: Mapping[str, Any]
     beside: bool = False
 
-    def injection(self, backend: str) -> FaultInjection:
+    def injection(self, backend: str, members: Members = ()) -> FaultInjection:
         """The fault with its choices made. Raises ValueError("option: what is wrong")."""
-        return FAULTS[self.fault].make(backend, self.options)
+        return FAULTS[self.fault].make(backend, self.options, members)
 
-    def describe(self, backend: str, words: Words = lambda injection: injection.describe()) -> str:
+    def describe(
+        self, backend: str, words: Words = lambda injection: injection.describe(), members: Members = ()
+    ) -> str:
         """For people: "pause redis1 for 1.5 s"; of what passes by itself: "change the leader, then wait 1.5 s"."""
-        said = words(self.injection(backend))
+        doing = words(self.injection(backend, members))
         if self.for_ and not FAULTS[self.fault].passes:
-            return f"{said} for {self.for_:.1f} s"
-        said = said.removesuffix(" and").removesuffix(",")
-        return f"{said}, then wait {self.for_:.1f} s" if self.for_ else said
+            return f"{doing} for {self.for_:.1f} s"
+        doing = doing.removesuffix(" and").removesuffix(",")
+        return f"{doing}, then wait {self.for_:.1f} s" if self.for_ else doing
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps, one after the other or side by side; run again until the trial has what it needs, if not `lasting`."""
+    """Steps, one after the other or side by side; run again until the trial has what it needs, if not `lasting`.
+
+    members: of the cluster that it is for, as in `Site.of`. They are no part of what is stored.
+    """
 
     name: str
     backend: str
     seed: int
     steps: tuple[Step, ...]
+    members: Members = field(default=(), compare=False, repr=False)
 
     @property
     def fault_names(self) -> tuple[str, ...]:
@@ -96,7 +104,7 @@ class Plan:
         lines = []
         for number, step in enumerate(self.steps):
             when = "after" if number == 0 else "meanwhile, after" if step.beside else "then, after"
-            lines.append(f"{when} {step.after:.1f} s: {step.describe(self.backend, words)}")
+            lines.append(f"{when} {step.after:.1f} s: {step.describe(self.backend, words, self.members)}")
         return lines or ["no fault"]
 
     def to_json(self) -> dict[str, Any]:
@@ -113,31 +121,35 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, data: object) -> Self:
-        """The inverse of `to_json`, checked. Raises BadPlan."""
-        told = _fields(data, "plan", ("name", "backend", "seed", "steps"))
-        if not isinstance(told["name"], str) or not told["name"]:
-            raise BadPlan(f"name: must be a text, not {told['name']!r}")
-        backend = told["backend"]
+    def from_json(cls, data: object, members: Members = ()) -> Self:
+        """The inverse of `to_json`, checked for a cluster with these members. Raises BadPlan."""
+        fields = _fields(data, "plan", ("name", "backend", "seed", "steps"))
+        if not isinstance(fields["name"], str) or not fields["name"]:
+            raise BadPlan(f"name: must be a text, not {fields['name']!r}")
+        backend = fields["backend"]
         if backend not in BACKENDS:
             raise BadPlan(f"backend: must be one of {', '.join(BACKENDS)}, not {backend!r}")
-        if type(told["seed"]) is not int:
-            raise BadPlan(f"seed: must be a whole number, not {told['seed']!r}")
-        if not isinstance(told["steps"], list):
-            raise BadPlan(f"steps: must be a list, not {told['steps']!r}")
-        steps = tuple(_step(step, f"steps[{number}]", backend) for number, step in enumerate(told["steps"]))
+        if type(fields["seed"]) is not int:
+            raise BadPlan(f"seed: must be a whole number, not {fields['seed']!r}")
+        if not isinstance(fields["steps"], list):
+            raise BadPlan(f"steps: must be a list, not {fields['steps']!r}")
+        steps = tuple(_step(step, f"steps[{number}]", backend, members) for number, step in enumerate(fields["steps"]))
         if steps and steps[0].beside:
             raise BadPlan("steps[0].beside: there is no step before the first")
-        return cls(told["name"], backend, told["seed"], steps)
+        return cls(fields["name"], backend, fields["seed"], steps, members)
 
 
-def parse(text: str) -> Plan:
-    """A plan from the text of its file. Raises BadPlan, also when it does nothing without being called `NO_FAULT`."""
+def parse(text: str, members: Mapping[str, Members] = MappingProxyType({})) -> Plan:
+    """A plan from the text of its file. Raises BadPlan, also when it does nothing without being called `NO_FAULT`.
+
+    members: backend -> those of its cluster, where it is none of ours.
+    """
     try:
         data = json.loads(text)
     except ValueError as error:
         raise BadPlan(f"not JSON: {error}") from error
-    plan = Plan.from_json(data)
+    backend = data.get("backend") if isinstance(data, dict) else None
+    plan = Plan.from_json(data, members.get(backend, ()) if isinstance(backend, str) else ())
     if not plan.steps and plan.name != NO_FAULT:
         raise BadPlan(
             f"steps: must not be empty, or nothing would be done; only the plan named {NO_FAULT} does nothing"
@@ -158,7 +170,7 @@ def storm_seed(column: str) -> int | None:
     return int(seed) if seed != column and seed.isascii() and seed.isdigit() else None
 
 
-def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float) -> Plan:
+def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float, members: Members = ()) -> Plan:
     """The plan that does these faults once each, each beginning while those before it go on.
 
     ttl: the longest of the lanes, in seconds. Raises BadPlan for a fault that does not exist, does not apply to the
@@ -167,52 +179,54 @@ def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float
     names = [name for name in fault_names if name != NO_FAULT]
     plan_name = TOGETHER.join(names) or NO_FAULT
     rng = random.Random(f"{seed}:{plan_name}")
-    steps = tuple(_drawn(rng, name, backend, ttl, beside=number > 0) for number, name in enumerate(names))
-    return Plan(plan_name, backend, seed, steps)
+    steps = tuple(_drawn(rng, name, backend, ttl, members, beside=number > 0) for number, name in enumerate(names))
+    return Plan(plan_name, backend, seed, steps, members)
 
 
-def random_plan(seed: int, backend: str, ttl: float, most: int = 3) -> Plan:
+def random_plan(seed: int, backend: str, ttl: float, most: int = 3, members: Members = ()) -> Plan:
     """Up to `most` overlapping faults, whichever can be done to the backend; ttl as in `compile_plan`."""
     rng = random.Random(f"{seed}:{backend}")
-    there_are = [name for name, fault in FAULTS.items() if not (fault.planned or fault.applies(backend))]
+    there_are = [
+        name for name, fault in FAULTS.items() if not (fault.planned or fault.applies(backend, World(members=members)))
+    ]
     names = rng.sample(there_are, rng.randint(1, most))
-    return compile_plan(names, seed, backend, ttl)
+    return compile_plan(names, seed, backend, ttl, members)
 
 
-def _drawn(rng: random.Random, name: str, backend: str, ttl: float, *, beside: bool) -> Step:
-    _check_applies(name, backend, "fault")
+def _drawn(rng: random.Random, name: str, backend: str, ttl: float, members: Members, *, beside: bool) -> Step:
+    _check_applies(name, backend, "fault", members)
     fault = FAULTS[name]
     if fault.planned:
         raise BadPlan(f"fault: {name} {fault.planned}")
-    options = fault.choose(rng, backend)
+    options = fault.choose(rng, backend, members)
     after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
     return Step(name, after, fault.lasts(ttl), options, beside)
 
 
-def _step(data: object, where: str, backend: str) -> Step:
-    told = _fields(data, where, ("fault", "after", "for", "options"), optional=("beside",))
-    _check_applies(told["fault"], backend, f"{where}.fault")
+def _step(data: object, where: str, backend: str, members: Members) -> Step:
+    fields = _fields(data, where, ("fault", "after", "for", "options"), optional=("beside",))
+    _check_applies(fields["fault"], backend, f"{where}.fault", members)
     for name in ("after", "for"):
-        seconds = told[name]
+        seconds = fields[name]
         if type(seconds) not in (int, float) or not 0 <= seconds <= MOST_SECONDS:
             raise BadPlan(f"{where}.{name}: must be seconds from 0 to {MOST_SECONDS:.0f}, not {seconds!r}")
-    if not isinstance(told["options"], dict):
-        raise BadPlan(f"{where}.options: must be an object, not {told['options']!r}")
-    beside = told.get("beside", False)
+    if not isinstance(fields["options"], dict):
+        raise BadPlan(f"{where}.options: must be an object, not {fields['options']!r}")
+    beside = fields.get("beside", False)
     if type(beside) is not bool:
         raise BadPlan(f"{where}.beside: must be true or false, not {beside!r}")
-    step = Step(told["fault"], float(told["after"]), float(told["for"]), dict(told["options"]), beside)
+    step = Step(fields["fault"], float(fields["after"]), float(fields["for"]), dict(fields["options"]), beside)
     try:
-        step.injection(backend)
+        step.injection(backend, members)
     except ValueError as error:
         raise BadPlan(f"{where}.options.{error}") from error
     return step
 
 
-def _check_applies(name: object, backend: str, where: str) -> None:
+def _check_applies(name: object, backend: str, where: str, members: Members) -> None:
     if not isinstance(name, str) or name not in FAULTS:
         raise BadPlan(f"{where}: there is no {name!r}; {instead(name, FAULTS)}")
-    if reason := FAULTS[name].applies(backend):
+    if reason := FAULTS[name].applies(backend, World(members=members)):
         raise BadPlan(f"{where}: {name} does not apply to {backend}: {reason}")
 
 

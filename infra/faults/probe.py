@@ -5,22 +5,19 @@ The question is the shortest that a backend answers whatever its state, so that 
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from infra.access import OPEN, Access
-from infra.backends import BACKENDS
+from infra.backends.backend import Backend
 
 T = TypeVar("T")
 
 PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
-
-
-_ACCESS: Final[dict[str, Access]] = {}
-"""`host:port` -> how what is behind it is spoken to, where that is not in the clear (infra/beside.py)."""
 
 
 class Answer(StrEnum):
@@ -31,87 +28,66 @@ class Answer(StrEnum):
     SILENT = "silent"
 
 
-def learn(endpoints: Iterable[str], access: Access) -> None:
-    """From now on speak to these as `access` says."""
-    _ACCESS.update(dict.fromkeys(endpoints, access))
+@dataclass(frozen=True, slots=True)
+class Prober:
+    """Asks the servers of one cluster, each by a `host:port`. access: how they let us in."""
 
+    backend: Backend
+    access: Access = OPEN
 
-def forget(endpoints: Iterable[str]) -> None:
-    """Nobody is behind these any more."""
-    for endpoint in endpoints:
-        _ACCESS.pop(endpoint, None)
+    def ask(self, endpoint: str, patience: float = PATIENCE) -> Answer:
+        """Connect and ask. CLOSED: refused, reset, or ended without a byte."""
+        return self.timed(endpoint, patience)[0]
 
+    def ask_all(self, endpoints: Sequence[str], patience: float = PATIENCE) -> list[Answer]:
+        """All of them at once: silence costs its patience only once."""
+        return self.at_once(endpoints, lambda endpoint: self.ask(endpoint, patience))
 
-def ask(backend: str, endpoint: str, patience: float = PATIENCE) -> Answer:
-    """Connect to `host:port` and ask. CLOSED: refused, reset, or ended without a byte."""
-    return _converse(backend, endpoint, patience, BACKENDS[backend].question)[0]
+    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
+        """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer."""
+        return self._converse(endpoint, patience, size, to_the_end=False)
 
+    def timed_end(self, endpoint: str, patience: float) -> tuple[Answer, float]:
+        """Ask, say that nothing else will come, and wait for the end: the seconds from the question to that.
 
-def ask_all(backend: str, endpoints: Sequence[str], patience: float = PATIENCE) -> list[Answer]:
-    """All of them at once: silence costs its patience only once."""
-    return at_once(endpoints, lambda endpoint: ask(backend, endpoint, patience))
+        Every such server ends a connection when its client does, some of them as soon as they have answered.
+        """
+        return self._converse(endpoint, patience, 0, to_the_end=True)
 
+    def connect(self, endpoint: str, patience: float = PATIENCE) -> socket.socket:
+        """A connection, encrypted where that is asked for. Raises OSError."""
+        access = OPEN if self.backend.asked_in_clear else self.access
+        return access.connect(endpoint, patience)
 
-def timed(backend: str, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
-    """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer."""
-    return _converse(
-        backend, endpoint, patience, BACKENDS[backend].long_question(size) if size else BACKENDS[backend].question
-    )
+    def at_once(self, endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
+        """The question to all of them at the same time."""
+        if not endpoints:
+            return []
+        with ThreadPoolExecutor(max_workers=len(endpoints)) as pool:
+            return list(pool.map(ask, endpoints))
 
+    def answer(self, connection: socket.socket) -> Answer:
+        """What comes through a connection within its own patience."""
+        try:
+            return Answer.ANSWERED if connection.recv(1) else Answer.CLOSED
+        except TimeoutError:
+            return Answer.SILENT
+        except OSError:
+            return Answer.CLOSED
 
-def timed_end(backend: str, endpoint: str, patience: float) -> tuple[Answer, float]:
-    """Ask, say that nothing else will come, and wait for the end: the seconds from the question to that.
-
-    Every such server ends a connection when its client does, some of them as soon as they have answered.
-    """
-    asked = time.monotonic()
-    try:
-        with connect(backend, endpoint, patience) as connection:
-            asked = time.monotonic()
-            connection.sendall(BACKENDS[backend].question)
-            if (first := answer(connection)) is Answer.ANSWERED:
-                connection.shutdown(socket.SHUT_WR)
-                while connection.recv(4096):
-                    pass
-            return first, time.monotonic() - asked
-    except TimeoutError:
-        return Answer.SILENT, time.monotonic() - asked
-    except OSError:
-        return Answer.CLOSED, time.monotonic() - asked
-
-
-def answer(connection: socket.socket) -> Answer:
-    """What comes through a connection within its own patience."""
-    try:
-        return Answer.ANSWERED if connection.recv(1) else Answer.CLOSED
-    except TimeoutError:
-        return Answer.SILENT
-    except OSError:
-        return Answer.CLOSED
-
-
-def connect(backend: str, endpoint: str, patience: float = PATIENCE) -> socket.socket:
-    """A connection to `host:port`, encrypted where that is asked for. Raises OSError."""
-    access = OPEN if BACKENDS[backend].asked_in_clear else _ACCESS.get(endpoint, OPEN)
-    return access.connect(endpoint, patience)
-
-
-def at_once(endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
-    """The question to all of them at the same time."""
-    if not endpoints:
-        return []
-    with ThreadPoolExecutor(max_workers=len(endpoints)) as pool:
-        return list(pool.map(ask, endpoints))
-
-
-def _converse(backend: str, endpoint: str, patience: float, question: bytes) -> tuple[Answer, float]:
-    asked = time.monotonic()
-    try:
-        with connect(backend, endpoint, patience) as connection:
-            asked = time.monotonic()
-            connection.sendall(question)
-            return answer(connection), time.monotonic() - asked
-    except TimeoutError:
-        return Answer.SILENT, time.monotonic() - asked
-    except OSError:
-        return Answer.CLOSED, time.monotonic() - asked
+    def _converse(self, endpoint: str, patience: float, size: int, *, to_the_end: bool) -> tuple[Answer, float]:
+        started = time.monotonic()
+        try:
+            with self.connect(endpoint, patience) as connection:
+                started = time.monotonic()
+                connection.sendall(self.backend.long_question(size) if size else self.backend.question)
+                first = self.answer(connection)
+                if to_the_end and first is Answer.ANSWERED:
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(4096):
+                        pass
+                return first, time.monotonic() - started
+        except TimeoutError:
+            return Answer.SILENT, time.monotonic() - started
+        except OSError:
+            return Answer.CLOSED, time.monotonic() - started

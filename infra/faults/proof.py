@@ -7,12 +7,11 @@ be slow may be silent. Then a proof takes whatever the others can make of it, bu
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from infra.faults import probe
+from infra.errors import Failed
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN
-from infra.faults.probe import Answer
+from infra.faults.probe import Answer, Prober
 from infra.faults.target import Target
-from infra.links import Cut
-from infra.machine import Failed
+from infra.network.links import Cut
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -31,25 +30,27 @@ _MASKED: Final = 1.0
 
 def await_cut(target: Target, pairs: Pairs, shows: Collection[Answer]) -> None:
     """Until this is all that becomes of questions through these links (group, node). Raises Failed."""
-    await_silence(target, target.backend, [target.endpoints[pair] for pair in pairs], shows, f"{_said(pairs)} are cut")
+    await_silence(target, target.prober, [target.endpoints[pair] for pair in pairs], shows, f"{_words(pairs)} are cut")
 
 
-def await_silence(target: Target, backend: str, endpoints: Sequence[str], shows: Collection[Answer], what: str) -> None:
-    """The same for any `host:port`, behind which is what `backend` names. what: "c1, store are cut"."""
+def await_silence(
+    target: Target, prober: Prober, endpoints: Sequence[str], shows: Collection[Answer], what: str
+) -> None:
+    """The same for any servers, each by its `host:port`. what: "c1, store are cut"."""
     shown = set(shows if target.alone else DOWN)
-    if not target.clock.wait(PROVEN_WITHIN, lambda: set(probe.ask_all(backend, endpoints)) <= shown):
+    if not target.clock.wait(PROVEN_WITHIN, lambda: set(prober.ask_all(endpoints)) <= shown):
         raise Failed(f"{what}, but questions still pass")
 
 
 def await_answers(target: Target, pairs: Pairs) -> None:
     """While no other fault is on, until questions through these links are answered. Raises Failed."""
-    await_voices(target, target.backend, [target.endpoints[pair] for pair in pairs], f"{_said(pairs)} are healed")
+    await_voices(target, target.prober, [target.endpoints[pair] for pair in pairs], f"{_words(pairs)} are healed")
 
 
-def await_voices(target: Target, backend: str, endpoints: Sequence[str], what: str) -> None:
-    """The same for any `host:port`, behind which is what `backend` names. what: "c1, store are healed"."""
+def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what: str) -> None:
+    """The same for any servers, each by its `host:port`. what: "c1, store are healed"."""
     if target.alone and not target.clock.wait(
-        HEALED_WITHIN, lambda: set(probe.ask_all(backend, endpoints, _PATIENCE)) <= {Answer.ANSWERED}, LOOK_EVERY
+        HEALED_WITHIN, lambda: set(prober.ask_all(endpoints, _PATIENCE)) <= {Answer.ANSWERED}, LOOK_EVERY
     ):
         raise Failed(f"{what}, but questions stay without an answer")
 
@@ -65,7 +66,7 @@ def await_slow(target: Target, pairs: Pairs, seconds: float, ask: Callable[[str,
     amiss: list[str] = []
 
     def shows() -> bool:
-        answers = probe.at_once(endpoints, lambda endpoint: ask(endpoint, patience))
+        answers = target.prober.at_once(endpoints, lambda endpoint: ask(endpoint, patience))
         amiss[:] = [
             f"{' to '.join(pair)}: {answer} after {took:.2f} s"
             for pair, (answer, took) in zip(pairs, answers, strict=True)
@@ -75,9 +76,9 @@ def await_slow(target: Target, pairs: Pairs, seconds: float, ask: Callable[[str,
         return not amiss
 
     if not target.clock.wait(PROVEN_WITHIN, shows, LOOK_EVERY):
-        raise Failed(f"{_said(pairs)} are slow, but {amiss[0]}, which should have taken {seconds:.2f} s")
+        raise Failed(f"{_words(pairs)} are slow, but {amiss[0]}, which should have taken {seconds:.2f} s")
 
 
-def _said(pairs: Pairs) -> str:
+def _words(pairs: Pairs) -> str:
     ends = dict.fromkeys(end for pair in pairs for end in pair)
     return f"the links of {', '.join(ends)}"

@@ -5,48 +5,36 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from infra.backends import BACKENDS
-from infra.faults import (
-    clocks,
-    disks,
-    failover,
-    holders,
-    links,
-    moments,
-    peers,
-    quality,
-    renewal,
-    resets,
-    servers,
-    storelink,
-    versions,
-)
 from infra.faults.fault import Fault
+from infra.faults.links import cuts, degraded_links, partitions, resets, store_link
+from infra.faults.servers import clocks, disks, failover, strikes, versions
+from infra.faults.workers import crash_points, holders, renewal
 
 NO_FAULT: Final = "none"
 """Not a fault: the name of the plan without any."""
 
 # A seed draws from them in this order: what is new stands at the end.
 _ALL: Final[tuple[Fault, ...]] = (
-    *links.CUT_CLIENT,
-    *peers.CUT_NODES,
-    *peers.ISOLATE_LEADER,
-    *peers.ONE_WAY_LEADER,
-    *links.CUT_PART,
-    *links.LOSE,
-    *peers.SPLIT,
-    *quality.QUALITY,
+    *cuts.CUT_CLIENT,
+    *partitions.CUT_NODES,
+    *partitions.ISOLATE_LEADER,
+    *partitions.ONE_WAY_LEADER,
+    *cuts.CUT_PART,
+    *cuts.LOSE,
+    *partitions.SPLIT,
+    *degraded_links.QUALITY,
     *resets.RESETS,
-    *storelink.STORE_LINK,
-    *servers.STRIKES,
-    *servers.RESTARTS,
+    *store_link.STORE_LINK,
+    *strikes.STRIKES,
+    *strikes.RESTARTS,
     *disks.DISKS,
     *clocks.CLOCKS,
     *holders.FREEZES,
-    moments.LATE_RELEASE,
+    crash_points.LATE_RELEASE,
     *holders.HOLDERS,
     *renewal.RENEWALS,
-    moments.CUT_HOLDER,
-    moments.CRASH_AFTER_ACQUIRE,
+    crash_points.CUT_HOLDER,
+    crash_points.CRASH_AFTER_ACQUIRE,
     *failover.FAILOVERS,
     *versions.VERSIONS,
 )

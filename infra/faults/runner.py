@@ -63,8 +63,8 @@ class Runner:
                 self.final_heal()
                 self._say(f"healed in {self._since(healing):.1f} s")
             finally:
-                for one in on:
-                    self._note(one, healing)
+                for active in on:
+                    self._note(active, healing)
             raise
 
     def final_heal(self) -> None:
@@ -80,7 +80,7 @@ class Runner:
         coming = deque(group)
         begin = clock.now() + _ns(coming[0].after)
         while coming or on:
-            first = min(on, key=lambda one: one.until, default=None)
+            first = min(on, key=lambda active: active.until, default=None)
             if coming and (first is None or begin <= first.until):
                 self._wait_until(begin)
                 self._begin(coming.popleft(), on)
@@ -92,40 +92,40 @@ class Runner:
     def _begin(self, step: Step, on: list[_On]) -> None:
         clock = self._target.clock
         target = replace(self._target, by=f"step{next(self._keys)}", alone=not on)
-        one = _On(step, step.injection(self._plan.backend), target)
-        on.append(one)
+        active = _On(step, step.injection(self._plan.backend, self._plan.members), target)
+        on.append(active)
         begun = clock.now()
         try:
-            one.hits += one.injection.apply(target)
+            active.hits += active.injection.apply(target)
         except fault.Nobody:
             if target.alone:
                 raise
         for other in on[:-1]:
             other.until += clock.now() - begun
-        for hit in one.hits:
+        for hit in active.hits:
             self._say(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
-        if not one.hits:
+        if not active.hits:
             self._say(f"{step.fault}: there is nobody to be hit")
         # Counted from the last victim: a lane whose worker was caught late is frozen as long as any.
-        since = max((hit.applied for hit in one.hits), default=0)
-        one.until = since + _ns(step.for_) if one.hits else clock.now()
+        since = max((hit.applied for hit in active.hits), default=0)
+        active.until = since + _ns(step.for_) if active.hits else clock.now()
 
-    def _end(self, one: _On, on: list[_On]) -> None:
+    def _end(self, active: _On, on: list[_On]) -> None:
         healing = self._target.clock.now()
-        self._say(f"{one.step.fault}: healing")
+        self._say(f"{active.step.fault}: healing")
         last = len(on) == 1
-        one.injection.heal(replace(one.target, alone=last))
+        active.injection.heal(replace(active.target, alone=last))
         if last:
             fault.await_whole(self._target)
-        on.remove(one)
-        self._note(one, healing)
-        self._say(f"{one.step.fault}: healed in {self._since(healing):.1f} s")
+        on.remove(active)
+        self._note(active, healing)
+        self._say(f"{active.step.fault}: healed in {self._since(healing):.1f} s")
 
-    def _note(self, one: _On, healing: int) -> None:
+    def _note(self, active: _On, healing: int) -> None:
         healed = self._target.clock.now()
         self._records += [
             Record(
-                one.step.fault,
+                active.step.fault,
                 hit.kind,
                 hit.target,
                 hit.begun,
@@ -135,7 +135,7 @@ class Runner:
                 hit.owner,
                 hit.process,
             )
-            for hit in one.hits
+            for hit in active.hits
         ]
 
     def _since(self, when: int) -> float:

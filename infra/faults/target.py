@@ -1,4 +1,4 @@
-"""What a fault is done to: the nodes and links of one backend, the workers that use it, and the clock.
+"""What a fault is applied to: the nodes and links of one backend, the workers that use it, and the clock.
 
 Who leads, who holds and whom it hits is found out at the moment of impact. Times are nanoseconds of CLOCK_MONOTONIC,
 the clock of every record.
@@ -6,20 +6,22 @@ the clock of every record.
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, cast
 
-from infra import star
-from infra.links import BY_HAND
+from infra.backends import BACKENDS, STORE
+from infra.faults.probe import Prober
+from infra.network import topology
+from infra.network.links import BY_HAND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from infra.cluster.nodes import Cluster, Node
     from infra.environment import Environment
-    from infra.links import Links
-    from infra.nodes import Cluster, Node
+    from infra.network.links import Links
+    from infra.own_environment import OwnEnvironment
+    from infra.waiting import Clock
 
 Kind = Literal[
     "cut", "slow", "reset", "pause", "kill", "restart", "wipe", "disk", "clock", "freeze", "stall", "call", "failover",
@@ -31,49 +33,6 @@ Gate = Literal["after-acquire", "between-read-and-write", "before-release", "in-
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.wire.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call"]
 """What is done to it there: see `checkers.wire.Action`. `die` is for the renewal alone."""
-
-POLL: Final = 0.005
-"""Seconds between two looks at a condition that costs nothing, such as a byte of shared memory."""
-
-
-class Stopped(Exception):
-    """The trial was told to stop while a fault waited."""
-
-
-class Clock(Protocol):
-    """Time as the faults see it; tests bring one of their own."""
-
-    def now(self) -> int:
-        """The present time in ns."""
-
-    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL) -> bool:
-        """Wait until the condition is true, looking `every` so many seconds, `seconds` at most; whether it came true.
-
-        Raises Stopped.
-        """
-
-
-class MonotonicClock:
-    """The real one. Setting `stop` ends every wait with Stopped."""
-
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        self._stop = stop or threading.Event()
-
-    def now(self) -> int:
-        """The present time in ns of CLOCK_MONOTONIC."""
-        return time.monotonic_ns()
-
-    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL) -> bool:
-        """See `Clock`. The condition is looked at once more when the time is over."""
-        deadline = time.monotonic() + seconds
-        while True:
-            late = (left := deadline - time.monotonic()) <= 0
-            if until is not None and until():
-                return True
-            if late:
-                return False
-            if self._stop.wait(left if until is None else min(every, left)):
-                raise Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +133,17 @@ class Hit:
     process: int = -1
 
 
+STORE_PROBER: Final = Prober(STORE)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What the faults of one trial are done to.
 
     groups       client groups as ends of links: c1, c2, c3.
     endpoints    (group, node) -> `host:port` of the node through the links of that group.
+    prober       asks the nodes through the links.
+    store_prober asks the store.
     environment  for what only it can do: the store's links, disks, failover.
     by           the key under which this fault does what it does, for the verbs of links and nodes.
     alone        whether no other fault is on. If one is, it may mask what a proof looks for: a link that should be
@@ -193,21 +157,34 @@ class Target:
     endpoints: Mapping[tuple[str, str], str]
     actors: Actors
     clock: Clock
+    prober: Prober
     environment: Environment
     by: str = BY_HAND
     alone: bool = True
+    store_prober: Prober = STORE_PROBER
 
     @classmethod
     def of(cls, environment: Environment, backend: str, actors: Actors, clock: Clock) -> Self:
         """A backend of an environment that was booted there; KeyError otherwise."""
-        endpoints = {
-            (star.client(group), node): endpoint
-            for group in star.GROUPS
-            for node, endpoint in zip(star.members(backend), environment.endpoints(backend, group), strict=True)
-        }
-        groups = tuple(map(star.client, star.GROUPS))
         cluster = environment.cluster(backend)
-        return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, environment)
+        endpoints = {
+            (topology.client(group), node.name): endpoint
+            for group in topology.GROUPS
+            for node, endpoint in zip(cluster.nodes, environment.endpoints(backend, group), strict=True)
+        }
+        groups = tuple(map(topology.client, topology.GROUPS))
+        prober = Prober(BACKENDS[backend], environment.access(backend))
+        return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, prober, environment)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the nodes, in order."""
+        return tuple(node.name for node in self.cluster.nodes)
+
+    @property
+    def own(self) -> OwnEnvironment:
+        """The environment, for faults whose needs (`Fault.needs`) are met where the clusters are ours alone."""
+        return cast("OwnEnvironment", self.environment)
 
     def node(self, name: str) -> Node:
         """By name; KeyError for one of another backend."""

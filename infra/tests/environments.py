@@ -13,20 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from infra.environment import Environment
-from infra.faults.process import OneProcess
-from infra.faults.target import MonotonicClock, Target
+from infra.faults.manual_process import OneProcess
+from infra.faults.target import Target
+from infra.own_environment import OwnEnvironment
+from infra.waiting import MonotonicClock
 
-_POOL: dict[frozenset[tuple[str, str]], Environment] = {}
+_POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}
 """Versions of backends -> the environment that has them."""
 
 
-def taken(*backends: str, versions: Mapping[str, str] | None = None) -> Environment:
+def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvironment:
     """The environment of these versions; has these backends, and is clean if the last who had it left it so."""
     versions = versions or {}
     key = frozenset(versions.items())
     if key not in _POOL:
-        _POOL[key] = Environment.start()
+        _POOL[key] = OwnEnvironment.start()
     environment = _POOL[key]
     if absent := {backend: versions.get(backend) for backend in backends if backend not in environment.clusters}:
         environment.boot(absent)
@@ -34,12 +35,12 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> Environm
     return environment
 
 
-def target_of(environment: Environment, backend: str) -> Target:
+def target_of(environment: OwnEnvironment, backend: str) -> Target:
     """What faults are done to, without workers."""
     return Target.of(environment, backend, OneProcess(None, 1.0), MonotonicClock())
 
 
-def dropped(environment: Environment) -> None:
+def dropped(environment: OwnEnvironment) -> None:
     """Nobody gets it any more."""
     for key in [key for key, other in _POOL.items() if other is environment]:
         del _POOL[key]
@@ -47,7 +48,7 @@ def dropped(environment: Environment) -> None:
 
 
 @pytest.fixture
-def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
+def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
     """What the test needs, by its nearest marker; who does something to it undoes it."""
     need = request.node.get_closest_marker("needs")
     environment = taken(*need.args, versions=need.kwargs) if need else taken()
@@ -58,7 +59,7 @@ def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
 
 
 @pytest.fixture
-def target(environment: Environment, request: pytest.FixtureRequest) -> Target:
+def target(environment: OwnEnvironment, request: pytest.FixtureRequest) -> Target:
     """`on` names the backends."""
     return target_of(environment, request.param)
 
@@ -79,4 +80,4 @@ def pytest_sessionfinish() -> None:
     _POOL.clear()
     if environments:
         with ThreadPoolExecutor(len(environments)) as pool:
-            list(pool.map(Environment.close, environments))
+            list(pool.map(OwnEnvironment.close, environments))

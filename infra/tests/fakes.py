@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import machine
-from infra.machine import Failed
+from infra.docker import machine
+from infra.errors import Failed
 
 Answer = str | Failed | Callable[[list[str]], str]
 

@@ -7,7 +7,7 @@ who leads from who still hears whom, under the clock of `infra.tests.simulated`,
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -15,24 +15,24 @@ from typing import Any, cast
 
 import pytest
 
-from infra import clocks, star, toxics
-from infra import links as links_module
 from infra.access import OPEN
 from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Health, Server, Trait, Written
 from infra.backends.etcd import Etcd
-from infra.clocks import Skew
-from infra.container import Container
-from infra.faults import clocks as clock_faults
-from infra.faults import probe
-from infra.faults.probe import Answer
+from infra.cluster import clocks
+from infra.cluster.clocks import Skew
+from infra.cluster.container import Container
+from infra.cluster.nodes import Cluster, Node
+from infra.faults.probe import Answer, Prober, T
+from infra.faults.servers import clocks as clock_faults
 from infra.faults.target import Target
-from infra.links import Links
-from infra.nodes import Cluster, Node
-from infra.star import Proxy
+from infra.network import links as links_module
+from infra.network import topology, toxics
+from infra.network.links import Links
+from infra.network.topology import Proxy
+from infra.network.toxics import Toxic
+from infra.network.toxiproxy import Api, Change, ProxyState
 from infra.tests.simulated import Lane, World, a_lane
-from infra.toxics import Toxic
-from infra.toxiproxy import Api, Change, ProxyState
 
 
 class Toxiproxy(Api):
@@ -40,7 +40,7 @@ class Toxiproxy(Api):
 
     def __init__(self) -> None:
         self.proxies: dict[str, ProxyState] = {}
-        self.populate(star.proxies())
+        self.populate(topology.proxies())
 
     def populate(self, proxies: Iterable[Proxy]) -> None:
         for proxy in proxies:
@@ -162,22 +162,22 @@ class Star:
         self.toxiproxy = Toxiproxy()
         self.links = Links(self.toxiproxy)
         self.disks = Disks()
-        self.engines = {name: Engine() for name in star.MEMBERS[backend]}
+        self.engines = {name: Engine() for name in topology.MEMBERS[backend]}
         self.backend = backend
-        self.leads, self.term = star.MEMBERS[backend][0], 1
-        self.cluster = Cluster([self._node(name) for name in self.engines])
+        self.leads, self.term = topology.MEMBERS[backend][0], 1
+        self.cluster = Cluster([self._node(*pair) for pair in enumerate(self.engines)])
         self._between: dict[frozenset[str], list[str]] = {}
-        for proxy in star.proxies():
+        for proxy in topology.proxies():
             self._between.setdefault(frozenset((proxy.source, proxy.target)), []).append(proxy.name)
 
-    def _node(self, name: str) -> Node:
+    def _node(self, index: int, name: str) -> Node:
         client = cast("Any", SimpleNamespace(api=self.engines[name]))
         nothing: Any = lambda *_: None  # noqa: E731
         process = Container(client, name, name, nothing, nothing, nothing)
-        return Node(self.links, name, (name, 0), self.health, process, untouched=True)
+        return Node(self.links, self.backend, name, index, (name, 0), self.health, process, untouched=True)
 
     def target(self, by: str, *, alone: bool) -> Target:
-        groups = tuple(map(star.client, star.GROUPS))
+        groups = tuple(map(topology.client, topology.GROUPS))
         endpoints = {(group, name): f"{group}:{name}" for group in groups for name in self.engines}
         environment = SimpleNamespace(
             disks=self.disks,
@@ -188,7 +188,7 @@ class Star:
         )
         return Target(
             self.backend, self.cluster, self.links, groups, endpoints, self.world, self.world,
-            cast("Any", environment), by, alone,
+            ImaginedProber(self), cast("Any", environment), by, alone, ImaginedProber(self),
         )  # fmt: skip
 
     def unclean(self) -> list[str]:
@@ -289,20 +289,39 @@ class Connection(AbstractContextManager["Connection"]):
         pass
 
 
+class ImaginedProber(Prober):
+    """Asks the imagined servers."""
+
+    star: Star
+
+    def __init__(self, star: Star) -> None:
+        super().__init__(BACKENDS[star.backend])
+        object.__setattr__(self, "star", star)
+
+    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
+        return self.star.ask(endpoint, size)
+
+    def timed_end(self, endpoint: str, patience: float) -> tuple[Answer, float]:
+        answer, seconds = self.star.ask(endpoint)
+        late = self.star.toxiproxy.proxies[endpoint.replace(":", "-")].toxics.values()
+        return answer, seconds + sum(toxic.attributes["delay"] / 1000 for toxic in late if toxic.type == "slow_close")
+
+    def connect(self, endpoint: str, patience: float = 0.0) -> Any:
+        if self.ask(endpoint) is Answer.CLOSED:
+            raise ConnectionRefusedError(endpoint)
+        return Connection(endpoint)
+
+    def answer(self, connection: Any) -> Answer:
+        return self.ask(connection.endpoint)
+
+    def at_once(self, endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
+        return list(map(ask, endpoints))
+
+
 @contextmanager
 def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     """While it lasts, all questions of faults are asked here."""
     star = Star(backend, *lanes)
-
-    def timed_end(_: str, endpoint: str, __: float) -> tuple[Answer, float]:
-        answer, seconds = star.ask(endpoint)
-        late = star.toxiproxy.proxies[endpoint.replace(":", "-")].toxics.values()
-        return answer, seconds + sum(toxic.attributes["delay"] / 1000 for toxic in late if toxic.type == "slow_close")
-
-    def connect(_: str, endpoint: str, __: float = 0.0) -> Connection:
-        if star.ask(endpoint)[0] is Answer.CLOSED:
-            raise ConnectionRefusedError(endpoint)
-        return Connection(endpoint)
 
     def hand_over(_: Etcd, __: Server, successor: Health) -> bool:
         if star.leads in star._heard_by(successor.me):
@@ -312,12 +331,6 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     with pytest.MonkeyPatch.context() as patch:
         engines_have_clocks(patch)
         patch.setattr(links_module, "_DRAIN", 0.0)
-        patch.setattr(probe, "ask", lambda _, endpoint, patience=0.0: star.ask(endpoint)[0])
-        patch.setattr(probe, "timed", lambda _, endpoint, patience, size=0: star.ask(endpoint, size))
-        patch.setattr(probe, "timed_end", timed_end)
-        patch.setattr(probe, "connect", connect)
-        patch.setattr(probe, "answer", lambda connection: star.ask(connection.endpoint)[0])
-        patch.setattr(probe, "at_once", lambda endpoints, ask: list(map(ask, endpoints)))
         patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
         patch.setattr(Etcd, "hand_over", hand_over)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))

@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from infra.backends.etcd import Etcd
+from infra.docker.machine import Say
+from infra.errors import Failed
 from infra.faults.plan import Plan, Step, compile_plan
+from infra.faults.probe import Prober
 from infra.faults.runner import Record, Runner
-from infra.faults.target import Stopped, Target, Victim
-from infra.machine import Failed, Say
+from infra.faults.target import Target, Victim
+from infra.waiting import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -228,7 +232,17 @@ class World:
 
         cluster, links = SimpleNamespace(nodes=(), ready=ready, leader=nobody), SimpleNamespace(lift=str)
         environment = SimpleNamespace(heal=lambda: self.healed.append("environment"))
-        return Target("etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self, cast("Any", environment))
+        return Target(
+            "etcd",
+            cast("Any", cluster),
+            cast("Any", links),
+            (),
+            {},
+            self,
+            self,
+            Prober(Etcd()),
+            cast("Any", environment),
+        )
 
     def at_rest(self) -> bool:
         """Nobody is caught and nothing is armed."""

@@ -5,10 +5,10 @@ from typing import NoReturn
 
 import pytest
 
-from infra import compose
-from infra.compose import Settings
-from infra.machine import Failed
-from infra.slots import Taken
+from infra.docker import compose
+from infra.docker.compose import Settings
+from infra.docker.subnets import Taken
+from infra.errors import Failed
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_another_subnet_is_tried_where_it_may_help(
     def fails(_: object) -> NoReturn:
         raise CalledProcessError(1, "docker compose", stderr=said.encode())
 
-    monkeypatch.setattr("infra.compose.DockerCompose.start", fails)
+    monkeypatch.setattr("infra.docker.compose.DockerCompose.start", fails)
     with pytest.raises(Failed) as caught:
         compose.up(Settings("fp-1-abcd", 3, "kept", "", {}), ["store"])
     assert isinstance(caught.value, Taken) is another_may_do

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from infra import __main__ as command
-from infra import base, doctor, engine, images, machine
-from infra.doctor import Check
-from infra.engine import Engine
-from infra.machine import Failed, NotPossible
+from infra.docker import base, doctor, engine, images, machine
+from infra.docker.doctor import Check
+from infra.docker.engine import Engine
+from infra.errors import Failed, NotPossible, Trouble
 from infra.tests.fakes import rights
 
 LOCK = """\
@@ -187,7 +187,7 @@ def test_little_room_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("well")
 @pytest.mark.parametrize(("trouble", "status"), [(NotPossible("no rights"), 3), (Failed("apt fell over"), 1)])
 def test_the_status_tells_what_cannot_be_repaired(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: machine.Trouble, status: int
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: Trouble, status: int
 ) -> None:
     def refuses(say: machine.Say) -> None:
         raise trouble
@@ -231,7 +231,7 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool)
 
 
 def test_needs_nothing_but_the_standard_library() -> None:
-    script = "import infra.doctor, infra.__main__; print(infra.doctor.check_dependencies().state)"
+    script = "import infra.docker.doctor, infra.__main__; print(infra.docker.doctor.check_dependencies().state)"
     # -S: no site-packages at all; -E: no PYTHONPATH that would bring them back.
     run = [sys.executable, "-S", "-E", "-c", script]
     done = subprocess.run(run, cwd=doctor.ROOT, capture_output=True, check=False, text=True, timeout=60)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import engine, machine
-from infra.machine import Failed, NotPossible, Trouble
+from infra.docker import engine, machine
+from infra.errors import Failed, NotPossible, Trouble
 from infra.tests.fakes import Commands, commands, executable, rights
 
 SILENT = Failed("docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock")

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from infra.backends import BACKENDS
+from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import FaultInjection
 from infra.faults.options import ALL_GROUPS
@@ -17,7 +18,6 @@ from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.faults.target import Kind
-from infra.machine import Failed
 from infra.tests.imagined import Star, imagined
 
 BRIDGE = {"bridge": "redis1", "nodes": [], "groups": ["c1"]}

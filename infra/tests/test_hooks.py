@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import hooks
-from infra.hooks import BadHook, Hooks
-from infra.machine import Failed
+from infra.errors import Failed
+from infra.target import hooks
+from infra.target.hooks import BadHook, Hooks
 from infra.tests.fakes import running
 
 PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import base, images, machine, sources
-from infra.images import Image, UnknownVersion, resolve
-from infra.machine import Failed, NotPossible
+from infra.docker import base, images, machine, sources
+from infra.docker.images import Image, UnknownVersion, resolve
+from infra.errors import Failed, NotPossible
 from infra.tests.fakes import Answer, commands, executable
 
 FAKE_DOCKER = r"""
@@ -108,7 +108,11 @@ def test_an_image_is_current_when_recipe_and_base_are(
 def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     executable(tmp_path / "bin", "docker", FAKE_DOCKER)
     environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STATE": str(tmp_path)}
-    command = [sys.executable, "-c", "from infra import images; images.ensure(images.resolve('redis')); print('there')"]
+    command = [
+        sys.executable,
+        "-c",
+        "from infra.docker import images; images.ensure(images.resolve('redis')); print('there')",
+    ]
     root, pipe = images.RECIPES.parent.parent, subprocess.PIPE
     several = [
         subprocess.Popen(command, cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(4)

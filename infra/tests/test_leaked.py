@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from docker.errors import APIError
 
-from infra import owner, reaper
+from infra.docker import owner, reaper
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from infra import machine
-from infra.machine import Failed, NotPossible
+from infra.docker import machine
+from infra.errors import Failed, NotPossible
 from infra.tests.fakes import commands, rights, running
 
 

@@ -9,12 +9,12 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import compose
-from infra.clocks import Skew
-from infra.container import made_from
-from infra.environment import Environment
-from infra.machine import Failed
-from infra.nodes import Node
+from infra.cluster.clocks import Skew
+from infra.cluster.container import made_from
+from infra.cluster.nodes import Node
+from infra.docker import compose
+from infra.errors import Failed
+from infra.own_environment import OwnEnvironment
 from infra.tests.imagined import Engine, Star, engines_have_clocks
 
 FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)
@@ -136,7 +136,7 @@ def test_a_container_was_made_from_image_digest_command_and_settings_without_pas
     }
     answers = {compose.container("fp-7", name): {"Image": f"sha256:{name}", "Config": config} for name in CENTRE}
     client = SimpleNamespace(api=SimpleNamespace(inspect_container=answers.__getitem__))
-    assert Environment.made_from(cast("Any", SimpleNamespace(_client=client, name="fp-7"))) == {
+    assert OwnEnvironment.made_from(cast("Any", SimpleNamespace(_client=client, name="fp-7"))) == {
         name: {
             "image": "fencepost/toxiproxy:2",
             "digest": f"sha256:{name}",

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from infra import owner
+from infra.docker import owner
 
 
 class TestOwner:
@@ -15,7 +15,7 @@ class TestOwner:
         assert owner.describe(owner.this_process()) == f"process {os.getpid()}"
 
     def test_a_child_that_ended_is_dead(self) -> None:
-        code = "from infra import owner; print(owner.this_process())"
+        code = "from infra.docker import owner; print(owner.this_process())"
         label = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
         assert owner.is_dead(label)
         assert owner.describe(label).endswith("which is gone")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.backends import BACKENDS
-from infra.compose import ROOT
+from infra.docker.compose import ROOT
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_plan
 from infra.faults.register import FAULTS
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from infra import images, planted
-from infra.images import resolve, spelled
-from infra.planted import PLANTS
-from infra.star import MEMBERS
+from infra.docker import images, planted
+from infra.docker.images import resolve, spelled
+from infra.docker.planted import PLANTS
+from infra.network.topology import MEMBERS
 
 
 def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> None:

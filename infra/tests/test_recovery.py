@@ -5,11 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from infra import images, recovery, star
 from infra.backends.etcd import Etcd
-from infra.faults import versions
+from infra.cluster import recovery
+from infra.cluster.recovery import Refused
+from infra.docker import images
 from infra.faults.register import FAULTS
-from infra.recovery import Refused
+from infra.faults.servers import versions
+from infra.network import topology
 
 BOOTED, OTHER = "mine:1", "mine:2"
 
@@ -18,10 +20,11 @@ class Server:
     """A node as the recovery sees it. starts: the images that start on its data."""
 
     def __init__(self, name: str, image: str = OTHER, starts: tuple[str, ...] = (BOOTED, OTHER)) -> None:
-        self.name, self.backend = name, star.backend_of(name)
+        self.name, self.backend = name, topology.backend_of(name)
         self.runs, self.starts, self.running = image, starts, True
         self.address = (name, 1)
         self.done: list[str] = []
+        self.process = self
 
     def image(self) -> str:
         return self.runs
@@ -120,7 +123,13 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     cluster = SimpleNamespace(nodes=[Server("postgres", BOOTED)], ready=lambda: True)
     clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
     target = SimpleNamespace(
-        backend="postgres", environment=environment, cluster=cluster, links=None, clock=clock, alone=True
+        backend="postgres",
+        environment=environment,
+        own=environment,
+        cluster=cluster,
+        links=None,
+        clock=clock,
+        alone=True,
     )
     hits: list[str] = []
     for version in ("2", "1"):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from infra import images, sources, versions
-from infra.images import Image, UnknownBackend, UnknownVersion, resolve, spelled
-from infra.machine import Failed, NotPossible
-from infra.versions import Offer, offers
+from infra.docker import images, sources, versions
+from infra.docker.images import Image, UnknownBackend, UnknownVersion, resolve, spelled
+from infra.docker.versions import Offer, offers
+from infra.errors import Failed, NotPossible
 
 HAD = {
     "trixie": {"redis": ["8.0.2"], "valkey": ["8.1.1"], "etcd": ["3.5.16"], "postgres": ["17.11"]},

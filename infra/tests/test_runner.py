@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
+from infra.errors import Failed
 from infra.faults.plan import Step
 from infra.faults.runner import Record
-from infra.faults.target import Stopped
-from infra.machine import Failed
 from infra.tests.simulated import MS, World, a_lane, nobody, run, runner
+from infra.waiting import Stopped
 
 
 def _freezing(for_: float) -> Step:

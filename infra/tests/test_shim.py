@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra import clocks, images
 from infra.backends.backend import Health
-from infra.clocks import Skew
-from infra.machine import Failed
+from infra.cluster import clocks
+from infra.cluster.clocks import Skew
+from infra.docker import images
+from infra.errors import Failed
 
 if TYPE_CHECKING:
     from pathlib import Path

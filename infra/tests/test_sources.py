@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import base, machine, sources
-from infra.machine import Failed
+from infra.docker import base, machine, sources
+from infra.errors import Failed
 from infra.tests.fakes import Commands, commands
 
 POLICY = """\

@@ -13,9 +13,9 @@ from typing import Final, Self
 from checkers.claims import Verdict
 from checkers.history.history import FaultInterval
 from checkers.judging.judgement import Judgement
-from infra.environment import Environment
+from infra.errors import Trouble
 from infra.faults.plan import Plan, compile_plan
-from infra.machine import Trouble
+from infra.own_environment import OwnEnvironment
 from results.record import TrialRecord
 from suites.lanes.lane import Lane, longest_ttl, runnable_lanes
 from suites.locks import registry
@@ -45,7 +45,7 @@ class Cycles:
 
     def __init__(self) -> None:
         self._folder = recorder.folder()
-        self._environment: Environment | None = None
+        self._environment: OwnEnvironment | None = None
         self._servers: dict[str, ForkServer] = {}
 
     def run(self, plan: Plan, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
@@ -81,7 +81,7 @@ class Cycles:
             self._environment.close()
             self._environment = None
 
-    def _trial(self, plan: Plan, environment: Environment, lanes: Sequence[Lane], deadline: float) -> Cycle:
+    def _trial(self, plan: Plan, environment: OwnEnvironment, lanes: Sequence[Lane], deadline: float) -> Cycle:
         if plan.backend not in self._servers:
             self._servers[plan.backend] = ForkServer([registry.spelling(lane.lock_name) for lane in lanes])
         trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan)
@@ -91,9 +91,9 @@ class Cycles:
         wrong = [f"{lane} {judgement.property}: {judgement.because}" for lane, judgement in violated(record)]
         return Cycle(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
 
-    def _ready(self, backend: str) -> Environment:
+    def _ready(self, backend: str) -> OwnEnvironment:
         if self._environment is None:
-            self._environment = Environment.start()
+            self._environment = OwnEnvironment.start()
         self._environment.ensure(backend)
         return self._environment
 

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from infra import images
 from infra.backends import BACKENDS
-from infra.sources import CARRIED
+from infra.docker import images
+from infra.docker.sources import CARRIED
 from results.commands.digest import digest
 from results.commands.find import RUNS, find
 from results.commands.merge import merge

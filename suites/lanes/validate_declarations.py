@@ -16,8 +16,8 @@ from checkers.properties.property import Need, Property
 from checkers.properties.register import BOUNDED, PROPERTIES
 from infra.backends import BACKENDS
 from infra.faults.register import FAULTS
-from infra.spelling import instead
-from infra.star import AUXILIARIES
+from infra.network.topology import AUXILIARIES
+from infra.suggest import instead
 from suites.declarations import Must, number, texts, validators
 from suites.lanes.lane import WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted

@@ -21,7 +21,7 @@ from psycopg import conninfo, errors
 
 from checkers.wire import Reason
 from infra.access import Access
-from infra.libpq import Connection, Unavailable, Unknown, login
+from infra.store.libpq import Connection, Unavailable, Unknown, login
 from suites.lock import Indeterminate, Refused, new_owner
 
 LOGIN: Final = 2.0

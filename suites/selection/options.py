@@ -5,14 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from infra import external, hooks, images, star
 from infra.backends import BACKENDS
-from infra.external import External
+from infra.docker import images
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
-from infra.hooks import Hooks
-from infra.spelling import instead
+from infra.suggest import instead
+from infra.target import external_cluster, hooks
+from infra.target.external_cluster import External
+from infra.target.hooks import Hooks
 from results.commands.find import RUNS
 from suites.lanes import validate_declarations
 from suites.lanes.lane import Lane, lanes_of
@@ -107,7 +108,7 @@ def parse(option: Any) -> Selection:
     upgraded = _stages(option)
     targets = _targets(option.target, option.version_of)
     commands = _hooks(option.hook, targets)
-    plans = _plans(option.plan)
+    plans = _plans(option.plan, targets)
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
@@ -154,7 +155,7 @@ def parse(option: Any) -> Selection:
         results,
         _versions(option.version_of, "--version-of"),
         plans,
-        worlds=dict.fromkeys(targets, external.world(commands)),
+        worlds={backend: external_cluster.world(target, commands) for backend, target in targets.items()},
         targets=targets,
         hooks=commands,
         named=bool(option.lock or option.faults or plans),
@@ -201,12 +202,13 @@ def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(columns))
 
 
-def _plans(files: Sequence[str]) -> dict[str, Plan]:
+def _plans(files: Sequence[str], targets: Mapping[str, External]) -> dict[str, Plan]:
     """Name of a plan → the plan in one of these files."""
+    members = {backend: target.names for backend, target in targets.items()}
     plans: dict[str, Plan] = {}
     for file in files:
         try:
-            plan = parse_plan(Path(file).read_text())
+            plan = parse_plan(Path(file).read_text(), members)
         except (OSError, UnicodeDecodeError) as error:
             raise BadOption(f"--plan {file}: {getattr(error, 'strerror', None) or 'not a text'}") from error
         except BadPlan as error:
@@ -242,16 +244,14 @@ def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
 
 
 def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, External]:
-    """Backend → its target. Renames the members of these backends in this process (`infra.star`)."""
+    """Backend → its target."""
     try:
-        targets = external.parse(pairs, os.environ)
-    except external.BadTarget as error:
+        targets = external_cluster.parse(pairs, os.environ)
+    except external_cluster.BadTarget as error:
         raise BadOption(f"--target {error}") from error
     for backend in targets:
         if clash := next((pair for pair in versions if images.spelled(pair)[0] == backend), None):
             raise BadOption(f"--version-of {clash}: --target {backend}=... runs what it runs")
-    for backend in BACKENDS:
-        star.name_members(backend, targets[backend].names if backend in targets else ())
     return targets
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from infra import images, star
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
+from infra.docker import images
 from infra.faults.options import FOLLOWER, LEADER
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
+from infra.network import topology
 from results.stages import COLUMNS, MIXED, ROLLBACK
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
@@ -36,7 +37,7 @@ def impossible(column: str, backend: str, old: str, new: str) -> str | None:
     """Why a backend cannot have a column between these versions, or None. Cached: every case asks."""
     if images.resolve(backend, old).name == images.resolve(backend, new).name:
         return "both versions are the same image: nothing becomes another"
-    if column != END and len(star.MEMBERS[backend]) == 1:
+    if column != END and len(topology.MEMBERS[backend]) == 1:
         return "a single server has no mixed state"
     return None
 
@@ -45,7 +46,7 @@ def _steps(column: str, backend: str, ttl: float, old: str, new: str) -> Iterato
     if column in (LEADER_LAST, LEADER_FIRST):
         yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, ttl, new)
     else:
-        everybody = len(star.MEMBERS[backend])
+        everybody = len(topology.MEMBERS[backend])
         members = everybody if column == END else (everybody + 1) // 2
         yield _roll(new, FOLLOWER, members)
         yield _roll(old, FOLLOWER, members)
@@ -55,7 +56,7 @@ def _upgrade(first: str, backend: str, ttl: float, new: str) -> Iterator[Step]:
     """Upgrade one member; kill and cut; upgrade all but one; upgrade the last while holders are frozen past a lease."""
     yield _roll(new, first, 1)
     yield from _trouble(backend)
-    yield _roll(new, first, len(star.MEMBERS[backend]) - 2)
+    yield _roll(new, first, len(topology.MEMBERS[backend]) - 2)
     # As long as ever after the restart: of etcd and ZooKeeper a new leader lets every lease begin anew.
     yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(ttl), {})
     yield _roll(new, first, 1, beside=True)
@@ -67,7 +68,7 @@ def _trouble(backend: str) -> Iterator[Step]:
         yield _step("kill-server", {"nodes": [LEADER]})
         yield _step("cut-nodes-drop", {"follower": 0})
     else:
-        first = star.MEMBERS[backend][0]
+        first = topology.MEMBERS[backend][0]
         yield _step("kill-server", {"nodes": [first]})
         yield _step("cut-minority-drop", {"nodes": [first]})
 

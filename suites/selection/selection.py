@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from infra.external import External
 from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
 from infra.faults.register import FAULTS, NO_FAULT
-from infra.hooks import Hooks
+from infra.target.external_cluster import External
+from infra.target.hooks import Hooks
 from results.record import NotRun
 from results.stages import BASELINE, CANDIDATE
 from suites.lanes.lane import Lane, fewest, longest_ttl
@@ -158,6 +158,10 @@ class Selection:
         plan = self.plan(column, backend)
         return plan.fault_names if plan is not None else fault_names(column)
 
+    def members(self, backend: str) -> tuple[str, ...]:
+        """What the nodes of a target are called; () where the cluster is ours."""
+        return self.targets[backend].names if backend in self.targets else ()
+
     def plan(self, column: str, backend: str) -> Plan | None:
         """The plan of the user's, a storm, or an upgrade; None: the plan is drawn from the run's seed."""
         if column in rolling.ROLLING:
@@ -167,7 +171,7 @@ class Selection:
         seed = storm_seed(column)
         if column in self.plans or seed is None:
             return self.plans.get(column)
-        return _storm(seed, backend, self._ttl(backend))
+        return _storm(seed, backend, self._ttl(backend), members=self.members(backend))
 
     def _upgrade(self, backend: str) -> tuple[str, str]:
         """(old, new) version, as the user spelled them."""
@@ -273,7 +277,8 @@ class Selection:
 
     def _seconds(self, backend: str, fault: str, lanes: tuple[Lane, ...]) -> float:
         ttl = longest_ttl(lanes)
-        plan = self.plan(fault, backend) or compile_plan(fault_names(fault), self.seed, backend, ttl)
+        names, members = fault_names(fault), self.members(backend)
+        plan = self.plan(fault, backend) or compile_plan(names, self.seed, backend, ttl, members)
         return shards.expected(plan, ttl, len(lanes))
 
 

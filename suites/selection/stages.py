@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from infra import images
+from infra.docker import images
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
 from suites.selection import calibration
 from suites.selection.bad_option import BadOption

@@ -34,7 +34,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from infra import engine
+from infra.docker import engine
 from suites.tests.recorded_tests import PLUGIN, RECORDED, ROOMS, ROOT, Tests, record
 
 STORED: Final = Path(__file__).with_name("mutants.json")

@@ -18,7 +18,7 @@ from suites.worker.process_spec import Spec
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(Run.create(tmp_path, {}))
-    monkeypatch.setattr(environment_module, "Environment", SimpleNamespace(start=world.start))
+    monkeypatch.setattr(environment_module, "OwnEnvironment", SimpleNamespace(start=world.start))
     monkeypatch.setattr(session_module, "run_trial", world.run_trial)
     return world
 

@@ -4,7 +4,7 @@ import pytest
 
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
-from infra.planted import PLANTS
+from infra.docker.planted import PLANTS
 from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.selection import calibration

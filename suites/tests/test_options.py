@@ -1,7 +1,7 @@
 """What was asked for: a bad input gets one line that lists what exists, and every case is asked or has its reason."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -16,7 +16,7 @@ from suites.locks import registry
 from suites.locks.registry import CONTROLS
 from suites.selection.options import EVERY_FAULT
 from suites.selection.profiles import PROFILES, STALE
-from suites.selection.selection import LANES
+from suites.selection.selection import LANES, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 
 FRAGILE = f"""
@@ -28,13 +28,6 @@ from checkers.claims import Hazard
     )
 """
 UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
-
-
-@pytest.fixture
-def nodes_are_ours_again() -> Iterator[None]:
-    """After a target."""
-    yield
-    asked()
 
 
 class TestBadInput:
@@ -51,7 +44,6 @@ class TestBadInput:
     def test_an_option_that_nobody_has_built_is_unknown(self) -> None:
         assert collected("--on", "127.0.0.1").returncode == USAGE
 
-    @pytest.mark.usefixtures("nodes_are_ours_again")
     @pytest.mark.parametrize(
         ("given", "listed"),
         [
@@ -287,7 +279,6 @@ def test_each_lane_is_in_one_part_and_each_lock_whole(profile: str) -> None:
     assert asked(lock=["redis"]).parts("etcd", "none") == (), "nothing to run is no part"
 
 
-@pytest.mark.usefixtures("nodes_are_ours_again")
 class TestTargets:
     def test_only_what_was_named_is_touched(self) -> None:
         run = asked(target=["etcd=a:1,b:1,c:1", "redis=a:2"])
@@ -297,10 +288,11 @@ class TestTargets:
     def test_faults_know_the_nodes_of_the_target(self) -> None:
         run = asked(target=["redis=" + ",".join(f"h{n}:1" for n in range(9))], faults=["cut-minority-drop"])
         assert run.runnable("redis", "cut-minority-drop")
-        drawn = {node for seed in range(20) for node in _nodes_drawn(seed)}
+        drawn = {node for seed in range(20) for node in _nodes_drawn(run, seed)}
         assert drawn > {"redis1", "redis6"}
         assert asked().targets == {}
-        assert {node for seed in range(20) for node in _nodes_drawn(seed)} <= {f"redis{n}" for n in range(1, 6)}
+        ours = {node for seed in range(20) for node in _nodes_drawn(asked(), seed)}
+        assert ours <= {f"redis{n}" for n in range(1, 6)}
 
     def test_what_cannot_be_done_there_has_its_reason(self) -> None:
         run = asked(target=["redis=a:2"], faults=["pause-server", "cut-minority-drop", "freeze-holder"])
@@ -331,7 +323,7 @@ class TestTargets:
         assert run.masked("AUTH hidden") == "AUTH ***"
 
 
-def _nodes_drawn(seed: int) -> list[str]:
-    nodes = compile_plan(["cut-minority-drop"], seed, "redis", 1.0).steps[0].options["nodes"]
+def _nodes_drawn(run: Selection, seed: int) -> list[str]:
+    nodes = compile_plan(["cut-minority-drop"], seed, "redis", 1.0, run.members("redis")).steps[0].options["nodes"]
     assert isinstance(nodes, list)
     return nodes

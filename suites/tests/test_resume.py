@@ -12,7 +12,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.tests.build import cases
-from infra import base, images
+from infra.docker import base, images
 from results.certificate.certify import Decision
 from results.certificate.write_certificate import issue
 from results.commands import listing

@@ -5,7 +5,7 @@ import pytest
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan
-from infra.star import MEMBERS
+from infra.network.topology import MEMBERS
 from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites.selection import rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING

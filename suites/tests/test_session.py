@@ -10,7 +10,7 @@ import pytest
 from checkers.claims import Verdict, heaviest
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-from infra.machine import Failed
+from infra.errors import Failed
 from results.record import Cell, settled
 from suites.selection import selection as asked_module
 from suites.selection.selection import Selection

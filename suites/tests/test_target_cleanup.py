@@ -10,8 +10,8 @@ import pytest
 
 from checkers.wire import Reason
 from infra.access import Access
-from infra.environment import Environment
-from infra.machine import Failed
+from infra.errors import Failed
+from infra.own_environment import OwnEnvironment
 from suites.lock import Grant, Indeterminate, LockClient, Refused
 from suites.tests.bench import raising
 from suites.trial import target_cleanup
@@ -19,7 +19,7 @@ from suites.trial import target_cleanup
 SECRET = "hush'hush"
 ENDPOINTS = ("10.0.0.1:1",)
 WORLD = cast(
-    Environment,
+    OwnEnvironment,
     SimpleNamespace(endpoints=lambda *_: ENDPOINTS, direct=lambda _: ("db:1",), access=lambda _: Access("ann", SECRET)),
 )
 """Stands in for an environment beside a cluster of somebody else's."""

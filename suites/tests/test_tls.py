@@ -11,7 +11,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from infra.access import Access
-from infra.machine import run
+from infra.docker.machine import run
 from suites.lock import Refused
 from suites.locks.redis_node import Node
 from suites.locks.zookeeper_session import ZooKeeperSession

@@ -15,7 +15,8 @@ from typing import ClassVar, Self
 from checkers.claims import Claim
 from infra import backends
 from infra.access import OPEN, Access
-from infra.backends.backend import Address, Backend, Health, Package, Refused, Trait, converse, unexpected
+from infra.backends.backend import Address, Backend, Health, Package, Refused, Trait
+from infra.backends.conversation import converse, unexpected
 from suites.lock import Grant
 
 
@@ -74,9 +75,10 @@ class WordsLock:
 def main() -> None:
     words = Words()
     backends.BACKENDS = MappingProxyType({**backends.BACKENDS, words.name: words})  # type: ignore[misc]
-    from infra import images, star
+    from infra.docker import images
     from infra.faults.plan import compile_plan
     from infra.faults.register import FAULTS
+    from infra.network import topology
     from suites.selection.options import options, parse
 
     parser = ArgumentParser()
@@ -91,8 +93,8 @@ def main() -> None:
         health, written = words.probe(host, port), words.write((host, port))
         server.shutdown()
     answers = {
-        "members": star.members(words.name),
-        "proxies": [proxy.name for proxy in star.proxies() if proxy.target == "words"],
+        "members": words.members,
+        "proxies": [proxy.name for proxy in topology.proxies() if proxy.target == "words"],
         "image": images.resolve(words.name).name,
         "plans": {name: compile_plan([name], 1, words.name, 1.0).describe() for name in possible},
         "not applicable": not_applicable,

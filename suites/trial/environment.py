@@ -3,8 +3,9 @@
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from infra.beside import ExternalEnvironment
 from infra.environment import Environment
+from infra.own_environment import OwnEnvironment
+from infra.target.external_environment import ExternalEnvironment
 from results.terminal.events import Event, Tell, says
 from suites.locks import registry
 from suites.selection.selection import Selection
@@ -35,7 +36,7 @@ class TrialEnvironment:
             self._environment = (
                 ExternalEnvironment.beside(targets, self._selection.hooks, self._say)
                 if targets
-                else Environment.start(say=self._say)
+                else OwnEnvironment.start(say=self._say)
             )
         self._environment.ensure(backend, version)
         if new and backend in targets:

@@ -14,7 +14,7 @@ from checkers.wire import F
 from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.faults.runner import Record
-from infra.faults.versions import REFUSED
+from infra.faults.servers.versions import REFUSED
 from suites.locks import registry
 from suites.trial.spec import Trial
 
@@ -63,7 +63,7 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
     """
     cluster = environment.cluster(backend)
     nodes = (*cluster.nodes, *cluster.auxiliaries)
-    moved = environment.ours and any(node.has_clock() for node in nodes)
+    moved = environment.ours and any(node.process.has_clock() for node in nodes)
     whose = (
         "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"
         if moved
@@ -71,7 +71,7 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
     )
     return {
         "versions": cluster.versions(),
-        "nodes": {**{node.name: node.made_from() for node in nodes}, **environment.made_from()},
+        "nodes": {**{node.name: node.process.made_from() for node in nodes}, **environment.made_from()},
         "clock": f"{_OURS}; {whose}",
     }
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from checkers.claims import Verdict, heaviest
 from checkers.history.history import BadHistory
-from infra import base, images
+from infra.docker import base, images
+from infra.errors import Trouble
 from infra.faults.register import FAULTS
-from infra.machine import Trouble
 from results.commands import find
 from results.record import Cell, TrialRecord, settled
 from results.run import Run
@@ -175,7 +175,7 @@ def examine(selection: Selection, run: Run) -> Kept:
 
 
 def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) -> str:
-    """In a line, which server would have another image than in these trials, or "". Raises `infra.machine.Trouble`."""
+    """In a line, which server would have another image than in these trials, or "". Raises `infra.errors.Trouble`."""
     used: dict[str, str] = {}
     for stored in trials:
         for node in (stored.get("nodes") or {}).values():

@@ -18,13 +18,14 @@ from checkers.check import missing as not_exercised
 from checkers.history.history import History
 from checkers.judging.judgement import judge_all
 from checkers.wire import Run, State
-from infra import store
 from infra.backends import BACKENDS
+from infra.cluster.recovery import Refused as VersionRefused
 from infra.environment import Environment
 from infra.faults.plan import Plan
 from infra.faults.runner import Runner
-from infra.faults.target import MonotonicClock, Target
-from infra.recovery import Refused as VersionRefused
+from infra.faults.target import Target
+from infra.store import fenced_store
+from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
 from results.terminal.events import Tell, says, step, waits
 from suites.lanes.lane import Lane, longest_ttl
@@ -69,7 +70,7 @@ def run_trial(
 ) -> TrialRecord:
     """Run a trial to its end; the environment is clean afterwards, whatever happens.
 
-    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.machine.Trouble` when a fault could
+    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.errors.Trouble` when a fault could
     not be applied or healed.
     """
     running = RunningTrial.launched(trial, environment, server, folder, tell)
@@ -123,7 +124,7 @@ class RunningTrial:
         _must_be_clean(environment, "before")
         plan = trial.plan_to_run()
         tell(events.begins(trial, plan))
-        store.prepare(environment.store_dsn(None))
+        fenced_store.prepare(environment.store_dsn(None))
         lanes = _launch(trial, environment, server, folder)
         actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
         target = Target.of(environment, trial.backend, actors, MonotonicClock())
@@ -195,7 +196,7 @@ class RunningTrial:
             "error": None,
         }
         lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
-        logs = {node.name: logs for node in cluster.nodes if (logs := node.logs())}
+        logs = {node.name: logs for node in cluster.nodes if (logs := node.process.logs())}
         return TrialRecord(self.trial.name, metadata, lanes, logs)
 
     def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:

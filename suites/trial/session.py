@@ -10,8 +10,8 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
+from infra.errors import Trouble
 from infra.faults.plan import storm_seed
-from infra.machine import Trouble
 from results.record import TrialRecord, decisive, version_of
 from results.report.telling import stories
 from results.run import Run
@@ -255,6 +255,7 @@ def first_trial(
         plan=selection.plan(column, backend),
         profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
         planted=calibration.found_by(lanes) if column in calibration.COLUMNS else {},
+        members=selection.members(backend),
     )
 
 

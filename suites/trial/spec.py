@@ -24,6 +24,7 @@ class Trial:
     plan     the user's own, or a storm; None: the plan is drawn from the seed.
     profile  that chose the lanes; None: the user named locks or faults.
     planted  lane → the property that must name its bug, where it has one on purpose.
+    members  what the nodes of a target are called; () where the cluster is ours.
     """
 
     backend: str
@@ -37,6 +38,7 @@ class Trial:
     plan: Plan | None = None
     profile: str | None = None
     planted: Mapping[str, str] = field(default_factory=dict)
+    members: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -55,4 +57,4 @@ class Trial:
 
     def plan_to_run(self) -> Plan:
         """The given plan, or the one that the seed draws."""
-        return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes))
+        return self.plan or compile_plan(self.faults, self.seed, self.backend, longest_ttl(self.lanes), self.members)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from checkers.wire import Reason
-from infra.environment import GROUPS, Environment
-from infra.machine import Failed, Trouble
+from infra.environment import Environment
+from infra.errors import Failed, Trouble
+from infra.network.topology import GROUPS
 from infra.waiting import comes_true
 from suites.lock import LockClient, LockError, Refused, Sweeps, opened
 

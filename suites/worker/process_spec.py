@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from infra import star
 from infra.access import OPEN, Access
+from infra.network import topology
 
 GUARDED: Final = "guarded"
 """The one store mode that is not the store's: the lock service keeps the data (`suites.lock.Guards`)."""
@@ -68,7 +68,7 @@ class Spec:
     @property
     def group(self) -> str:
         """Its client group, as an end of links: c1, c2, c3."""
-        return star.client(group_of(self.number))
+        return topology.client(group_of(self.number))
 
     @property
     def step(self) -> int:
@@ -88,7 +88,7 @@ class Spec:
 
 def group_of(number: int) -> int:
     """The client group of the worker of this number: workers are dealt out to the groups in turn."""
-    return star.GROUPS[number % len(star.GROUPS)]
+    return topology.GROUPS[number % len(topology.GROUPS)]
 
 
 _PER_GENERATION = 1 << 16

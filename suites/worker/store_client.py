@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
 from checkers.wire import Reason
-from infra.store import Mode, Read, Store, StoreError, Unavailable, Unknown
+from infra.store.fenced_store import Mode, Read, Store, StoreError, Unavailable, Unknown
 from suites.lock import Grant, Guards, Indeterminate, LockClient, Refused
 from suites.worker.process_spec import GUARDED, Spec
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class StoreClient(Protocol):
-    """One worker's connection. What gets no answer raises `infra.store.StoreError`, whoever keeps the data."""
+    """One worker's connection. What gets no answer raises `fenced_store.StoreError`, whoever keeps the data."""
 
     def read(self, key: str, grant: Grant) -> Read | None:
         """What the key holds, or None: refused."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from infra.faults import fault, probe
+from infra.faults import fault
 from infra.faults.plan import compile_plan
 from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
@@ -17,8 +17,8 @@ from infra.waiting import comes_true
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from infra.cluster.nodes import Node
     from infra.faults.target import Hit, Target
-    from infra.nodes import Node
 
 ELECTING = ("etcd", "zookeeper")
 
@@ -56,17 +56,17 @@ def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
 
 def ask(target: Target, group: str, node: str) -> Answer:
     """Through the link."""
-    return probe.ask(target.backend, target.endpoints[group, node], SILENCE)
+    return target.prober.ask(target.endpoints[group, node], SILENCE)
 
 
 def ask_all(target: Target, group: str) -> set[Answer]:
     """Through all links of a group, at once."""
-    return set(probe.ask_all(target.backend, [target.endpoints[group, node] for node in names(target)], SILENCE))
+    return set(target.prober.ask_all([target.endpoints[group, node] for node in names(target)], SILENCE))
 
 
 def past(target: Target, node: Node) -> Answer:
     """Past the links."""
-    return probe.ask(target.backend, "{}:{}".format(*node.address), PATIENCE)
+    return target.prober.ask("{}:{}".format(*node.address), PATIENCE)
 
 
 def place(endpoint: str) -> tuple[str, int]:

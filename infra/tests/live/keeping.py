@@ -13,14 +13,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from infra.backends.redis import connect
-from infra.libpq import DATABASE
+from infra.store.libpq import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from infra.cluster.nodes import Node
     from infra.environment import Environment
     from infra.faults.target import Target
-    from infra.nodes import Node
 
 KEY = "fp-kept"
 Session = psycopg.Connection[tuple[object, ...]]

@@ -19,9 +19,10 @@ from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 from kazoo.security import make_digest_acl
 
-from infra import client, images, owner, reaper, slots
 from infra.access import Access
-from infra.machine import run
+from infra.docker import client, images, owner, reaper, subnets
+from infra.docker.machine import run
+from infra.network import addressing
 from infra.tests.live.hurting import await_, place
 from infra.tests.live.keeping import zookeeper
 
@@ -194,12 +195,12 @@ def staging(folder: Path) -> Iterator[Staging]:
     docker = client.connect()
     name = f"staging-{os.getpid()}-{secrets.token_hex(2)}"
     labels = {reaper.ENV: name, reaper.OWNER: owner.this_process()}
-    with slots.free(docker) as free:
+    with subnets.free(docker) as free:
         slot = next(iter(free))
-        pool = IPAMPool(subnet=f"{slots.address(slot, 0)}/24", gateway=slots.address(slot, 1))
+        pool = IPAMPool(subnet=f"{addressing.address(slot, 0)}/24", gateway=addressing.address(slot, 1))
         docker.networks.create(name, labels=labels, ipam=IPAMConfig(pool_configs=[pool]))
     try:
-        yield Staging(docker, name, slots.address(slot, 1), folder)
+        yield Staging(docker, name, addressing.address(slot, 1), folder)
     finally:
         reaper.remove(docker, name)
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra import clocks, compose
 from infra.backends.backend import Health
 from infra.backends.redis import connect
-from infra.clocks import Skew
-from infra.environment import Environment
-from infra.machine import Failed
-from infra.star import backend_of
+from infra.cluster import clocks
+from infra.cluster.clocks import Skew
+from infra.docker import compose
+from infra.errors import Failed
+from infra.network.topology import backend_of
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live import hurting
 from infra.tests.live.keeping import Session, asked, session
@@ -43,7 +44,7 @@ def quickly(ask: Callable[[], Any]) -> tuple[float, Any]:
 class Servers:
     """Redis and PostgreSQL of the environment, asked past the proxies."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: OwnEnvironment) -> None:
         self.environment = environment
         self.nodes = environment.cluster("redis").nodes
         self.redis = [connect(node.address) for node in self.nodes]
@@ -55,7 +56,7 @@ class Servers:
 
 
 @pytest.fixture
-def servers(environment: Environment) -> Iterator[Servers]:
+def servers(environment: OwnEnvironment) -> Iterator[Servers]:
     servers = Servers(environment)
     for redis in servers.redis:
         redis.flushall()
@@ -144,7 +145,7 @@ class TestRedis:
         assert servers.ahead() == pytest.approx(20.0, abs=0.1)
 
     def test_a_heal_undoes_what_another_process_did(self, servers: Servers) -> None:
-        other = Environment.attach(servers.environment.name)
+        other = OwnEnvironment.attach(servers.environment.name)
         other.node("redis2").skew(Skew(-40.0))
         other.node("redis3").skew(Skew(40.0))
         other.node("redis3").kill()
@@ -179,7 +180,7 @@ class TestPostgres:
         assert 0.2 <= told[0]["Execution Time"] / 1000 <= took
 
 
-def test_an_image_without_a_movable_clock_says_so(environment: Environment) -> None:
+def test_an_image_without_a_movable_clock_says_so(environment: OwnEnvironment) -> None:
     """Toxiproxy's is none, like those of users."""
     container = compose.container(environment.name, "toxiproxy")
     assert not clocks.movable(environment._client, container)

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra import client as engine_client
-from infra import disks, reaper
 from infra.backends import BACKENDS
 from infra.backends.backend import Written
-from infra.environment import Environment
+from infra.cluster import disks
+from infra.docker import client as engine_client
+from infra.docker import reaper
+from infra.errors import Failed
 from infra.faults import fault
-from infra.machine import Failed
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, await_, done
 from infra.tests.live.keeping import keep, kept
 
 if TYPE_CHECKING:
+    from infra.cluster.nodes import Node
     from infra.faults.target import Target
-    from infra.nodes import Node
 
 
 MIB = 1 << 20
@@ -29,7 +30,7 @@ def write(target: Target, node: Node, size: int = 1, patience: float = 5.0) -> W
     return BACKENDS[target.backend].write(node.address, target.environment.access(target.backend), size, patience)
 
 
-def sidecars(environment: Environment) -> list[str]:
+def sidecars(environment: OwnEnvironment) -> list[str]:
     """The words of every container beside a node, from the engine itself."""
     filters = {"label": [f"{reaper.ENV}={environment.name}", disks.FAULT]}
     found = engine_client.connect().api.containers(all=True, filters=filters)
@@ -41,13 +42,13 @@ FIRST = {"redis": {"nodes": ["redis1"]}}
 
 
 @on(*BACKENDS)
-def test_disks_have_room_but_not_without_end(environment: Environment, target: Target) -> None:
+def test_disks_have_room_but_not_without_end(environment: OwnEnvironment, target: Target) -> None:
     for node in target.cluster.nodes:
         assert 64 * MIB < environment.disks.room(node.name) < 512 * MIB
 
 
 @on("redis", "etcd")
-def test_a_slow_disk_delays_what_is_acknowledged(environment: Environment, target: Target) -> None:
+def test_a_slow_disk_delays_what_is_acknowledged(environment: OwnEnvironment, target: Target) -> None:
     with done(target, "slow-disk", delay_ms=150, **FIRST.get(target.backend, {})) as hit:
         victim = target.node(hit.target.split()[0])
         assert sidecars(environment) == sorted(
@@ -70,7 +71,7 @@ def fastest(target: Target, node: Node, of: int = 10) -> float:
 
 
 @on("redis")
-def test_of_two_that_slow_a_disk_the_slower_counts(environment: Environment, target: Target) -> None:
+def test_of_two_that_slow_a_disk_the_slower_counts(environment: OwnEnvironment, target: Target) -> None:
     node = target.node("redis3")
     environment.disks.slow("redis3", 0.1, by="one")
     environment.disks.slow("redis3", 0.3, by="other")
@@ -85,7 +86,7 @@ def test_of_two_that_slow_a_disk_the_slower_counts(environment: Environment, tar
 
 
 @on("redis")
-def test_a_killed_server_comes_back_with_a_fast_disk(environment: Environment, target: Target) -> None:
+def test_a_killed_server_comes_back_with_a_fast_disk(environment: OwnEnvironment, target: Target) -> None:
     node = target.cluster.nodes[0]
     environment.disks.stall(node.name)
     write(target, node)  # from now on a thread of it hangs in a synchronisation, wherever the write is kept
@@ -103,7 +104,7 @@ def test_a_killed_server_comes_back_with_a_fast_disk(environment: Environment, t
 
 
 @on("etcd")
-def test_a_leader_whose_disk_stalls_is_deposed(environment: Environment, target: Target) -> None:
+def test_a_leader_whose_disk_stalls_is_deposed(environment: OwnEnvironment, target: Target) -> None:
     old = fault.leader(target)
     with done(target, "stall-disk") as hit:
         assert hit.target == f"{old.name} (leader)"
@@ -152,7 +153,7 @@ def test_postgres_still_reads_when_its_disk_stalls(target: Target) -> None:
 
 
 @on(*BACKENDS)
-def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: Environment, target: Target) -> None:
+def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: OwnEnvironment, target: Target) -> None:
     keep(target, "before")
     with done(target, "fill-disk", **FIRST.get(target.backend, {})) as hit:
         victim = target.node(hit.target.split()[0].rstrip(","))
@@ -176,7 +177,7 @@ def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: Environment, t
 
 
 @on("redis")
-def test_a_full_disk_stays_full_whatever_is_removed(environment: Environment, target: Target) -> None:
+def test_a_full_disk_stays_full_whatever_is_removed(environment: OwnEnvironment, target: Target) -> None:
     node = target.node("redis4")
     assert write(target, node, 8 * MIB).outcome == "kept"  # in a file that can be removed
     environment.disks.fill("redis4")
@@ -189,7 +190,7 @@ def test_a_full_disk_stays_full_whatever_is_removed(environment: Environment, ta
 
 
 @on("redis")
-def test_ballast_is_gone_with_its_container_however_it_ends(environment: Environment, target: Target) -> None:
+def test_ballast_is_gone_with_its_container_however_it_ends(environment: OwnEnvironment, target: Target) -> None:
     before = environment.disks.room("redis5")
     environment.disks.fill("redis5")
     assert environment.disks.room("redis5") == 0
@@ -202,10 +203,10 @@ def test_ballast_is_gone_with_its_container_however_it_ends(environment: Environ
 
 
 @on("redis")
-def test_another_process_heals_it(environment: Environment, target: Target) -> None:
+def test_another_process_heals_it(environment: OwnEnvironment, target: Target) -> None:
     environment.disks.fill("redis1")
     environment.disks.slow("redis2", 0.1)
-    other = Environment.attach(environment.name)
+    other = OwnEnvironment.attach(environment.name)
     assert other.unclean() == environment.unclean() == ["redis1's disk is full", "redis2's disk is slow by 100 ms"]
     other.heal()
     assert environment.unclean() == []

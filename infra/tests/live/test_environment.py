@@ -4,10 +4,11 @@ import psycopg
 import pytest
 
 from infra.backends import BACKENDS
-from infra.environment import GROUPS, Environment
+from infra.errors import Failed, Unknown
 from infra.faults.target import Target
-from infra.links import Cut
-from infra.machine import Failed, Unknown
+from infra.network.links import Cut
+from infra.network.topology import GROUPS
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import SILENCE, Redis, await_
 
@@ -15,13 +16,13 @@ pytestmark = pytest.mark.needs(*BACKENDS)
 
 
 @pytest.fixture
-def healed(environment: Environment) -> Iterator[Environment]:
+def healed(environment: OwnEnvironment) -> Iterator[OwnEnvironment]:
     yield environment
     environment.heal()
 
 
 class TestEnvironment:
-    def test_all_is_ready(self, environment: Environment) -> None:
+    def test_all_is_ready(self, environment: OwnEnvironment) -> None:
         assert environment.unclean() == []
         assert {backend: len(cluster.nodes) for backend, cluster in environment.clusters.items()} == {
             "redis": 5,
@@ -34,14 +35,14 @@ class TestEnvironment:
             assert set(cluster.versions()) == {node.name for node in cluster.nodes}
             assert (cluster.leader() is None) == (backend in ("redis", "postgres"))
 
-    def test_what_runs_is_taken_as_it_is(self, environment: Environment) -> None:
+    def test_what_runs_is_taken_as_it_is(self, environment: OwnEnvironment) -> None:
         assert environment.ensure("redis") is environment.cluster("redis")
 
-    def test_one_version_of_a_backend(self, environment: Environment) -> None:
+    def test_one_version_of_a_backend(self, environment: OwnEnvironment) -> None:
         with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
             environment.ensure("redis", "7.0")
 
-    def test_unknown_names_are_told_with_what_there_is(self, environment: Environment) -> None:
+    def test_unknown_names_are_told_with_what_there_is(self, environment: OwnEnvironment) -> None:
         with pytest.raises(Unknown, match="there are redis, zookeeper"):
             environment.ensure("mysql")
         with pytest.raises(Unknown, match="there are redis1"):
@@ -51,20 +52,20 @@ class TestEnvironment:
         with pytest.raises(KeyError):
             environment.cluster("mysql")
 
-    def test_the_store_answers_every_group(self, environment: Environment) -> None:
+    def test_the_store_answers_every_group(self, environment: OwnEnvironment) -> None:
         for group in (None, *GROUPS):
             with psycopg.connect(environment.store_dsn(group)) as connection:
                 row = connection.execute("SHOW fsync").fetchone()
                 assert row == ("off",)
 
-    def test_another_process_can_take_hold_of_it(self, healed: Environment) -> None:
-        other = Environment.attach(healed.name)
+    def test_another_process_can_take_hold_of_it(self, healed: OwnEnvironment) -> None:
+        other = OwnEnvironment.attach(healed.name)
         assert other.clusters.keys() == healed.clusters.keys()
         assert other.store_dsn(2) == healed.store_dsn(2)
         other.links.cut("c2", "etcd1", Cut.DROP)
         assert healed.links.active() == ["c2 <-> etcd1: bytes dropped"]
 
-    def test_everything_unclean_is_told(self, healed: Environment) -> None:
+    def test_everything_unclean_is_told(self, healed: OwnEnvironment) -> None:
         # Two followers, who have nothing to say to each other: one that does not hear its leader would not serve.
         leader = healed.cluster("etcd").leader()
         one, other = (node.name for node in healed.cluster("etcd").nodes if node is not leader)
@@ -79,13 +80,13 @@ class TestEnvironment:
             "redis4 does not serve",
         ]
 
-    def test_logs(self, environment: Environment) -> None:
-        assert b"Ready to accept connections" in environment.node("redis1").logs()
+    def test_logs(self, environment: OwnEnvironment) -> None:
+        assert b"Ready to accept connections" in environment.node("redis1").process.logs()
         assert b"database system is ready" in environment.logs("store")
 
 
 class TestNodes:
-    def test_a_paused_node_is_silent_and_then_goes_on(self, healed: Environment) -> None:
+    def test_a_paused_node_is_silent_and_then_goes_on(self, healed: OwnEnvironment) -> None:
         node, line = healed.node("redis3"), Redis(healed.endpoints("redis", 1)[2])
         node.pause()
         node.pause()
@@ -97,7 +98,7 @@ class TestNodes:
         assert line.listen() == b"+PONG\r\n"
         assert node.state() == "running"
 
-    def test_a_killed_redis_refuses_and_keeps_its_data(self, healed: Environment) -> None:
+    def test_a_killed_redis_refuses_and_keeps_its_data(self, healed: OwnEnvironment) -> None:
         node, way = healed.node("redis2"), healed.endpoints("redis", 1)[1]
         Redis(way).ask("SET kept yes")
         node.kill()

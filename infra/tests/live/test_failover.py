@@ -13,21 +13,22 @@ from redis import Redis
 
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.environment import Environment
+from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
-from infra.faults.target import MonotonicClock, Target
-from infra.links import Cut
-from infra.machine import Failed
+from infra.faults.target import Target
+from infra.network.links import Cut
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import await_, done, live, place
 from infra.tests.live.keeping import Session, asked, session
+from infra.waiting import MonotonicClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infra.failover import Failover
+    from infra.cluster.failover import Failover
 
 
 def client(endpoint: str) -> Redis:
@@ -115,7 +116,7 @@ class TestPromoteReplica:
         way = target.endpoints["c3", PRIMARY]
         pair_of(target).promote("somebody")
         client(way).set("since", "then")
-        other = Environment.attach(target.environment.name)
+        other = OwnEnvironment.attach(target.environment.name)
         assert f"{REPLICA} was promoted" in other.unclean()
         other.heal()
         assert other.unclean() == []

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from infra import base, engine, images, machine
 from infra.backends import BACKENDS
-from infra.images import resolve
-from infra.machine import Failed
+from infra.docker import base, engine, images, machine
+from infra.docker.images import resolve
+from infra.errors import Failed
 from infra.tests.live.hurting import await_
 
 

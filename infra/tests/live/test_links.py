@@ -5,23 +5,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra import star
 from infra.backends import BACKENDS
-from infra.environment import Environment
-from infra.faults.probe import Answer, answer
+from infra.errors import Failed
+from infra.faults.probe import Answer
 from infra.faults.target import Target
-from infra.links import Cut, Links
-from infra.machine import Failed
+from infra.network import topology
+from infra.network.links import Cut, Links
+from infra.network.toxics import Toxic
+from infra.network.toxiproxy import Api, Change
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, ask_all, await_, done, live, names, past
-from infra.toxics import Toxic
-from infra.toxiproxy import Api, Change
 
 pytestmark = pytest.mark.needs("redis")
 
 
 @pytest.fixture
-def links(environment: Environment) -> Iterator[Links]:
+def links(environment: OwnEnvironment) -> Iterator[Links]:
     yield environment.links
     environment.links.heal_all()
 
@@ -35,7 +35,7 @@ class TestAgainstRedis:
     @pytest.mark.parametrize("how", [Cut.DROP, Cut.HOLD])
     @pytest.mark.parametrize(("a", "b"), [("c1", "redis1"), ("redis1", "c1")])
     def test_bytes_of_one_direction_are_blocked(
-        self, environment: Environment, links: Links, key: str, a: str, b: str, how: Cut
+        self, environment: OwnEnvironment, links: Links, key: str, a: str, b: str, how: Cut
     ) -> None:
         line, past = Redis(environment.endpoints("redis", 1)[0]), Redis(environment.direct("redis")[0])
         assert line.ask("PING") == b"+PONG\r\n"
@@ -47,30 +47,30 @@ class TestAgainstRedis:
         assert line.listen() == (b"" if how is Cut.DROP else b"+OK\r\n")
         assert past.ask(f"EXISTS {key}") == (b":0\r\n" if (a, how) == ("c1", Cut.DROP) else b":1\r\n")
 
-    def test_one_kind_of_cut_replaces_another(self, environment: Environment, links: Links) -> None:
+    def test_one_kind_of_cut_replaces_another(self, environment: OwnEnvironment, links: Links) -> None:
         for how in (Cut.REFUSE, Cut.HOLD, Cut.DROP, Cut.REFUSE, Cut.DROP, Cut.HOLD):
             links.cut("c1", "redis1", how)
             said = {"refuse": "refused", "drop": "bytes dropped", "hold": "bytes held"}[how]
             assert links.active() == [f"c1 <-> redis1: {said}"]
         assert Redis(environment.endpoints("redis", 1)[0]).ask("PING", 0.3) is None
 
-    def test_what_somebody_else_did_is_seen_and_healed(self, environment: Environment, links: Links) -> None:
-        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], star.API_PORT)
+    def test_what_somebody_else_did_is_seen_and_healed(self, environment: OwnEnvironment, links: Links) -> None:
+        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
         toxic = Toxic("by-hand", "limit_data", "downstream", {"bytes": 9})
         api.apply([Change("c2-redis2", add=(toxic,))])
         assert links.active() == ["redis2 -> c2: ends after 9 bytes"]
         links.heal("c2", "redis2")
         assert links.active() == []
 
-    def test_a_refused_change_raises(self, environment: Environment, links: Links) -> None:
-        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], star.API_PORT)
+    def test_a_refused_change_raises(self, environment: OwnEnvironment, links: Links) -> None:
+        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
         with pytest.raises(Failed, match="invalid toxic type"):
             api.apply([Change("c2-redis2", add=(Toxic("wrong", "no-such-toxic", "upstream", {}),))])
         with pytest.raises(Failed, match="no proxy nobody"):
             api.apply([Change("nobody", enabled=False)])
 
     def test_what_was_held_is_let_go_into_what_another_makes_of_it(
-        self, environment: Environment, links: Links, key: str
+        self, environment: OwnEnvironment, links: Links, key: str
     ) -> None:
         """A request that was held arrives when that is healed; its reply is lost, for that is another's doing."""
         line, past = Redis(environment.endpoints("redis", 1)[0]), Redis(environment.direct("redis")[0])
@@ -99,11 +99,11 @@ def test_a_group_of_clients_is_cut(target: Target, how: str, during: Answer, aft
             assert hit.target == f"clients c2 from {', '.join(names(target))}"
             if how != "refuse":
                 connection.sendall(BACKENDS[target.backend].question)
-            assert answer(connection) is during
+            assert target.prober.answer(connection) is during
             assert ask_all(target, "c2") == {during}
             assert ask_all(target, "c3") == {Answer.ANSWERED}
             assert past(target, node) is Answer.ANSWERED
         if how != "refuse":
-            assert answer(connection) is afterwards
+            assert target.prober.answer(connection) is afterwards
         other.sendall(BACKENDS[target.backend].question)
-        assert answer(other) is Answer.ANSWERED  # the links of others never felt it
+        assert target.prober.answer(other) is Answer.ANSWERED  # the links of others never felt it

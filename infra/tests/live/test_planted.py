@@ -11,15 +11,16 @@ import pytest
 from etcd3 import Etcd3Client
 from redis import Redis
 
-from infra import images, recovery, sources
 from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.clocks import Skew
-from infra.environment import Environment
-from infra.faults.target import MonotonicClock
-from infra.planted import PLANTS, Plant
+from infra.cluster import recovery
+from infra.cluster.clocks import Skew
+from infra.docker import images, sources
+from infra.docker.planted import PLANTS, Plant
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
 from infra.tests.live.hurting import await_
+from infra.waiting import MonotonicClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +69,7 @@ def planted(request: pytest.FixtureRequest) -> Iterator[Plant]:
 
 
 @pytest.fixture
-def redis(planted: Plant, environment: Environment) -> Iterator[Redis]:
+def redis(planted: Plant, environment: OwnEnvironment) -> Iterator[Redis]:
     """redis1, without any key."""
     with connect(environment.node(PRIMARY).address) as redis:
         redis.flushall()
@@ -123,18 +124,18 @@ def test_every_request_waits(redis: Redis) -> None:
 
 @plant("redis:lost-token", "redis:slow")
 class TestTheSameServer:
-    def test_it_is_the_version_that_it_was_made_from(self, planted: Plant, environment: Environment) -> None:
+    def test_it_is_the_version_that_it_was_made_from(self, planted: Plant, environment: OwnEnvironment) -> None:
         series = sources.CARRIED["redis"][PLANTS[0].image.suite or ""]
         assert environment.node(PRIMARY).version().startswith(f"{series}.")
-        assert environment.node(PRIMARY).made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
+        assert environment.node(PRIMARY).process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
 
-    def test_its_clock_can_be_moved(self, planted: Plant, environment: Environment) -> None:
+    def test_its_clock_can_be_moved(self, planted: Plant, environment: OwnEnvironment) -> None:
         node = environment.node(PRIMARY)
         node.skew(Skew(offset=60.0))
         assert any(line.startswith(f"{PRIMARY}'s clock is ") for line in environment.unclean())
         node.let_go()
 
-    def test_it_keeps_its_data_and_its_bug_when_it_is_killed(self, environment: Environment, redis: Redis) -> None:
+    def test_it_keeps_its_data_and_its_bug_when_it_is_killed(self, environment: OwnEnvironment, redis: Redis) -> None:
         redis.set("kept", "yes")
         node = environment.node(PRIMARY)
         node.kill()
@@ -144,7 +145,7 @@ class TestTheSameServer:
         assert redis.get("kept") == "yes"
         environment.cluster("redis").await_ready()
 
-    def test_its_replica_follows_it_and_takes_its_place(self, environment: Environment, redis: Redis) -> None:
+    def test_its_replica_follows_it_and_takes_its_place(self, environment: OwnEnvironment, redis: Redis) -> None:
         replica, pair = environment.node(REPLICA), environment.failover()
         assert pair is not None
         tokens = [redis.eval(INCR, 1, "fence") for _ in range(20)]
@@ -162,7 +163,7 @@ class TestTheSameServer:
 
 
 @plant("etcd:expired-grant", "etcd:late-expiry")
-def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: Environment) -> None:
+def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: OwnEnvironment) -> None:
     told, real = (6, 2) if planted.name == "expired-grant" else (2, 6)
     node = environment.cluster("etcd").nodes[0]
     client = Etcd3Client(*node.address, timeout=WITHIN)
@@ -177,7 +178,7 @@ def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: Envir
 
 
 @plant("etcd:slow")
-def test_every_request_to_etcd_waits(planted: Plant, environment: Environment) -> None:
+def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment) -> None:
     """Its status, over HTTP."""
     node = environment.cluster("etcd").nodes[0]
     assert statistics.median(waits(lambda: BACKENDS["etcd"].probe(*node.address))) >= 0.010

@@ -9,15 +9,16 @@ from typing import IO
 import pytest
 from docker import DockerClient
 
-from infra import client as engine_client
-from infra import container, reaper
-from infra.environment import Environment
-from infra.star import STORE
+from infra.cluster import container
+from infra.docker import client as engine_client
+from infra.docker import reaper
+from infra.network.topology import STORE
+from infra.own_environment import OwnEnvironment
 
 STAYS = """
 import sys
-from infra.environment import Environment
-environment = Environment.start(name=sys.argv[1], say=lambda line: None)
+from infra.own_environment import OwnEnvironment
+environment = OwnEnvironment.start(name=sys.argv[1], say=lambda line: None)
 print(environment.store_dsn(None), flush=True)
 sys.stdin.read()
 """
@@ -25,11 +26,11 @@ sys.stdin.read()
 HURTS = """
 import sys
 from dataclasses import replace
-from infra.environment import Environment
+from infra.own_environment import OwnEnvironment
 from infra.faults.plan import compile_plan
 from infra.faults.register import FAULTS
 from infra.tests.environments import target_of
-environment = Environment.start(name=sys.argv[1], say=lambda line: None)
+environment = OwnEnvironment.start(name=sys.argv[1], say=lambda line: None)
 environment.ensure("redis", say=lambda line: None)
 target = target_of(environment, "redis")
 lasting = [f for f in FAULTS.values() if (f.seconds or f.ttls) and "workers" not in f.needs and not f.applies("redis")]
@@ -46,21 +47,22 @@ sys.stdin.read()
 
 FAILS = """
 import sys
-from infra import environment
+from infra.own_environment import OwnEnvironment
 def fail(*_): raise RuntimeError("on purpose")
-environment.Environment._await_paths = fail
-environment.Environment.start(name=sys.argv[1])
+OwnEnvironment._await_paths = fail
+OwnEnvironment.start(name=sys.argv[1])
 """
 
 FAILS_HALF_WAY = """
 import sys
-from infra import compose, environment
+from infra.docker import compose
+from infra.own_environment import OwnEnvironment
 up = compose.up
 def fail(settings, services):
     up(settings, services[:1])
     raise KeyboardInterrupt
 compose.up = fail
-environment.Environment.start(name=sys.argv[1])
+OwnEnvironment.start(name=sys.argv[1])
 """
 
 
@@ -100,7 +102,7 @@ class TestWithAnEngine:
         assert _left(client, name) == 0
 
     def test_one_that_is_asked_to_end_leaves_nothing_and_another_beside_it_alone(
-        self, client: DockerClient, name: str, environment: Environment
+        self, client: DockerClient, name: str, environment: OwnEnvironment
     ) -> None:
         with _process(STAYS, name) as (process, said):
             theirs, ours = said.readline(), environment.store_dsn(None)

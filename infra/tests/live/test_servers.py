@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra import commands, images
+from infra import commands
 from infra.backends import BACKENDS
+from infra.docker import images
 from infra.faults import fault
 from infra.faults.probe import Answer
 from infra.tests.environments import on
@@ -16,12 +17,12 @@ from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
 from infra.tests.live.keeping import etcd, keep, kept
 
 if TYPE_CHECKING:
-    from infra.environment import Environment
     from infra.faults.target import Target
+    from infra.own_environment import OwnEnvironment
 
 
 @on(*BACKENDS)
-def test_a_wiped_server_starts_with_nothing_of_its_own(environment: Environment, target: Target) -> None:
+def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironment, target: Target) -> None:
     keep(target, "before")
     victim = target.cluster.leader() or target.cluster.nodes[0]
     role = " (leader)" if target.backend in ELECTING else ""
@@ -58,7 +59,7 @@ def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target)
 
 
 @on("etcd")
-def test_an_etcd_keeps_its_data_where_no_majority_can_replace_it(environment: Environment, target: Target) -> None:
+def test_an_etcd_keeps_its_data_where_no_majority_can_replace_it(environment: OwnEnvironment, target: Target) -> None:
     keep(target, "before")
     old = fault.leader(target)
     other = next(node for node in target.cluster.nodes if node is not old)
@@ -85,7 +86,7 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
         assert victim.state() == "stopped"
         assert ask(target, "c2", victim.name) is Answer.CLOSED
         if target.backend == "redis":
-            assert b"User requested shutdown" in victim.logs()
+            assert b"User requested shutdown" in victim.process.logs()
         else:  # it says nothing
             assert target.cluster.leader() not in (victim, None)
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
@@ -102,7 +103,7 @@ def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> 
 
 
 @on("etcd")
-def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: Environment, target: Target) -> None:
+def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: OwnEnvironment, target: Target) -> None:
     node = target.node("etcd2")
     node.kill()
     others = [target.node(name).address for name in ("etcd1", "etcd3")]
@@ -115,10 +116,10 @@ def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: Environm
 
 
 @on("etcd")
-def test_an_etcd_of_an_older_version_that_died_is_healed(environment: Environment, target: Target) -> None:
+def test_an_etcd_of_an_older_version_that_died_is_healed(environment: OwnEnvironment, target: Target) -> None:
     node, older = target.node("etcd2"), images.resolve("etcd", "3.4")
     images.ensure(older)
     await_(lambda: BACKENDS["etcd"].agreed_version(node.address).startswith("3.5"))  # below, an older one is welcome
     node.replace(older.name)
-    await_(lambda: node.state() == "stopped", lambda: node.logs().decode()[-3000:])
+    await_(lambda: node.state() == "stopped", lambda: node.process.logs().decode()[-3000:])
     assert commands.heal(["--env", environment.name]) == 0

@@ -12,12 +12,12 @@ import pytest
 from infra import commands
 from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.environment import Environment
+from infra.cluster.recovery import Refused
+from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
-from infra.machine import Failed
-from infra.recovery import Refused
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import await_, names
 from infra.tests.live.keeping import keep, kept
@@ -33,9 +33,9 @@ OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0"}
 
 
 @pytest.fixture(scope="module")
-def old() -> Iterator[Environment]:
+def old() -> Iterator[OwnEnvironment]:
     """An environment of the older versions."""
-    environment = Environment.start()
+    environment = OwnEnvironment.start()
     environment.boot(OLD)
     yield environment
     environment.close()
@@ -63,12 +63,12 @@ def rolled(target: Target, *steps: tuple[str, str, int]) -> list[Record]:
     return list(runner.records)
 
 
-def series(environment: Environment, *nodes: str) -> list[str]:
+def series(environment: OwnEnvironment, *nodes: str) -> list[str]:
     return [environment.node(node).version().rpartition(".")[0] for node in nodes]
 
 
 def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
-    old: Environment, capsys: pytest.CaptureFixture[str]
+    old: OwnEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = target_of(old, "etcd")
     keep(target, "before")
@@ -82,7 +82,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
     await_(target.cluster.ready)
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
     assert old.unclean() == [f"{leader.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm"]
-    other = Environment.attach(old.name)
+    other = OwnEnvironment.attach(old.name)
     assert {name: version[:3] for name, version in other.cluster("etcd").versions().items()} == versions
     assert other.unclean() == old.unclean()
     commands.status(["--env", old.name])
@@ -94,7 +94,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
     await_(lambda: old.unclean() == [])
 
 
-def test_a_replaced_leader_of_zookeeper_keeps_its_data_there_and_back(old: Environment) -> None:
+def test_a_replaced_leader_of_zookeeper_keeps_its_data_there_and_back(old: OwnEnvironment) -> None:
     target = target_of(old, "zookeeper")
     leader = fault.leader(target)
     keep(target, "before")
@@ -107,7 +107,7 @@ def test_a_replaced_leader_of_zookeeper_keeps_its_data_there_and_back(old: Envir
         injection.heal(target)
 
 
-def test_redis1_and_its_replica_are_replaced_together(old: Environment) -> None:
+def test_redis1_and_its_replica_are_replaced_together(old: OwnEnvironment) -> None:
     target, pair = target_of(old, "redis"), old.failover()
     assert pair
     keep(target, "before")
@@ -122,7 +122,7 @@ def test_redis1_and_its_replica_are_replaced_together(old: Environment) -> None:
     await_(lambda: old.unclean() == [])
 
 
-def test_redis1_and_its_replica_are_rolled_together_both_ways(old: Environment) -> None:
+def test_redis1_and_its_replica_are_rolled_together_both_ways(old: OwnEnvironment) -> None:
     target = target_of(old, "redis")
     for version in ("8.0", "7.0"):
         (record,) = rolled(target, (version, "leader", 1))
@@ -135,14 +135,14 @@ def test_redis1_and_its_replica_are_rolled_together_both_ways(old: Environment) 
     assert rolled(target, ("7.0", "leader", 5)) == []
 
 
-def test_a_server_that_is_paused_is_not_replaced(old: Environment) -> None:
+def test_a_server_that_is_paused_is_not_replaced(old: OwnEnvironment) -> None:
     target = target_of(old, "redis")
     target.node("redis3").pause("another")
     assert injection_of("redis", "redis3", "8.0").apply(target) == []
     target.node("redis3").let_go("another")
 
 
-def test_redis_comes_back_until_it_has_rewritten_its_file(old: Environment) -> None:
+def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -> None:
     target, node = target_of(old, "redis"), old.node("redis2")
     injection = injection_of("redis", node.name, "8.0")
     for heal in (lambda: injection.heal(target), lambda: commands.heal(["--env", old.name])):
@@ -168,7 +168,7 @@ def test_redis_comes_back_until_it_has_rewritten_its_file(old: Environment) -> N
     old.keep_version(node.name)
 
 
-def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: Environment) -> None:
+def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) -> None:
     target, etcds = target_of(old, "etcd"), names(target_of(old, "etcd"))
     keep(target, "before")
     leader = fault.leader(target)

@@ -10,7 +10,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-from infra.doctor import BROWSERS, find_browser
+from infra.docker.doctor import BROWSERS, find_browser
 
 MISSING: Final = f"no {BROWSERS[0]} here (Debian: apt-get install {BROWSERS[0]}; make test does so where it may)"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from infra.doctor import find_browser
+from infra.docker.doctor import find_browser
 from results.tests.browser import chromium as chromiums
 from results.tests.browser.made import Made
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.environment import Environment
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import environment, pytest_itemcollected, pytest_sessionfinish
 from suites.tests.live.lanes import Lanes
 
@@ -12,7 +12,7 @@ __all__ = ["environment", "pytest_itemcollected", "pytest_sessionfinish"]
 
 
 @pytest.fixture
-def lanes(request: pytest.FixtureRequest, environment: Environment, subtests: pytest.Subtests) -> Iterator[Lanes]:
+def lanes(request: pytest.FixtureRequest, environment: OwnEnvironment, subtests: pytest.Subtests) -> Iterator[Lanes]:
     lanes = Lanes(environment, subtests, request.node.name)
     yield lanes
     lanes.close()

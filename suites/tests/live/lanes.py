@@ -21,9 +21,9 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from infra.environment import Environment
-from infra.libpq import login
-from infra.links import Cut
+from infra.network.links import Cut
+from infra.own_environment import OwnEnvironment
+from infra.store.libpq import login
 from infra.tests.live.keeping import etcd, zookeeper
 from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
@@ -50,7 +50,7 @@ _DONE: Final = object()
 class Lane:
     """One lock, its key, and the clients that a test opened. Nobody renews by himself but those who are `kept`."""
 
-    def __init__(self, environment: Environment, lock: str, key: str) -> None:
+    def __init__(self, environment: OwnEnvironment, lock: str, key: str) -> None:
         self.environment: Final = environment
         self.lock: Final = registry.load(lock)
         self.key: Final = key
@@ -133,7 +133,7 @@ class Lane:
 class Lanes:
     """The lanes of one test, and what is done to all of them at once: to clients of group 1, never to those of 2."""
 
-    def __init__(self, environment: Environment, subtests: pytest.Subtests, name: str) -> None:
+    def __init__(self, environment: OwnEnvironment, subtests: pytest.Subtests, name: str) -> None:
         self.environment: Final = environment
         self._subtests = subtests
         self._name = name

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import pytest
 
 from checkers.wire import Reason
-from infra.links import Cut
+from infra.network.links import Cut
 from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session
 from suites.locks import registry
 from suites.tests.bench import await_, granted, refusal

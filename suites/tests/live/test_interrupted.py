@@ -19,9 +19,9 @@ import pytest
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
-from infra import client as engine_client
-from infra import reaper
-from infra.reaper import ENV, LEAKED, OWNER
+from infra.docker import client as engine_client
+from infra.docker import reaper
+from infra.docker.reaper import ENV, LEAKED, OWNER
 from infra.waiting import comes_true
 from suites.worker.pool import ROOT
 
@@ -106,7 +106,7 @@ def client() -> DockerClient:
 
 BUSY: Final = """
 import time
-from infra import reaper
+from infra.docker import reaper
 
 reap = reaper.reap
 def pytest_configure(config):
@@ -144,7 +144,7 @@ def test_killed_it_leaves_no_process_and_the_rest_is_removed_or_resumed(tmp_path
         run.await_(lambda: not run.processes(), GONE_WITHIN)
 
         def removed() -> bool:
-            # What every `Environment.start` and `python -m infra down` begin with. The engine may still be about to
+            # What every `OwnEnvironment.start` and `python -m infra down` begin with. The engine may still be about to
             # make what it was asked for last.
             reaper.reap(client, lambda _: None)
             return run.left(client) == []

@@ -8,7 +8,7 @@ import pytest
 from psycopg import conninfo
 
 from checkers.wire import Reason
-from infra.libpq import Connection, Unknown, login
+from infra.store.libpq import Connection, Unknown, login
 from suites.lock import Indeterminate, Sweeps, opened
 from suites.tests.bench import granted, refusal
 from suites.tests.live.lanes import LONG, Lane, Lanes, holds

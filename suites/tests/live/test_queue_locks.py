@@ -8,7 +8,7 @@ import pytest
 
 from checkers.wire import Reason
 from infra.access import OPEN
-from infra.links import Cut
+from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Sweeps, Wakes
 from suites.locks import etcd_v3lock
 from suites.tests.bench import await_, granted, refusal

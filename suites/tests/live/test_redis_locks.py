@@ -7,7 +7,7 @@ import pytest
 
 from checkers.wire import Reason
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.links import Cut
+from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
 from suites.locks import redis_fair
 from suites.locks.redis_fair import PATIENCE

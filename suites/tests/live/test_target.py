@@ -18,7 +18,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.wire import Reason
-from infra import star
+from infra.network import topology
 from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.record import TrialRecord
 from results.run import Run
@@ -108,7 +108,7 @@ def test_verdicts_are_those_of_ours_side_by_side_and_nothing_secret_is_told(
     (because,) = {cell.because for cell in done.contents.cells if cell.fault == "kill-server"}
     assert because == "no control over the nodes of a target: --hook kill='...' and --hook start='...' give it"
     assert {frozenset(trial.about["versions"]) for trial in done.trials} == {
-        frozenset(name for name in there.containers if star.backend_of(name) == backend) for backend in targets
+        frozenset(name for name in there.containers if topology.backend_of(name) == backend) for backend in targets
     }
     assert done.run.about()["targets"] == {backend: where.split(",") for backend, where in targets.items()}
     text = done.told()

@@ -15,7 +15,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from infra.environment import Environment
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord
 from suites.lanes.lane import Lane, lanes_of
@@ -82,7 +82,7 @@ def trials(server: ForkServer) -> Trials:
     return Trials(taken("redis"), server)
 
 
-def tried(trial: Trial, environment: Environment, server: ForkServer, seconds: float = DEADLINE) -> TrialRecord:
+def tried(trial: Trial, environment: OwnEnvironment, server: ForkServer, seconds: float = DEADLINE) -> TrialRecord:
     with tempfile.TemporaryDirectory() as folder:
         return run_trial(trial, environment, server, Path(folder), seconds, lambda _: None)
 
@@ -90,7 +90,7 @@ def tried(trial: Trial, environment: Environment, server: ForkServer, seconds: f
 class Trials:
     """Runs the trial of a fault when it is first asked for."""
 
-    def __init__(self, environment: Environment, server: ForkServer) -> None:
+    def __init__(self, environment: OwnEnvironment, server: ForkServer) -> None:
         self._environment = environment
         self._server = server
         self._records: dict[str, TrialRecord] = {}
@@ -189,7 +189,7 @@ class TestTheRecord:
             assert final.sum() == len(lane.history.facts.keys)
 
 
-def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Environment, server: ForkServer) -> None:
+def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: OwnEnvironment, server: ForkServer) -> None:
     """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
     (lane,) = (lane for lane in calibration.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
     trial = Trial("redis", "stall-holder", 1, (lane,), planted=calibration.found_by((lane,)))
@@ -201,7 +201,9 @@ def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: Envi
 
 
 @pytest.mark.parametrize("fault", ["cut-client-drop", "freeze-holder"])
-def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: Environment, fault: str) -> None:
+def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(
+    environment: OwnEnvironment, fault: str
+) -> None:
     (lane,) = lanes_in("Breaks", (SET,))
     with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:
         with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
@@ -211,7 +213,7 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
         await_(lambda: all(gone(pid) for pid in pids))
 
 
-def test_an_interrupted_trial_leaves_all_clean(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_trial_leaves_all_clean(environment: OwnEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, which is no Exception."""
     monkeypatch.setattr(WorkerControl, "fill_up", raising(KeyboardInterrupt()))
     with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:

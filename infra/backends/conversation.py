@@ -1,0 +1,52 @@
+"""What backends share when they speak to a server over a socket: ask, read the answer, explain an odd one.
+
+Standard library only, as `infra.backends.backend`.
+"""
+
+import socket
+from dataclasses import replace
+
+from infra.access import TLS, Access
+from infra.backends.backend import PATIENCE, Health, Refused
+
+
+def converse(
+    endpoint: str, question: bytes, access: Access, patience: float = PATIENCE, *, strict: bool = False
+) -> str:
+    """Send a question and read until the other side closes, or does not answer: what came, be it nothing.
+
+    strict: raises OSError where it did not close in order.
+    """
+    reply = b""
+    try:
+        with access.connect(endpoint, patience) as connection:
+            connection.sendall(question)
+            while chunk := connection.recv(65536):
+                reply += chunk
+    except OSError:
+        if strict:
+            raise
+    return reply.decode(errors="replace")
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes. Raises OSError or Refused."""
+    received = b""
+    while len(received) < size:
+        if not (chunk := connection.recv(size - len(received))):
+            raise Refused("it closed the connection")
+        received += chunk
+    return received
+
+
+def with_clock(health: Health, now: float, sent: float, answered: float) -> Health:
+    """now: what its clock told, some time between the question and the answer (both of ours); all in s since 1970."""
+    return replace(health, ahead=now - (sent + answered) / 2, unsure=(answered - sent) / 2)
+
+
+def unexpected(reply: str, access: Access) -> str:
+    """Why we are not let in where a node answers something else than its protocol, or nothing."""
+    if not reply.strip() or (not reply.isprintable() and reply.startswith(("\x15", "\0"))):
+        hint = "" if access.tls else f" (does it speak TLS? then put {TLS} before the first host)"
+        return f"it hangs up without an answer{hint}"
+    return f"it answers {' '.join(reply.split())[:100]!r}"

@@ -1,0 +1,228 @@
+"""The container of a node, or of any service: what it does, what it was made from, and what can be done to it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Literal, Protocol
+
+from docker import DockerClient
+from docker.errors import APIError, NotFound
+
+from infra.cluster import clocks
+from infra.cluster.clocks import Skew
+from infra.cluster.migration import Carry
+from infra.docker.client import TIMEOUT
+from infra.docker.compose import BOOTED
+from infra.docker.images import PACKAGER
+from infra.errors import Failed
+from infra.network import topology
+
+State = Literal["running", "paused", "stopped"]
+
+STOPS_WITHIN: Final = 10
+"""Seconds for an orderly end, before it is killed."""
+
+VENDOR: Final = "org.opencontainers.image.vendor"
+"""Label of images of others: https://specs.opencontainers.org/image-spec/annotations/"""
+
+DYING: Final = "is zombie"
+"""What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
+
+
+class ServerProcess(Protocol):
+    """A server as it can be started, frozen and ended from outside. Every verb raises Failed when it is not done.
+
+    What it does not override is not ours to know, or cannot be done to it.
+    """
+
+    def state(self) -> State: ...
+
+    def start(self) -> None:
+        """It is down, and its clock is set."""
+
+    def pause(self) -> None:
+        """Freeze it: it goes silent, its connections stay open."""
+
+    def resume(self) -> None: ...
+
+    def end(self, *, orderly: bool) -> None:
+        """SIGKILL, or SIGTERM first, and wait until it is dead. It is not paused."""
+
+    def wipe(self) -> None:
+        """Remove the data of one that is down."""
+
+    def remake(self, image: str) -> None:
+        """Start another image on the data of one that is down."""
+
+    def carry(self, image: str) -> Carry | None:
+        """What takes its data to this image, where that does not start on them as they are."""
+        del image
+        return None
+
+    def image(self) -> str:
+        """Name of the image that it runs, "" where it is not ours to know."""
+        return ""
+
+    def made_from(self) -> dict[str, Any]:
+        """Its image (name, digest of its contents, and who packaged the server), its command, and what was set for it,
+        passwords left out.
+        """
+        return {}
+
+    def logs(self) -> bytes:
+        """Everything that it wrote to its outputs, with times."""
+        return b""
+
+    def has_clock(self) -> bool:
+        """Whether its clock can be moved."""
+        return False
+
+    def set_clock(self, skews: Sequence[Skew]) -> None:
+        """To the sum of these."""
+
+
+class Container(ServerProcess):
+    """The container of a node."""
+
+    def __init__(
+        self,
+        client: DockerClient,
+        node: str,
+        container: str,
+        remake: Callable[[str], None],
+        empty: Callable[[], None],
+        free: Callable[[], None],
+    ) -> None:
+        """remake: makes and starts it anew, from an image of that name.
+
+        empty: removes what is on its disk.
+
+        free: ends what holds its processes fast, which cannot die before.
+        """
+        self._client = client
+        self._node = node
+        self._container = container
+        self._free = free
+        self._remake = remake
+        self._empty = empty
+
+    def state(self) -> State:
+        """Raises Failed when it is gone."""
+        status = self._ask(self._client.api.inspect_container)["State"]["Status"]
+        return "paused" if status == "paused" else "running" if status == "running" else "stopped"
+
+    def start(self) -> None:
+        self._ask(self._client.api.start)
+
+    def pause(self) -> None:
+        self._ask(self._client.api.pause)
+
+    def resume(self) -> None:
+        self._ask(self._client.api.unpause)
+
+    def end(self, *, orderly: bool) -> None:
+        with ThreadPoolExecutor(max_workers=1) as pool:  # at once: what is freed before is whole for a moment
+            ending = pool.submit(self._stop if orderly else self._kill)
+            self._free()
+            ending.result()
+
+    def wipe(self) -> None:
+        self._empty()
+
+    def remake(self, image: str) -> None:
+        self._remake(image)
+
+    def carry(self, image: str) -> Carry | None:
+        backend = topology.kind_of(self._node)
+        if not backend.migration or self._node not in backend.members:
+            return None
+        carry = Carry(self._client, self._container, self.image(), image, backend.migration)
+        return carry if carry.needed() else None
+
+    def image(self) -> str:
+        name: str = self._ask(self._client.api.inspect_container)["Config"]["Image"]
+        return name
+
+    def made_from(self) -> dict[str, Any]:
+        return _made_from(self._ask(self._client.api.inspect_container))
+
+    def logs(self) -> bytes:
+        log: bytes = self._ask(self._client.api.logs, timestamps=True)
+        return log
+
+    def has_clock(self) -> bool:
+        return clocks.movable(self._client, self._container)
+
+    def set_clock(self, skews: Sequence[Skew]) -> None:
+        clocks.write(self._client, self._container, skews)
+
+    def _stop(self) -> None:
+        self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
+
+    def _kill(self) -> None:
+        try:
+            self._ask(self._client.api.kill, "SIGKILL")
+        except Failed as error:
+            if DYING not in str(error):
+                raise
+        self._ask(self._client.api.wait, timeout=TIMEOUT)
+
+    def _ask(self, verb: Callable[..., Any], *args: object, **options: object) -> Any:
+        try:
+            return verb(self._container, *args, **options)
+        except NotFound as error:
+            raise Failed(f"{self._node}: its container {self._container} is gone") from error
+        except APIError as error:
+            raise Failed(f"{self._node}: {error.explanation}") from error
+
+
+def made_from(client: DockerClient, container: str) -> dict[str, Any]:
+    """As `ServerProcess.made_from`, of a container that is no node. Raises Failed."""
+    try:
+        return _made_from(client.api.inspect_container(container))
+    except APIError as error:
+        raise Failed(f"{container}: {error.explanation}") from error
+
+
+def _made_from(inspected: Mapping[str, Any]) -> dict[str, Any]:
+    """told: what the engine says of a container."""
+    config = inspected["Config"]
+    labels = config["Labels"] or {}
+    settings = dict(pair.partition("=")[::2] for pair in config["Env"] or ())
+    return {
+        "image": config["Image"],
+        "digest": inspected["Image"],
+        "packager": labels.get(PACKAGER) or labels.get(VENDOR) or "",
+        "command": [*(config["Entrypoint"] or ()), *(config["Cmd"] or ())],
+        "settings": {
+            name: value for name, value in sorted(settings.items()) if name != "PATH" and "PASSWORD" not in name.upper()
+        },
+    }
+
+
+def states(client: DockerClient, environment: str) -> Mapping[str, State]:
+    """Service -> state of every container of an environment, in one question."""
+    return {
+        service: container["State"] if container["State"] in ("running", "paused") else "stopped"
+        for service, container in _containers(client, environment).items()
+    }
+
+
+def replaced(client: DockerClient, environment: str, kept: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The nodes that run another image than they are meant to: node -> (the one, the other).
+
+    kept: node -> what it is meant to be where that is not what its backend was booted with.
+    """
+    others = {}
+    for service, container in sorted(_containers(client, environment).items()):
+        meant = container["Labels"].get(BOOTED) and kept.get(service, container["Labels"][BOOTED])
+        if meant and container["Image"] != meant:
+            # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
+            image = client.api.inspect_container(container["Id"])["Config"]["Image"]
+            if image != meant:
+                others[service] = image, meant
+    return others
+
+
+def _containers(client: DockerClient, environment: str) -> dict[str, dict[str, Any]]:
+    listed = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
+    return {container["Labels"]["com.docker.compose.service"]: container for container in listed}

@@ -1,0 +1,95 @@
+"""Takes a node's data to a version that does not start on them as they are: see `infra.backends.backend.Migration`.
+
+While the node is down, containers of our own stand beside it, without a network, and run the migration's scripts on its
+disk. Whatever refuses before the last step changes nothing.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from docker import DockerClient
+from docker.errors import APIError
+from requests.exceptions import RequestException
+
+from infra.backends.backend import Migration
+from infra.cluster.exit_reason import last_words
+from infra.docker import reaper
+from infra.errors import Failed
+
+WITHIN: Final = 180
+"""Seconds for a dump or a restore; of what our locks keep they take two."""
+
+
+class Carry:
+    """Of a node's data to another image. Every verb raises Failed with the last words of what refused."""
+
+    def __init__(self, client: DockerClient, container: str, former: str, image: str, migration: Migration) -> None:
+        """container: the node's. former: the image that wrote its data."""
+        self._client = client
+        self._container = container
+        self._former = former
+        self._image = image
+        self._migration = migration
+        self.how: Final = migration.how
+
+    def needed(self) -> bool:
+        """Whether the image does not start on the data as they are; not where there are none."""
+        data, server = self._run(self._image, self._migration.versions).splitlines()[:2]
+        return self._migration.needed(data, server)
+
+    def over(self) -> None:
+        """Put what it holds in the place of its data, as the image stores it. The node is down."""
+        self._run(self._former, self._migration.dump)
+        try:
+            self._run(self._image, self._migration.restore)
+        except Failed:
+            self.done()
+            raise
+
+    def back(self) -> None:
+        """What `over` did is undone: its former data are in their place again. The node is down."""
+        self._run(self._image, self._migration.back)
+
+    def done(self) -> None:
+        """Remove what was kept."""
+        self._run(self._image, self._migration.done)
+
+    def _run(self, image: str, script: str) -> str:
+        """Run a script beside the node, on its disk. Returns what it wrote to its standard output."""
+        api = self._client.api
+        with self._beside(image, self._migration.begin + script) as beside:
+            try:
+                api.start(beside)
+                status = api.wait(beside, timeout=WITHIN)["StatusCode"]
+                log: bytes = api.logs(beside, stdout=status == 0, timestamps=status != 0)
+            except (APIError, RequestException) as error:
+                raise Failed(f"{self._container}: {self.how}: {getattr(error, 'explanation', error)}") from error
+        if status != 0:
+            raise Failed(f"{image}: {last_words(log)}")
+        return log.decode(errors="replace")
+
+    @contextlib.contextmanager
+    def _beside(self, image: str, script: str) -> Iterator[str]:
+        """A container with the node's disk, which is removed in the end, by the reaper if this process is gone."""
+        api = self._client.api
+        try:
+            config = api.inspect_container(self._container)["Config"]
+            settings = [pair for pair in config["Env"] or () if pair.partition("=")[0] in self._migration.variables]
+            labels = {name: config["Labels"][name] for name in (reaper.ENV, reaper.OWNER)}
+            made: dict[str, Any] = api.create_container(
+                image,
+                [script],
+                entrypoint=["sh", "-c"],
+                user="root",
+                environment=settings,
+                labels=labels,
+                host_config=api.create_host_config(network_mode="none", volumes_from=[self._container]),
+            )
+        except APIError as error:
+            raise Failed(f"{self._container}: {self.how}: {error.explanation}") from error
+        try:
+            yield made["Id"]
+        finally:
+            with contextlib.suppress(APIError):  # the reaper removes it with the rest
+                api.remove_container(made["Id"], force=True)

@@ -1,0 +1,112 @@
+"""Recovery by more than a start: of a node of another version, of a member that lost its place in its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.cluster.exit_reason import last_words
+from infra.cluster.nodes import READY_WITHIN
+from infra.errors import Failed
+from infra.network import topology
+
+if TYPE_CHECKING:
+    from infra.cluster.nodes import Cluster, Node
+    from infra.network.links import Links
+    from infra.waiting import Clock
+
+BURIED_WITHIN: Final = 40.0
+"""Seconds until the links of a node that ended by itself refuse."""
+
+_LOOK_EVERY: Final = 0.05
+
+
+class Refused(Failed):
+    """A version does not start on the data that is there."""
+
+
+def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
+    """Another image on a node's data. Returns when it serves: how its data came there, empty where they stayed.
+
+    Raises Refused with its last words when it ends, or does not take the data of another major version; then these are
+    there as they were. Raises Failed when it does not get ready.
+    """
+
+    def decided() -> bool:
+        return node.ready() or node.state() == "stopped"
+
+    carry = node.process.carry(image)
+    try:
+        node.replace(image, carry.over if carry else lambda: None)
+    except Failed as error:
+        if carry is None or node.process.image() == image:
+            raise
+        clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
+        raise Refused(f"{node.name} does not go over {carry.how}: {error}") from error
+    clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
+    if node.state() == "stopped":
+        _bury(node, links, clock)
+        if carry:
+            carry.back()
+        raise Refused(f"{node.name} does not start as {image} on its data: {last_words(node.process.logs())}")
+    if not node.ready():
+        raise Failed(f"{node.name} does not serve as {image} within {READY_WITHIN:.0f} s")
+    if carry:
+        carry.done()
+    return carry.how if carry else ""
+
+
+def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, clock: Clock) -> list[str]:
+    """Start the nodes (name -> image) as what they were booted with, on the data that they have.
+
+    A member (Trait.MEMBERSHIP) whose data refuse that gets them from its peers anew, if those are as they were booted.
+    Whoever else refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises
+    Failed.
+    """
+    refused: dict[str, str] = {}
+    for node in nodes:
+        if node.name not in booted or topology.primary_of(node.name) in refused:  # it could not follow
+            continue
+        was = node.process.image()
+        try:
+            remake(node, booted[node.name], links, clock)
+        except Refused as why:
+            others = {other.process.image() for other in nodes if other is not node}
+            if BACKENDS[node.backend].has(Trait.MEMBERSHIP) and others == {booted[node.name]}:
+                node.wipe()
+                node.revive()
+            else:
+                refused[node.name] = str(why)
+                remake(node, was, links, clock)
+    return list(refused.values())
+
+
+def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
+    """Start a node that ended by itself; a member whose place was given away before it was wiped, as a new one.
+
+    It would end again on its old data. Such a half is left by who is killed in the middle of `Node.wipe`.
+    """
+    backend = BACKENDS[node.backend]
+    if backend.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":
+        others = [other.address for other in cluster.nodes if other is not node and other.ready()]
+        majority = 2 * len(others) > len(cluster.nodes)
+        if majority and backend.lost_place(others, node.name):
+            _bury(node, links, clock)
+            node.wipe()
+    node.revive()
+
+
+def _bury(node: Node, links: Links, clock: Clock) -> None:
+    """Refuse connections to a node that ended by itself, which takes as long as Toxiproxy dials its address: 3-30 s."""
+
+    def buried() -> bool:
+        try:
+            links.bury(node.name)
+        except Failed:
+            return False
+        return True
+
+    if not clock.wait(BURIED_WITHIN, buried, _LOOK_EVERY):
+        raise Failed(f"links to {node.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")

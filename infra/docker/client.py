@@ -1,0 +1,46 @@
+"""Our connection to Docker Engine, by its Python SDK."""
+
+import os
+import sys
+
+import docker
+from docker import DockerClient
+from docker.errors import DockerException
+
+from infra.docker import engine
+from infra.errors import Failed, NotPossible
+
+TIMEOUT = 60
+"""Seconds for one request to the engine."""
+
+
+def connect() -> DockerClient:
+    """Connect to the engine that the docker command line uses. Raises NotPossible when there is none."""
+    try:
+        client = docker.DockerClient(base_url=_address(), timeout=TIMEOUT)
+        client.ping()
+    except DockerException as error:
+        raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error
+    return client
+
+
+def _address() -> str:
+    """The SDK knows DOCKER_HOST but not the contexts of the command line."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return host
+    try:
+        return engine.docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
+    except Failed as error:
+        raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error
+
+
+def needs_published(client: DockerClient) -> bool:
+    """Whether the bridges of this engine are out of our reach. FENCEPOST_PUBLISH=1 says so whatever we think."""
+    if os.environ.get("FENCEPOST_PUBLISH") == "1" or sys.platform != "linux":
+        return True
+    if not client.api.base_url.startswith("http+docker://"):  # not a socket of this machine
+        return True
+    engine_info = client.info()
+    return "Docker Desktop" in engine_info["OperatingSystem"] or "name=rootless" in (
+        engine_info.get("SecurityOptions") or ()
+    )

@@ -1,0 +1,181 @@
+"""docker-compose.yml, brought up by testcontainers, and its settings read back from what runs."""
+
+import contextlib
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Final
+
+from docker import DockerClient
+from testcontainers.compose import DockerCompose
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.docker import subnets
+from infra.docker.subnets import Taken
+from infra.errors import Failed
+from infra.network import topology
+
+ROOT: Final = Path(__file__).parents[2]
+FILE: Final = "docker-compose.yml"
+PUBLISHED: Final = "infra/published.yml"
+"""Added where the bridges are out of reach; see `client.needs_published`."""
+
+NET: Final = "fencepost.net"
+"""Label of Toxiproxy's container: the environment's subnet."""
+
+BOOTED: Final = "fencepost.booted"
+"""Label of a node's container: the image that its backend was booted with, whichever it runs by now."""
+
+IMAGES: Final = {
+    *(topology.image_variable(name) for name in ("toxiproxy", *BACKENDS)),
+    *(topology.own_image_variable(node) for node in topology.NODES),
+}
+"""Variables of docker-compose.yml that name an image; a node's own goes before its backend's."""
+
+# What goes wrong is told by the exception; testcontainers would log the whole output besides.
+logging.getLogger("testcontainers.compose.compose").setLevel(logging.CRITICAL)
+
+_environment = threading.Lock()
+"""Held while the process environment is compose's: it is the only way to give DockerCompose variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What docker-compose.yml is filled in with.
+
+    images   variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images.
+    publish  whether Toxiproxy's ports are published on 127.0.0.1.
+    existing the members that join a cluster which exists, when they have no data: see Trait.MEMBERSHIP.
+    """
+
+    name: str
+    slot: int
+    owner: str
+    password: str
+    images: Mapping[str, str]
+    publish: bool = False
+    existing: frozenset[str] = frozenset()
+
+    def variables(self) -> dict[str, str]:
+        """The variables of docker-compose.yml."""
+        return {
+            **self.images,
+            **{
+                f"{node.upper()}_STATE": "existing" if node in self.existing else "new"
+                for backend in BACKENDS.values()
+                if backend.has(Trait.MEMBERSHIP)
+                for node in backend.members
+            },
+            "FENCEPOST_ENV": self.name,
+            "FENCEPOST_NET": subnets.net(self.slot),
+            "FENCEPOST_OWNER": self.owner,
+            "FENCEPOST_PASSWORD": self.password,
+            "COMPOSE_PROJECT_NAME": self.name,
+        }
+
+
+def up(settings: Settings, services: Sequence[str]) -> None:
+    """Create and start services, and what they depend on; returns when they are started, not when they are ready.
+
+    What is there already stays as it is. Raises Taken when another subnet may do, Failed with one line otherwise.
+    """
+    _up(settings, ["--no-recreate", *services])
+
+
+def replace(settings: Settings, service: str) -> None:
+    """Make a service's container anew, as the settings say by now, on the volume that it had, and start it.
+
+    Raises Failed with one line.
+    """
+    _up(settings, ["--no-deps", "--force-recreate", service])
+
+
+def renew(settings: Settings, service: str) -> None:
+    """As `replace`, of a service that is down and stays so."""
+    _up(settings, ["--no-deps", "--force-recreate", "--no-start", service])
+
+
+def _up(settings: Settings, words: Sequence[str]) -> None:
+    """`docker compose up` with these words behind it."""
+    files = [FILE, PUBLISHED] if settings.publish else [FILE]
+    compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(words))
+    try:
+        with _variables(settings.variables()):
+            compose.start()
+    except CalledProcessError as error:
+        raise _explain(error.stderr.decode(errors="replace")) from error
+
+
+def container(environment: str, service: str) -> str:
+    """Name of a service's container."""
+    return f"{environment}-{service}-1"
+
+
+def read(client: DockerClient, environment: str) -> Settings:
+    """The settings of an environment that runs, from its containers. Raises Failed when it has no centre."""
+    listed = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
+    containers = {container["Labels"]["com.docker.compose.service"]: container for container in listed}
+    if not {"toxiproxy", topology.STORE} <= containers.keys():
+        raise Failed(f"environment {environment} is not whole: python -m infra down --env {environment} removes it")
+    toxiproxy = containers["toxiproxy"]
+    store = client.api.inspect_container(containers[topology.STORE]["Id"])
+    variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])
+    chosen = {topology.own_image_variable(service): container["Image"] for service, container in containers.items()}
+    for backend, members in topology.MEMBERS.items():
+        if members[0] in containers:
+            first = containers[members[0]]
+            chosen[topology.image_variable(backend)] = first["Labels"].get(BOOTED, first["Image"])
+    return Settings(
+        name=environment,
+        slot=int(toxiproxy["Labels"][NET].rpartition(".")[2]),
+        owner=toxiproxy["Labels"]["fencepost.owner"],
+        password=variables["POSTGRES_PASSWORD"],
+        images=chosen,
+        publish=any(port.get("PublicPort") for port in toxiproxy["Ports"]),
+    )
+
+
+def published_ports(client: DockerClient, settings: Settings) -> Mapping[int, int] | None:
+    """Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached instead."""
+    if not settings.publish:
+        return None
+    ports = client.api.inspect_container(container(settings.name, "toxiproxy"))["NetworkSettings"]["Ports"]
+    return {int(port.partition("/")[0]): int(ours[0]["HostPort"]) for port, ours in ports.items() if ours}
+
+
+@contextlib.contextmanager
+def _variables(ours: Mapping[str, str]) -> Iterator[None]:
+    """The process environment with our variables, without the user's own settings of compose and of images."""
+    with _environment:
+        before = dict(os.environ)
+        for name in before:
+            if name.startswith(("COMPOSE_", "FENCEPOST_")) or name in IMAGES:
+                del os.environ[name]
+        os.environ.update(ours)
+        try:
+            yield
+        finally:
+            for name in ours:
+                del os.environ[name]
+            os.environ.update(before)
+
+
+def _explain(output: str) -> Failed:
+    """What compose said, as one line that tells what to do."""
+    low = output.lower()
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    if "pool overlaps" in low:
+        return Taken("docker compose: the subnet was taken by another network")
+    if re.search(r"network \S+ not found", low):  # which compose has just made: seen with Docker Engine 20.10
+        return Taken("docker compose: Docker Engine lost a network that it had just made")
+    if "no space left on device" in low:
+        return Failed(f"no space left on the disk of Docker Engine (docker system df says what fills it): {last}")
+    if "port is already allocated" in low or "address already in use" in low:
+        return Failed(f"a port or address that we need is in use: {last}")
+    return Failed(f"docker compose up: {last}")

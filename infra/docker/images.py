@@ -1,0 +1,261 @@
+"""Images of backends: which version, built when, never pulled by our names.
+
+`resolve` turns what a user asks for (`3.4`, `3.5.16`, nothing, `valkey:8`, `image:NAME`) into an Image; `ensure` makes
+it exist. `sources` knows where versions come from. Every recipe is a folder of `infra/images/` with a Dockerfile that
+takes the Debian suite as an argument: of most the suite chooses the version. An image carries a label with the
+digest of its recipe and the id of its base, so that a changed recipe is built again and an unchanged one costs one
+question to the engine. A recipe may take files out of another of ours of the same suite (NEEDS); then that one is built
+first, and its recipe is part of the digest.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from infra.backends import BACKENDS
+from infra.docker import base, engine, machine, sources
+from infra.docker.engine import docker
+from infra.docker.machine import Say
+from infra.docker.sources import CARRIED, MODULES, PACKAGES, VERSION, WHERE
+from infra.errors import Failed, Trouble, Unknown
+
+RECIPES: Final = Path(__file__).parents[1] / "images"
+TOXIPROXY: Final = "2.12.0"
+
+BUILT_WITHIN = 1800.0
+"""Seconds for one build; the slowest, a server out of Go modules, took 620 on two cores that had much else to do."""
+
+PRUNED_WITHIN = 600.0
+"""Seconds to remove what a build leaves; more than 60 were seen."""
+
+STANDS_FOR: Final[Mapping[str, str]] = {
+    package.server: name for name, backend in BACKENDS.items() for package in backend.packages[1:]
+}
+"""Another server for a backend -> that backend."""
+
+
+class UnknownBackend(Unknown):
+    """There is no image recipe of that name."""
+
+
+class UnknownVersion(Unknown):
+    """Nobody has that version of the backend."""
+
+
+NEEDS: Final[Mapping[str, Sequence[str]]] = {
+    **{server: package.needs for server, package in PACKAGES.items() if package.needs},
+    **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
+}
+"""Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
+
+PACKAGER: Final = "fencepost.packager"
+"""Label of an image: whose package the server in it is."""
+
+BUILT_BY_GO: Final = ("toxiproxy", *(f"{server}-modules" for server, package in PACKAGES.items() if package.module))
+"""Recipes that get modules, and so need this machine's ways to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for).
+
+    recipe  the folder of `infra/images/` that ours is made from; of the user's own the server that it should be.
+    """
+
+    recipe: str
+    name: str
+    suite: str | None = None
+    version: str | None = None
+
+
+# --- which ---
+
+
+def spelled(pair: str) -> tuple[str, str]:
+    """Backend and version of `etcd=3.4`; of `valkey=8`, another server that stands for a backend, its and `valkey:8`.
+
+    What is missing is empty; whether there is such a backend and version is for `resolve` to say.
+    """
+    server, _, version = pair.partition("=")
+    if server in STANDS_FOR and version:
+        version = f"{server}:{version}"
+    return STANDS_FOR.get(server, server), version
+
+
+def resolve(backend: str, version: str | None = None, say: Say = machine.say) -> Image:
+    """The image for a version: None is the default, `3.5.16` just that, `3.4` the newest of that series.
+
+    A series is the default suite's if that has it, else another stable suite's, else what sid carries, else the newest
+    patch that is a Go module. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
+    Raises UnknownBackend or UnknownVersion, which list what there is. What no stable suite has for life is asked for,
+    once a day, unless its image is here.
+    """
+    if backend == "toxiproxy":
+        if version in (None, TOXIPROXY):
+            return Image(backend, f"fencepost/toxiproxy:{TOXIPROXY}", base.SUITES[0], TOXIPROXY)
+        raise UnknownVersion(f"toxiproxy {version} is not to be had; there is {TOXIPROXY}")
+    if backend not in CARRIED or backend in STANDS_FOR:
+        known = ", ".join(name for name in CARRIED if name not in STANDS_FOR)
+        raise UnknownBackend(f"no backend {backend!r}; there are {known}")
+    if version is None:
+        return _of_suite(backend, base.SUITES[0])
+    server, version = _server(backend, version)
+    if version.startswith("image:"):
+        return _named(server, version.removeprefix("image:"))
+    for suite, series in CARRIED[server].items():
+        if f"{series}.".startswith(f"{version}."):
+            return _of_suite(server, suite)
+    there_is = {source: f"{series} ({WHERE[source]})" for source, series in CARRIED[server].items()}
+    if not VERSION.fullmatch(version):
+        raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
+    having = [source for source in sources.of(server) if f"{version}.".startswith(_series(server, source))]
+    exact = {source: _exact(server, version, source) for source in having}
+    for image in exact.values():
+        if is_current(image):
+            return image
+    for source in having:
+        try:
+            had = sources.ask_or_recall(source, say).get(server, ())
+        except Trouble as trouble:
+            there_is[source] = f"maybe more ({WHERE[source]}, which could not be asked: {trouble})"
+            continue
+        for candidate in had:
+            if f"{candidate}.".startswith(f"{version}."):
+                return _exact(server, candidate, source)
+        there_is[source] = f"{', '.join(_telling(had, version))} ({WHERE[source]})"
+    raise _unknown(server, version, there_is.values())
+
+
+def _server(backend: str, version: str) -> tuple[str, str]:
+    """The server and its own version: `valkey:8` is another that stands for its backend."""
+    server, _, rest = version.partition(":")
+    return (server, rest) if STANDS_FOR.get(server) == backend else (backend, version)
+
+
+def _named(server: str, name: str) -> Image:
+    """The user's own, or one of ours with a bug in it, which is made where it is missing."""
+    recipe, _, bug = name.removeprefix("fencepost/").partition(":")
+    if name == f"fencepost/planted-{server}:{bug}":
+        return Image(recipe, name, base.SUITES[0], bug)
+    return Image(server, name)
+
+
+def _series(server: str, source: str) -> str:
+    """What a version must begin with to come from a source: of what is not stable nothing is known."""
+    series = CARRIED[server].get(source)
+    return f"{series}." if series else ""
+
+
+def _of_suite(recipe: str, suite: str) -> Image:
+    return Image(recipe, f"fencepost/{recipe}:{suite}", suite)
+
+
+def _exact(server: str, version: str, source: str) -> Image:
+    name = f"fencepost/{server}:{version}"
+    if source == MODULES:
+        return Image(f"{server}-modules", name, base.SUITES[0], version)
+    return Image(server, name, source, version)
+
+
+def _telling(had: Sequence[str], version: str) -> list[str]:
+    """Of many patches those of the same series, or, where there are none, the newest of each."""
+    series = [".".join(known.split(".")[:2]) for known in had]
+    same = [known for known, its in zip(had, series, strict=True) if f"{version}.".startswith(f"{its}.")]
+    return same or [known for i, known in enumerate(had) if series[i] not in series[:i]] or ["none"]
+
+
+def _unknown(server: str, version: str, there_is: Iterable[str]) -> UnknownVersion:
+    return UnknownVersion(f"{server} {version} is not to be had; there is {', '.join(there_is)}")
+
+
+# --- built ---
+
+
+def ensure(image: Image, say: Say = machine.say) -> None:
+    """Make the image exist and be of today's recipe; milliseconds when it is. Raises Failed or NotPossible.
+
+    Of many processes that want the same one, one builds and the others wait.
+    """
+    if image.suite is None:
+        if not base.image_id(image.name) and not base.pull(image.name, say):
+            raise Failed(f"image {image.name}: not here, and no registry gave it (docker pull {image.name} says why)")
+        return
+    if is_current(image):
+        return
+    with machine.alone(f"image-{image.name}", lambda: say(f"waiting for another process that builds {image.name}")):
+        if not is_current(image):
+            engine.require_room()
+            base_id = base.ensure(image.suite, say)
+            for needed in NEEDS.get(image.recipe, ()):
+                ensure(_of_suite(needed, image.suite), say)
+            try:
+                _build(image, base_id, say)
+            except Failed as error:
+                _still_there(image, error, say)
+                raise
+
+
+def is_current(image: Image) -> bool:
+    """Whether the image is there, of today's recipe, on today's base (or on one that was since deleted)."""
+    labels = '{{index .Config.Labels "fencepost.recipe"}} {{index .Config.Labels "fencepost.base"}}'
+    try:
+        made_by, made_on = docker("image", "inspect", "--format", labels, image.name).split(" ")
+    except Failed:
+        return False
+    return made_by == digest(image) and base.image_id(base.name(image.suite or "")) in (None, made_on.strip())
+
+
+def digest(image: Image) -> str:
+    """Digest of everything that an image is made from, its base apart."""
+    made_from = hashlib.sha256(json.dumps([image.suite, image.version]).encode())
+    folder = RECIPES / image.recipe
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        part = [path.relative_to(folder).as_posix(), path.stat().st_mode & 0o100, path.read_text()]
+        made_from.update(json.dumps(part).encode())
+    for needed in NEEDS.get(image.recipe, ()):
+        made_from.update(digest(_of_suite(needed, image.suite or "")).encode())
+    return made_from.hexdigest()
+
+
+def _still_there(image: Image, error: Failed, say: Say) -> None:
+    """Raises UnknownVersion where a suite has another version by now than it said."""
+    if image.version is None or image.recipe not in CARRIED:
+        return
+    source = image.suite or ""
+    sources.forget(source)
+    try:
+        had = sources.ask(source, say).get(image.recipe, ())
+    except Trouble:
+        return  # then why it was not built says more
+    if image.version not in had:
+        raise _unknown(image.recipe, image.version, [f"{', '.join(had) or 'none'} ({WHERE[source]})"]) from error
+
+
+def _build(image: Image, base_id: str, say: Say) -> None:
+    """Build with the classic builder: every engine has it, and it takes a base that only exists here."""
+    say(f"building {image.name}")
+    started = time.monotonic()
+    arguments = {"SUITE": image.suite or ""} | ({"VERSION": image.version} if image.version else {})
+    if image.recipe in BUILT_BY_GO:
+        arguments |= machine.go_settings()
+    label = image.name.removeprefix("fencepost/")
+    labels = {"fencepost.image": label, "fencepost.recipe": digest(image), "fencepost.base": base_id}
+    labels[PACKAGER] = "Go modules" if image.recipe in BUILT_BY_GO else WHERE[image.suite or ""]
+    docker(
+        "build", "--force-rm", "--tag", image.name, *machine.network(),
+        *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),
+        *(word for pair in labels.items() for word in ("--label", "=".join(pair))),
+        str(RECIPES / image.recipe),
+        # Values go by the environment: a proxy's password does not belong into a list of processes.
+        env={"DOCKER_BUILDKIT": "0", **arguments},
+        log=machine.cache_dir() / f"build-{label.replace(':', '-')}.log",
+        timeout=BUILT_WITHIN,
+    )  # fmt: skip
+    # What the build leaves untagged: the stage with the compiler in it, the image of yesterday's recipe.
+    # A Go compiler's takes long to remove where disks are busy.
+    docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
+    say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")

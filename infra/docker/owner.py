@@ -1,0 +1,79 @@
+"""Who an environment belongs to, as a label that outlives its owner: `machine/boot/pid namespace/pid/start`.
+
+A process number alone would be mistaken for the one that got it next, so the label has the time at which the process
+started and the boot in which that counts. An owner that we cannot see (another machine on the same engine, another
+container's processes) is taken as alive: only what is certainly dead is reaped.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Final
+
+KEPT: Final = "kept"
+"""Owner of an environment that was made to stay: only `python -m infra down` removes it."""
+
+
+def this_process() -> str:
+    """The label of this process."""
+    return label_of(os.getpid())
+
+
+def label_of(pid: int) -> str:
+    """The label of a process that we can see; another one when it has ended."""
+    return "/".join((_machine(), _boot(), _namespace(), str(pid), _started(pid)))
+
+
+def is_dead(label: str) -> bool:
+    """Whether the owner is certainly gone. Labels that we do not understand belong to somebody else: False."""
+    if label == KEPT or label.count("/") != 4:
+        return False
+    machine, boot, namespace, pid, started = label.split("/")
+    if machine != _machine() or not pid.isdecimal():
+        return False
+    if boot != _boot():
+        return True
+    return namespace == _namespace() and started != _started(int(pid))
+
+
+def describe(label: str) -> str:
+    """The owner for a person to read."""
+    if label == KEPT:
+        return "kept until `python -m infra down`"
+    pid = label.split("/")[3] if label.count("/") == 4 else "?"
+    return f"process {pid}, which is gone" if is_dead(label) else f"process {pid}"
+
+
+def _machine() -> str:
+    with contextlib.suppress(OSError):
+        if identity := Path("/etc/machine-id").read_text().strip():
+            return identity
+    return socket.gethostname()
+
+
+def _boot() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return "-"  # without /proc (macOS) the start of a process carries its date
+
+
+def _namespace() -> str:
+    with contextlib.suppress(OSError):
+        return str(Path("/proc/self/ns/pid").readlink()).removeprefix("pid:")
+    return "-"
+
+
+def _started(pid: int) -> str:
+    """When a process started, in whatever unit the system has; empty when there is none of that number."""
+    if not Path("/proc/self/stat").exists():
+        ps = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, check=False, text=True)
+        return "-".join(ps.stdout.split())
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    # The name, in parentheses, may hold spaces; state is the first word after it and the start is the 22nd of all.
+    words = stat.rpartition(")")[2].split()
+    return "" if words[0] in "ZX" else words[19]

@@ -1,0 +1,165 @@
+"""Removing environments, whole, by their labels: our own at the end, and those whose owner died before it could.
+
+Containers, networks and volumes all carry `fencepost.env` and `fencepost.owner` from the moment of their creation, so
+a half-started environment is found like a whole one. Several processes may reap at once.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from docker import DockerClient
+from docker.errors import APIError, NotFound
+
+from infra.docker import owner
+from infra.docker.machine import Say
+from infra.errors import Failed
+
+ENV: Final = "fencepost.env"
+OWNER: Final = "fencepost.owner"
+
+LEAKED: Final = "has active endpoints"
+"""What an engine says of a network whose endpoints it has miscounted; nothing but its own restart removes that."""
+
+LEAKED_AFTER: Final = 2.0
+"""Seconds for which it says so of networks without any container, until we believe it and leave them."""
+
+LEAKED_LONG: Final = 60.0
+"""Seconds after which a network that is all that is left of an environment is no longer on its way out."""
+
+REMOVED_WITHIN: Final = 120.0
+"""Seconds until we give up. It measures two, and 22 on a machine with ten times more to do than it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An environment, or what is left of one. `owners` are the labels found; all of one environment agree."""
+
+    name: str
+    owners: frozenset[str]
+    things: int
+
+    @property
+    def dead(self) -> bool:
+        """Whether everyone who may have made it is certainly gone."""
+        return all(owner.is_dead(label) for label in self.owners)
+
+
+def find(client: DockerClient) -> list[Found]:
+    """Every environment on this engine, by name."""
+    owners: dict[str, set[str]] = {}
+    things: dict[str, int] = {}
+    for labels in _labels(client, ENV):
+        name = labels[ENV]
+        owners.setdefault(name, set()).add(labels.get(OWNER, ""))
+        things[name] = things.get(name, 0) + 1
+    return [Found(name, frozenset(owners[name]), things[name]) for name in sorted(owners)]
+
+
+def reap(client: DockerClient, say: Say) -> list[str]:
+    """Remove the environments whose owner is dead and return their names. Raises Failed.
+
+    Passes over those of which only networks are left that the engine cannot remove, as somebody has found before.
+    """
+    dead = [
+        environment.name
+        for environment in find(client)
+        if environment.dead and not _only_leaked(client, environment.name)
+    ]
+    for name in dead:
+        say(f"removing environment {name}, whose owner is gone")
+        _await_orphan(name)
+        remove(client, name)
+    return dead
+
+
+def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
+    """Remove an environment: containers (paused ones too), networks, volumes. Idempotent. Raises Failed.
+
+    An empty network that the engine cannot remove before it is started anew is left: it is in nobody's way.
+
+    threads: False while the interpreter exits, when it starts no more of them; then it takes three times as long.
+    """
+    deadline = time.monotonic() + REMOVED_WITHIN
+    leaked_since = 0.0
+    filters = {"label": f"{ENV}={name}"}
+    with contextlib.ExitStack() as stack:
+        each = stack.enter_context(ThreadPoolExecutor(8, "reaper")).map if threads else map
+        while True:
+            containers = [item["Id"] for item in client.api.containers(all=True, quiet=True, filters=filters)]
+            trouble = list(each(partial(_try, client.api.remove_container, v=True, force=True), containers))
+            networks = [item["Id"] for item in client.api.networks(filters=filters)]
+            trouble += each(partial(_try, client.api.remove_network), networks)
+            volumes = [item["Name"] for item in client.api.volumes(filters=filters)["Volumes"] or ()]
+            trouble += each(partial(_try, client.api.remove_volume), volumes)
+            if not (containers or networks or volumes):
+                return
+            if containers or volumes or not all(why is None or LEAKED in why for why in trouble):
+                leaked_since = 0.0
+            elif not leaked_since:
+                leaked_since = time.monotonic()
+            elif time.monotonic() > leaked_since + LEAKED_AFTER:
+                return
+            if time.monotonic() > deadline:
+                raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
+            if any(trouble):
+                time.sleep(0.1)  # another process is removing the same, or a container is still letting go
+
+
+def _only_leaked(client: DockerClient, name: str) -> bool:
+    filters = {"label": f"{ENV}={name}"}
+    if client.api.containers(all=True, quiet=True, filters=filters) or client.api.volumes(filters=filters)["Volumes"]:
+        return False
+    networks = client.api.networks(filters=filters)
+    if any(time.time() < _made(network) + LEAKED_LONG for network in networks):
+        return False
+    trouble = [_try(client.api.remove_network, network["Id"]) for network in networks]
+    return any(trouble) and all(why is None or LEAKED in why for why in trouble)
+
+
+def _made(network: dict[str, Any]) -> float:
+    """Seconds since the epoch."""
+    return datetime.fromisoformat(network["Created"][:19] + "+00:00").timestamp()
+
+
+def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | None:
+    """Remove something that another process may be removing too; returns what the engine had against it."""
+    try:
+        removal(name_or_id, **how)
+    except NotFound:
+        return None
+    except APIError as error:
+        return str(error.explanation)
+    return None
+
+
+def _labels(client: DockerClient, label: str) -> list[dict[str, str]]:
+    """The labels of everything that carries `label`."""
+    filters = {"label": label}
+    things: list[dict[str, Any]] = [
+        *client.api.containers(all=True, filters=filters),
+        *client.api.networks(filters=filters),
+        *(client.api.volumes(filters=filters)["Volumes"] or ()),
+    ]
+    return [thing["Labels"] for thing in things]
+
+
+def _await_orphan(name: str) -> None:
+    """Wait for a `docker compose up` that its killed parent left behind: it would go on creating what we remove."""
+    deadline = time.monotonic() + REMOVED_WITHIN
+    mark = f"\0FENCEPOST_ENV={name}\0".encode()
+    while time.monotonic() < deadline and any(_mentions(process, mark) for process in Path("/proc").glob("[0-9]*")):
+        time.sleep(0.1)
+
+
+def _mentions(process: Path, mark: bytes) -> bool:
+    try:
+        return b"docker" in (process / "comm").read_bytes() and mark in b"\0" + (process / "environ").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,189 @@
+"""Where versions come from: Debian's releases, and for some the Go module proxy. What they have is asked of them.
+
+A stable release keeps its series for life, so a series (`3.5`) of one is known without asking. What exactly it has, and
+what there is in sid and at the module proxy, changes: each is asked when somebody needs to know, at most once a day,
+and never twice by one process, so that a run has one version from its beginning to its end.
+"""
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Package
+from infra.docker import base, machine
+from infra.docker.engine import docker
+from infra.docker.machine import Say
+from infra.errors import Failed, Trouble
+
+PACKAGES: Final[Mapping[str, Package]] = {
+    package.server: package
+    for backend in BACKENDS.values()
+    for package in (*backend.packages, *(beside.package for beside in backend.auxiliaries if beside.package))
+}
+"""Server -> how it can be had."""
+
+CARRIED: Final[Mapping[str, Mapping[str, str]]] = {server: package.series for server, package in PACKAGES.items()}
+"""Server -> stable suite -> its series; the default suite stands first."""
+
+SID: Final = "sid"
+"""Debian's unstable release: what it carries changes from day to day."""
+
+MODULES: Final = "modules"
+"""The Go module proxy."""
+
+WHERE: Final[Mapping[str, str]] = {
+    **{suite: f"Debian {suite}" for suite in (*base.SUITES, SID)},
+    MODULES: "Go module proxy",
+}
+"""Source -> what it is called, in the order in which a version is looked for."""
+
+VERSION: Final = re.compile(r"\d+(\.\d+)*")
+"""What a version looks like. Betas of servers are left out: they are asked for by an image of the user's own."""
+
+ASKED_EVERY: Final = 86400.0
+"""Seconds for which an answer is believed."""
+
+SUITE_ANSWERS_WITHIN: Final = 300.0
+PROXY_ANSWERS_WITHIN: Final = 10.0
+
+_VERSIONED: Final = [package.debian for package in PACKAGES.values() if package.versioned]
+
+_ITS_OWN: Final = "its-own"
+"""Stands for the mirror that the container itself was made from."""
+
+_POLICY: Final = """
+[ "$MIRROR" != its-own ] || MIRROR=$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)
+echo "deb $MIRROR $SUITE main" >/tmp/list
+[ -z "$MIRROR" ] || options='-o Dir::Etc::sourcelist=/tmp/list -o Dir::Etc::sourceparts=-'
+apt-get update -qq $options >&2
+apt-cache policy $options PACKAGES $(apt-cache depends $options VERSIONED | sed -n 's/^ *Depends: //p')
+"""
+"""MIRROR is empty where the suite is the container's own."""
+
+Had = Mapping[str, Sequence[str]]
+"""Server -> versions, the newest first."""
+
+_known: dict[str, Had] = {}
+
+
+def of(server: str) -> list[str]:
+    """The sources that may have a server, in the order in which a version is looked for."""
+    return [*CARRIED[server], SID, *([MODULES] if PACKAGES[server].module else [])]
+
+
+def ask(source: str, say: Say = machine.say) -> Had:
+    """What a source has. Raises Failed or NotPossible when it cannot be asked and was not within a day."""
+    if source not in _known:
+        kept = _kept(source)
+        if not kept.exists() or time.time() - kept.stat().st_mtime > ASKED_EVERY:
+            answer = _ask_modules() if source == MODULES else _ask_suite(source, say)
+            partial = kept.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(answer))
+            partial.replace(kept)
+        _known[source] = json.loads(kept.read_text())
+    return _known[source]
+
+
+def ask_or_recall(source: str, say: Say = machine.say) -> Had:
+    """The same, but where a source cannot be asked its last answer is taken, however old; raises if it has none."""
+    try:
+        return ask(source, say)
+    except Trouble as trouble:
+        kept = _kept(source)
+        if not kept.exists():
+            raise
+        day = time.strftime("%Y-%m-%d", time.localtime(kept.stat().st_mtime))
+        say(f"{WHERE[source]} cannot be asked ({trouble}): taking what it had on {day}")
+        _known[source] = json.loads(kept.read_text())
+        return _known[source]
+
+
+def forget(source: str) -> None:
+    """Have it asked again: it turned out not to have what it said."""
+    _known.pop(source, None)
+    _kept(source).unlink(missing_ok=True)
+
+
+def upstream(version: str) -> str:
+    """The server's own version in a Debian one: `5:8.0.2-3+deb13u1` is 8.0.2, `3.8.0+dfsg-2` is 3.8.0."""
+    without_epoch = version.rpartition(":")[2]
+    return (without_epoch.rpartition("-")[0] or without_epoch).partition("+")[0]
+
+
+def _kept(source: str) -> Path:
+    """The file that an answer is kept in: another question, or one to somebody else, has another."""
+    names = [[package.debian, package.module] for package in PACKAGES.values()]
+    question = [names, machine.go_settings().get("GOPROXY") if source == MODULES else _POLICY]
+    return (
+        machine.cache_dir() / f"versions-{source}-{hashlib.sha256(json.dumps(question).encode()).hexdigest()[:12]}.json"
+    )
+
+
+def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:
+    """As apt says in the suite's own base; for sid, whose base is only made for who wants it, in the default one."""
+    asked_in = suite if suite in base.SUITES else base.SUITES[0]
+    base.ensure(asked_in, say)
+    mirror = "" if asked_in == suite else machine.debian_mirror() or _ITS_OWN
+    say(f"asking apt what {WHERE[suite]} carries")
+    policy = _POLICY.replace("PACKAGES", " ".join(package.debian for package in PACKAGES.values()))
+    policy = policy.replace("VERSIONED", " ".join(_VERSIONED))
+    output = docker(
+        "run", "--rm", *machine.network(), "--env", f"MIRROR={mirror}", "--env", f"SUITE={suite}", base.name(asked_in),
+        "sh", "-ec", policy,
+        timeout=SUITE_ANSWERS_WITHIN,
+    )  # fmt: skip
+    carried: dict[str, list[str]] = {}
+    server: str | None = None
+    for line in output.splitlines():
+        if not line.startswith(" "):
+            server = _server(line.rstrip(":"))
+        elif server and line.strip().startswith("Candidate: "):
+            version = upstream(line.partition(": ")[2])
+            if VERSION.fullmatch(version):
+                carried[server] = [version]
+    if not carried:
+        raise Failed(f"apt knows no server of {WHERE[suite]}")
+    return carried
+
+
+def _server(debian: str) -> str | None:
+    """The server of a Debian package that tells its version."""
+    for server, package in PACKAGES.items():
+        if re.fullmatch(rf"{package.debian}-\d+" if package.versioned else package.debian, debian):
+            return server
+    return None
+
+
+def _ask_modules() -> dict[str, list[str]]:
+    return {server: _ask_module(server, package.module) for server, package in PACKAGES.items() if package.module}
+
+
+def _ask_module(server: str, module: str) -> list[str]:
+    """As the module proxy lists its versions, by its protocol: this machine needs no Go."""
+    import requests  # not before: the doctor looks into this module when nothing is installed yet
+
+    ways = re.split(r"[,|]", machine.go_settings().get("GOPROXY", ""))
+    trusted, why = base.certificate_file(), "GOPROXY, which names the module proxy, names none that could be asked"
+    for way in ways:
+        if way.startswith(("http://", "https://")):
+            address = f"{way.rstrip('/')}/{module}/@v/list"
+            try:
+                answer = requests.get(address, timeout=PROXY_ANSWERS_WITHIN, verify=str(trusted) if trusted else True)
+                answer.raise_for_status()
+            except requests.RequestException as error:
+                why = type(error).__name__  # not its words: an address may have a password in it
+                continue
+            versions = [line.strip().removeprefix("v") for line in answer.text.splitlines()]
+            return sorted(filter(VERSION.fullmatch, versions), key=by_number, reverse=True)
+    raise Failed(f"no list of {server}'s versions: {why}")
+
+
+def by_number(version: str) -> list[int]:
+    """A key that puts 3.5.9 before 3.5.10."""
+    return [int(number) for number in version.split(".")]

@@ -1,0 +1,147 @@
+"""Faults on workers, who are caught at their gates: a script says step by step what is done to the workers of a lane.
+
+A script is a generator that yields whenever it has to wait. So it reads from top to bottom, while `run_traps` runs the
+scripts of all lanes at the same time:
+
+    def script(trap: GateTrap) -> Script:
+        first = yield from trap.catch("after-acquire", "kill")
+        yield from trap.catch("after-acquire", "freeze", key=first.key)
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from infra.faults.fault import OnWorkers
+from infra.faults.target import Action, Aim, Gate, Hit, Kind, Target, Victim
+
+Script = Generator[None, None, None]
+
+_KINDS: Final[Mapping[Action, Kind]] = {
+    "freeze": "freeze",
+    "stall": "stall",
+    "kill": "kill",
+    "die": "kill",
+    "call": "call",
+}
+"""What a fault on a worker does -> what it is in a record."""
+
+
+def catch_within(ttl: float) -> float:
+    """Seconds to wait for somebody at a gate: a lock that a dead worker held is free again within that time."""
+    return 2.0 + 2.0 * ttl
+
+
+@dataclass(slots=True)
+class GateTrap:
+    """One lane, and whom it hit there. begun: ns."""
+
+    lane: str
+    target: Target
+    begun: int
+    _hits: dict[Victim, Hit] = field(default_factory=dict)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """Who was hit so far, in that order."""
+        return list(self._hits.values())
+
+    def catch(self, gate: Gate, action: Action, **aim: Any) -> Generator[None, None, Victim]:
+        """Wait for a worker at the gate; aim: more fields of `Aim`. With several keys others may come at the same time:
+        they go on at once. Whoever is caught when this is given up stays as it is, and is among the hits.
+        """
+        actors, aimed = self.target.actors, Aim(gate, action, by=self.target.by, **aim)
+        caught: list[Victim] = []
+        while not caught:
+            actors.arm(self.lane, aimed)
+            try:
+                while not actors.caught(self.lane):
+                    yield
+            finally:
+                actors.disarm(self.lane)
+                caught = list(actors.caught(self.lane))
+                self._hits |= {victim: self._hit(aimed, victim) for victim in caught}
+        first, *others = caught
+        for other in others if action != "kill" else ():
+            self.thaw(other)
+        return first
+
+    def wait(self, seconds: float, until: Callable[[], bool]) -> Iterator[None]:
+        """Until the condition is true, but no longer than so many seconds."""
+        deadline = self.target.clock.now() + int(seconds * 1e9)
+        while not until() and self.target.clock.now() < deadline:
+            yield
+
+    def thaw(self, victim: Victim) -> None:
+        """Let it go on, and note when."""
+        hit, healing = self._hits[victim], self.target.clock.now()
+        if not hit.healed:
+            self.target.actors.thaw(victim)
+            self._hits[victim] = replace(hit, healing=healing, healed=self.target.clock.now())
+
+    def thaw_all(self) -> None:
+        """Let everybody go on who was caught and does not yet, the earliest first."""
+        for victim in list(self._hits):
+            self.thaw(victim)
+
+    def _hit(self, aim: Aim, victim: Victim) -> Hit:
+        over = victim.at + int(aim.seconds * 1e9) if aim.action == "call" else 0  # a call ends by itself
+        kind = _KINDS[aim.action]
+        return Hit(kind, victim.target, self.begun, victim.at, over, over, victim.owner, victim.process)
+
+
+def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:
+    """Every lane through the script, for `patience` seconds at most; then nobody is caught any more.
+
+    Raises Stopped.
+    """
+    traps = [GateTrap(lane, target, target.clock.now()) for lane in target.actors.lanes()]
+    scripts = [script(trap) for trap in traps]
+    going = list(scripts)
+
+    def step_all() -> bool:
+        going[:] = [running for running in going if next(running, StopIteration) is not StopIteration]
+        return not going
+
+    try:
+        target.clock.wait(patience, step_all)
+    finally:
+        for running in scripts:
+            running.close()
+    return traps
+
+
+def hits_of(traps: list[GateTrap]) -> list[Hit]:
+    """Of all lanes."""
+    return [hit for trap in traps for hit in trap.hits]
+
+
+@dataclass(frozen=True, slots=True)
+class HitWorkers(OnWorkers):
+    """A fault on workers: every lane goes through a script, each by itself; whoever comes too late is left alone.
+
+    doing     for people, before the run.
+    patience  (the longest TTL in seconds) -> seconds for a script.
+    action    what is done to the holder, where that is all.
+    """
+
+    doing: str
+    script: Callable[[GateTrap], Script]
+    patience: Callable[[float], float] = catch_within
+    action: Action | None = None
+
+    def describe(self) -> str:
+        return self.doing
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
+        return hits_of(run_traps(target, self.script, self.patience(target.actors.ttl)))
+
+
+def catch(gate: Gate, action: Action) -> Callable[[GateTrap], Script]:
+    """The script that catches one worker."""
+
+    def script(trap: GateTrap) -> Script:
+        yield from trap.catch(gate, action)
+
+    return script

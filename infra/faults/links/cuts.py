@@ -1,0 +1,204 @@
+"""Cuts of clients from nodes. See `infra.network.links` for what refuse, drop and hold do.
+
+A cut counts as applied when a fresh question through it is refused (refuse) or gets no answer (drop, hold).
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from infra.backends.backend import Trait
+from infra.faults import proof
+from infra.faults.fault import Fault
+from infra.faults.options import ALL_GROUPS, GROUP, Option, Options, Site, different, listed, must, some_nodes
+from infra.faults.proof import DOWN, SHOWS
+from infra.faults.target import Hit, Target
+from infra.network.links import Cut
+
+CUT_FOR: Final = 2.0
+"""Seconds; longer than the shortest TTL."""
+
+HOW: Final[Mapping[Cut, str]] = {
+    Cut.REFUSE: "Toxiproxy: proxies disabled",
+    Cut.DROP: "Toxiproxy: timeout 0, bytes vanish",
+    Cut.HOLD: "Toxiproxy: latency of a day, bytes are kept",
+}
+SEES: Final[Mapping[Cut, str]] = {
+    Cut.REFUSE: "connection closed, then refused",
+    Cut.DROP: "silence; at the heal the connection ends, and what was sent never arrives",
+    Cut.HOLD: "silence; at the heal everything arrives late, and the connection lives on",
+}
+
+Way = Literal["both", "requests", "replies"]
+"""Which bytes between a client group and a node."""
+
+
+def client_pairs(target: Target) -> list[tuple[str, str]]:
+    """Every (group, node)."""
+    return [(group, node.name) for group in target.groups for node in target.cluster.nodes]
+
+
+def heal_clients(target: Target) -> None:
+    """Undo what was done to links, and prove it by questions through each link of the clients."""
+    target.links.lift(target.by)
+    proof.await_answers(target, client_pairs(target))
+
+
+class OnClientLinks:
+    """A fault injection that is undone where links are let go, and whose heal is proven through those of clients."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        """See `heal_clients`."""
+        heal_clients(target)
+
+
+@dataclass(frozen=True, slots=True)
+class CutClients(OnClientLinks):
+    """Each client group from nodes of its own. words: for people: "clients ... from ..."."""
+
+    how: Cut
+    lost: tuple[tuple[str, tuple[str, ...]], ...]
+    words: str
+    way: Way = "both"
+
+    @classmethod
+    def all_from(cls, how: Cut, groups: Sequence[str], nodes: tuple[str, ...]) -> "CutClients":
+        """These client groups from the same nodes."""
+        return cls(how, tuple((group, nodes) for group in groups), f"clients {listed(groups)} from {listed(nodes)}")
+
+    @classmethod
+    def apart(cls, lost: Mapping[str, Sequence[str]]) -> "CutClients":
+        """Each client group from nodes of its own, whose bytes are dropped."""
+        words = "; ".join(f"{group} from {listed(nodes)}" for group, nodes in lost.items())
+        return cls(Cut.DROP, tuple((group, tuple(nodes)) for group, nodes in lost.items()), f"clients {words}")
+
+    def describe(self) -> str:
+        return f"cut {self.words} ({self.how})" if self.way == "both" else f"lose {self.words}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by questions through each of the links. That the other way is whole only a test can see."""
+        begun = target.clock.now()
+        pairs = [(group, node) for group, nodes in self.lost for node in nodes]
+        with target.links.together():
+            for group, node in pairs:
+                if self.way == "both":
+                    target.links.cut(group, node, self.how, target.by)
+                else:
+                    ends = (group, node) if self.way == "requests" else (node, group)
+                    target.links.block(*ends, self.how, target.by)
+        proof.await_cut(target, pairs, DOWN if self.way == "replies" else SHOWS[self.how])
+        return [Hit("cut", self.words, begun, target.clock.now())]
+
+
+def _minority(site: Site) -> tuple[int, int]:
+    return 1, (len(site.members) - 1) // 2
+
+
+def _majority(site: Site) -> tuple[int, int]:
+    nodes = len(site.members)
+    return nodes // 2 + 1, nodes - 1
+
+
+def _part(bounds: Callable[[Site], tuple[int, int]]) -> Option:
+    """A part of the nodes, of so many at least and at most."""
+
+    def check(value: Any, site: Site, _: Options) -> tuple[str, ...]:
+        least, most = bounds(site)
+        return different(value, site.members, most, least)
+
+    def draw(rng: random.Random, site: Site, _: Options) -> list[str]:
+        least, most = bounds(site)
+        return sorted(some_nodes(rng, site, most, least))
+
+    return Option("nodes", check, draw)
+
+
+def _each_its_own(value: Any, site: Site, _: Options) -> dict[str, tuple[str, ...]]:
+    known = site.members
+    must(isinstance(value, dict) and sorted(value) == sorted(ALL_GROUPS), f"be lists of nodes for {listed(ALL_GROUPS)}")
+    lost = {group: different(value[group], known, len(known) - 1) for group in ALL_GROUPS}
+    must(len(set(map(frozenset, lost.values()))) == len(lost), "be other nodes for each group")
+    return lost
+
+
+def _any_sets(rng: random.Random, site: Site, _: Options) -> dict[str, list[str]]:
+    names = site.members
+    sets = [nodes for count in range(1, len(names)) for nodes in itertools.combinations(names, count)]
+    return dict(zip(ALL_GROUPS, map(list, rng.sample(sets, len(ALL_GROUPS))), strict=True))
+
+
+def _cut_client(how: Cut) -> Fault:
+    return Fault(
+        f"cut-client-{how}",
+        "cut",
+        f"one group of clients loses all nodes ({how})",
+        lambda site, group: CutClients.all_from(how, [group], site.members),
+        (GROUP,),
+        seconds=CUT_FOR,
+        needs=("client-links", "refusal") if how is Cut.REFUSE else ("client-links",),
+        how=HOW[how],
+        sees=SEES[how],
+    )
+
+
+def _cut_part(name: str, part: str, bounds: Callable[[Site], tuple[int, int]], *, everybody: bool = False) -> Fault:
+    """One group of clients, or all of them, from a part of the nodes."""
+    return Fault(
+        name,
+        "cut",
+        f"{'all clients lose' if everybody else 'one group of clients loses'} a {part} of the nodes (drop)",
+        lambda _, nodes, group=None: CutClients.all_from(Cut.DROP, ALL_GROUPS if everybody else [group], nodes),
+        (_part(bounds),) if everybody else (GROUP, _part(bounds)),
+        seconds=CUT_FOR,
+        trait=Trait.PARTS,
+        least=3,
+        needs=("client-links",),
+        how=HOW[Cut.DROP],
+        sees=f"a {part} of the nodes is silent",
+    )
+
+
+def _lose(way: Literal["requests", "replies"], words: str, sees: str) -> Fault:
+    return Fault(
+        f"lose-{way}",
+        "cut",
+        f"all {way} of one group of clients are lost",
+        lambda site, group: CutClients(Cut.DROP, ((group, site.members),), words.format(group), way),
+        (GROUP,),
+        seconds=CUT_FOR,
+        needs=("client-links",),
+        how="Toxiproxy: timeout 0, one direction",
+        sees=sees,
+    )
+
+
+CUT_CLIENT: Final = tuple(map(_cut_client, Cut))
+
+CUT_PART: Final = (
+    _cut_part("cut-client-minority", "minority", _minority),
+    _cut_part("cut-client-majority", "majority", _majority),
+    Fault(
+        "cut-clients-apart",
+        "cut",
+        "each group of clients loses other nodes (drop)",
+        lambda _, nodes: CutClients.apart(nodes),
+        (Option("nodes", _each_its_own, _any_sets),),
+        seconds=CUT_FOR,
+        trait=Trait.PARTS,
+        least=3,
+        needs=("client-links",),
+        how=HOW[Cut.DROP],
+        sees="some nodes are silent, and others for other clients",
+    ),
+    _cut_part("cut-minority-drop", "minority", _minority, everybody=True),
+    _cut_part("cut-majority-drop", "majority", _majority, everybody=True),
+)
+
+LOSE: Final = (
+    _lose("requests", "all requests of clients {}", "silence; nothing was done"),
+    _lose("replies", "all replies to clients {}", "silence; all of it was done"),
+)

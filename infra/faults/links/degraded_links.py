@@ -1,0 +1,164 @@
+"""Links that work badly: slow, narrow, in slices, or late to end. All of a backend's, of clients and of peers.
+
+Each is proven by the time that a question through every link of a client takes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from infra.faults import proof
+from infra.faults.fault import Fault
+from infra.faults.links.cuts import CUT_FOR, OnClientLinks, client_pairs
+from infra.faults.options import Option, number, within
+from infra.faults.probe import Answer, Prober
+from infra.faults.target import Hit, Target
+from infra.network import toxics
+from infra.network.toxics import Impairment
+
+LATENCIES: Final = (20, 60)
+"""ms each way, least and most: a round trip of 40-150 ms stays below every election and request timeout."""
+
+RATES: Final = (20, 60)
+"""kB/s each way, least and most: a heartbeat of etcd's takes 5-15 ms, a backlog of 100 kB 2-5 s."""
+
+SLICES: Final = (20, 60)
+"""Bytes, least and most: a request is 2-20 of them."""
+
+SLICE_US: Final = (200, 1000)
+"""Microseconds between two slices, least and most."""
+
+ENDS: Final = (500, 1500)
+"""ms, least and most, by which the end of a connection is late."""
+
+LONG: Final = 4000
+"""Bytes of the question that proves how wide a link is, or how it is sliced."""
+
+Ask = Callable[[Prober, str, float], tuple[Answer, float]]
+"""(who asks, `host:port`, patience in seconds) -> what became of a question, and the seconds that it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impair(OnClientLinks):
+    """Every link, both ways.
+
+    doing  for people: "slow all links by 40 ± 10 ms each way".
+    least  seconds that a question takes then, by `ask`.
+    """
+
+    what: Impairment
+    doing: str
+    least: float
+    ask: Ask
+
+    def describe(self) -> str:
+        return self.doing
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the time that a question takes through each link of the clients."""
+        begun = target.clock.now()
+        with target.links.together():
+            for a, b in (*peer_pairs(target), *client_pairs(target)):
+                target.links.impair(a, b, self.what, target.by)
+                target.links.impair(b, a, self.what, target.by)
+        proof.await_slow(
+            target,
+            client_pairs(target),
+            self.least,
+            lambda endpoint, patience: self.ask(target.prober, endpoint, patience),
+        )
+        return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
+
+
+def peer_pairs(target: Target) -> list[tuple[str, str]]:
+    """Every two nodes that talk to each other, once."""
+    there_are = set(target.links.pairs())
+    nodes = [node.name for node in target.cluster.nodes]
+    return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]
+
+
+def _ask(prober: Prober, endpoint: str, patience: float) -> tuple[Answer, float]:
+    return prober.timed(endpoint, patience)
+
+
+def _ask_long(prober: Prober, endpoint: str, patience: float) -> tuple[Answer, float]:
+    return prober.timed(endpoint, patience, LONG)
+
+
+def _ask_end(prober: Prober, endpoint: str, patience: float) -> tuple[Answer, float]:
+    return prober.timed_end(endpoint, patience)
+
+
+def _slow(_: str, latency_ms: int, jitter_ms: int) -> Impair:
+    if jitter_ms > latency_ms:
+        raise ValueError("jitter_ms: must not be more than latency_ms")
+    doing = f"slow all links by {latency_ms} ± {jitter_ms} ms each way"
+    return Impair(toxics.delay(latency_ms, jitter_ms), doing, 2 * (latency_ms - jitter_ms) / 1000, _ask)
+
+
+def _throttle(_: str, rate_kb: int) -> Impair:
+    least = LONG / 1000 / rate_kb  # a kB is 1000 bytes
+    return Impair(toxics.bandwidth(rate_kb), f"let {rate_kb} kB/s through all links each way", least, _ask_long)
+
+
+def _slice(_: str, bytes: int, pause_us: int) -> Impair:
+    least = max(LONG // bytes - 1, 0) * pause_us / 1e6
+    doing = f"cut all bytes into pieces of at most {bytes}, one every {pause_us} us,"
+    return Impair(toxics.slices(bytes, 0, pause_us), doing, least, _ask_long)
+
+
+def _close_late(_: str, late_ms: int) -> Impair:
+    doing = f"let the end of every connection arrive {late_ms} ms late"
+    return Impair(toxics.late_end(late_ms), doing, late_ms / 1000, _ask_end)
+
+
+def _fault(name: str, summary: str, inject: Callable[..., Impair], *options: Option, toxic: str, sees: str) -> Fault:
+    return Fault(
+        name,
+        "slow",
+        summary,
+        inject,
+        options,
+        seconds=CUT_FOR,
+        needs=("client-links",),
+        how=f"Toxiproxy: {toxic}, both directions",
+        sees=sees,
+    )
+
+
+QUALITY: Final = (
+    _fault(
+        "slow-links",
+        "every link of the backend becomes slow",
+        _slow,
+        number("latency_ms", 0, 10_000, within(LATENCIES)),
+        number("jitter_ms", 0, 10_000, lambda _, __, options: options["latency_ms"] // 4),
+        toxic="latency",
+        sees="every answer comes later",
+    ),
+    _fault(
+        "throttle-links",
+        "every link of the backend becomes narrow",
+        _throttle,
+        number("rate_kb", 1, 1000, within(RATES)),
+        toxic="bandwidth",
+        sees="answers come the later the more is asked",
+    ),
+    _fault(
+        "slice-links",
+        "what passes any link of the backend arrives in small pieces",
+        _slice,
+        number("bytes", 1, 10_000, within(SLICES)),
+        number("pause_us", 0, 100_000, within(SLICE_US)),
+        toxic="slicer",
+        sees="answers come in pieces, and later",
+    ),
+    _fault(
+        "slow-close",
+        "the end of a connection arrives late, through any link of the backend",
+        _close_late,
+        number("late_ms", 0, 60_000, within(ENDS)),
+        toxic="slow_close",
+        sees="connections of the dead linger, and so may what they hold",
+    ),
+)

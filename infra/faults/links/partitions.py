@@ -1,0 +1,349 @@
+"""Cuts between nodes: of one from its peers, or of the network into shapes, while clients still reach every node.
+
+    halves  two sides without a way from one to the other
+    ring    everybody hears a majority, and everybody another one
+    bridge  two sides, and one node that belongs to both
+
+No question from outside can pass such a link. So a cut counts as applied when Toxiproxy shows it and the nodes notice:
+they elect another leader, or a lonely one stops serving.
+
+Redis's five servers do not talk to each other, so there it is the client groups that see such shapes: halves of the
+servers; each another majority; two majorities that have one server in common.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.backends.backend import Trait
+from infra.cluster.nodes import Node
+from infra.faults import fault
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, FaultInjection
+from infra.faults.links.cuts import CUT_FOR, HOW, CutClients
+from infra.faults.options import (
+    ALL_GROUPS,
+    FEW_GROUPS,
+    Option,
+    Options,
+    Site,
+    any_below,
+    different,
+    listed,
+    must,
+    one_of,
+)
+from infra.faults.target import Hit, Target
+from infra.network.links import Cut
+
+NOTICED_FOR: Final = 1.5
+"""Seconds that a cut between nodes goes on after the others have noticed."""
+
+Pairs = Sequence[tuple[str, str]]
+"""(from, to): whose bytes are lost, and for whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What is cut between the nodes of the moment.
+
+    words   for people: "etcd1 (leader) from etcd2, etcd3".
+    remark  waits until nodes have noticed; "", or that they have not.
+    """
+
+    lost: Pairs
+    words: str
+    remark: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class CutPeers(fault.OnLinks):
+    """Bytes between nodes. partition: of this moment. doing: for people, before the run."""
+
+    how: Cut
+    doing: str
+    partition: Callable[[Target], Partition]
+
+    def describe(self) -> str:
+        return f"{self.doing} until they notice, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by Toxiproxy's state, and by what the nodes make of it."""
+        cut = self.partition(target)
+        begun = target.clock.now()
+        with target.links.together():
+            for a, b in cut.lost:
+                if self.how is Cut.REFUSE:  # of a connection, and so for both
+                    target.links.cut(a, b, self.how, target.by)
+                else:
+                    target.links.block(a, b, self.how, target.by)
+        remark = cut.remark()
+        return [Hit("cut", f"{cut.words}{remark}", begun, target.clock.now())]
+
+
+def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -> str:
+    """Wait until nodes have noticed; "", or a remark that they have not."""
+    patience = EFFECT_WITHIN if target.alone else MASKED_FOR
+    return "" if target.clock.wait(patience, noticed, LOOK_EVERY) else f"; {otherwise} after {patience:.0f} s"
+
+
+def _across(here: Iterable[str], beyond: Iterable[str]) -> Pairs:
+    """Both ways between two sides."""
+    there = [(a, b) for a in here for b in beyond]
+    return there + [(b, a) for a, b in there]
+
+
+def _names(nodes: Iterable[Node]) -> list[str]:
+    return [node.name for node in nodes]
+
+
+# --- one node from its peers ---
+
+
+def _isolated(follower: int | None) -> Callable[[Target], Partition]:
+    """The leader, or the n-th follower."""
+
+    def partition(target: Target) -> Partition:
+        leader = fault.leader(target)
+        victim = leader if follower is None else [node for node in target.cluster.nodes if node is not leader][follower]
+        peers = _names(node for node in target.cluster.nodes if node is not victim)
+
+        def remark() -> str:
+            if victim is leader:
+                return fault.await_successor(target, victim)
+            return await_noticed(target, lambda: victim.health() is None, "it still serves")
+
+        role = "leader" if victim is leader else "follower"
+        return Partition(_across([victim.name], peers), f"{victim.name} ({role}) from {listed(peers)}", remark)
+
+    return partition
+
+
+def _one_way(*, muted: bool) -> Callable[[Target], Partition]:
+    """The leader no longer heard by its peers, or no longer hearing them."""
+
+    def partition(target: Target) -> Partition:
+        leader = fault.leader(target)
+        peers = _names(node for node in target.cluster.nodes if node is not leader)
+        lost = [(leader.name, peer) if muted else (peer, leader.name) for peer in peers]
+        ends = f"{leader.name} (leader)", listed(peers)
+        words = "bytes from {} to {}".format(*(ends if muted else reversed(ends)))
+        return Partition(lost, words, lambda: fault.await_successor(target, leader))
+
+    return partition
+
+
+def _isolate(how: Cut, whom: str, follower: int | None = None) -> CutPeers:
+    return CutPeers(how, f"isolate {whom} from its peers ({how})", _isolated(follower))
+
+
+def followers(site: Site) -> int:
+    """How many nodes there are besides the leader."""
+    return len(site.members) - 1
+
+
+def _cut_nodes(how: Cut) -> Fault:
+    return Fault(
+        f"cut-nodes-{how}",
+        "cut",
+        f"a follower loses its peers, not its clients ({how})",
+        lambda _, follower: _isolate(how, f"follower {follower + 1}", follower),
+        (any_below("follower", followers),),
+        seconds=NOTICED_FOR,
+        trait=Trait.PEERS,
+        needs=("peer-links",),
+        how=HOW[how],
+        sees="one node answers with errors, or not at all",
+    )
+
+
+def _isolate_leader(how: Cut) -> Fault:
+    return Fault(
+        f"isolate-leader-{how}",
+        "cut",
+        f"the leader loses its peers, not its clients ({how})",
+        fault.always(_isolate(how, "the leader")),
+        seconds=NOTICED_FOR,
+        trait=Trait.LEADER,
+        needs=("peer-links",),
+        how=HOW[how],
+        sees="errors or silence for 1-3 s, until another leads; longer at the old leader",
+    )
+
+
+def _one_way_leader(name: str, summary: str, lost: str, *, muted: bool) -> Fault:
+    return Fault(
+        name,
+        "cut",
+        summary,
+        fault.always(CutPeers(Cut.DROP, f"drop {lost}", _one_way(muted=muted))),
+        seconds=NOTICED_FOR,
+        trait=Trait.LEADER,
+        needs=("peer-links",),
+        how="Toxiproxy: timeout 0, one direction",
+        sees="errors or silence for seconds, until another leads",
+    )
+
+
+CUT_NODES: Final = tuple(map(_cut_nodes, Cut))
+ISOLATE_LEADER: Final = tuple(map(_isolate_leader, Cut))
+ONE_WAY_LEADER: Final = (
+    _one_way_leader(
+        "mute-leader", "the leader hears its peers, who do not hear it", "what the leader tells its peers", muted=True
+    ),
+    _one_way_leader(
+        "deafen-leader", "the leader is heard by its peers, but deaf", "what its peers tell the leader", muted=False
+    ),
+)
+
+
+# --- shapes ---
+
+
+def _after(order: Sequence[str], number: int, count: int) -> tuple[str, ...]:
+    """So many that come after the one with this number, round the ring."""
+    return tuple(order[(number + step) % len(order)] for step in range(1, count + 1))
+
+
+def _seen(seen: Mapping[str, Sequence[str]], names: Sequence[str]) -> CutClients:
+    """The cut after which each group sees these nodes only."""
+    return CutClients.apart({group: [node for node in names if node not in nodes] for group, nodes in seen.items()})
+
+
+def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> FaultInjection:
+    """These nodes, fewer than half, from the others; or what the groups of clients see of that."""
+    if not site.has_leader:
+        rest = tuple(node for node in site.members if node not in nodes)
+        return _seen({group: nodes if group in groups else rest for group in ALL_GROUPS}, site.members)
+
+    def partition(target: Target) -> Partition:
+        few = [node for node in target.cluster.nodes if node.name in nodes]
+        many = [node for node in target.cluster.nodes if node.name not in nodes]
+        had_leader = target.cluster.leader() in few
+
+        def noticed() -> bool:
+            """There is a leader on the other side, and silence on this one."""
+            healths = target.cluster.healths()
+            served = [health for node, health in zip(target.cluster.nodes, healths, strict=True) if node in few]
+            elsewhere = [
+                None if node in few else health for node, health in zip(target.cluster.nodes, healths, strict=True)
+            ]
+            return site.backend.leader(elsewhere) is not None and (had_leader or not any(served))
+
+        words = f"{listed(nodes)} from {listed(_names(many))}"
+        return Partition(_across(_names(few), _names(many)), words, lambda: await_noticed(target, noticed, "unnoticed"))
+
+    return CutPeers(Cut.DROP, f"split {listed(nodes)} from all other nodes", partition)
+
+
+def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
+    """In this order each node hears those after it, as many as make a majority with itself, and no others."""
+    majority = len(order) // 2
+    if not site.has_leader:
+        # As far from each other as can be: of five servers 1-3, 3-5 and 5-2.
+        starts = [number * majority % len(order) for number in range(len(ALL_GROUPS))]
+        seen = [(order[start], *_after(order, start, majority)) for start in starts]
+        return _seen(dict(zip(ALL_GROUPS, seen, strict=True)), site.members)
+
+    def partition(target: Target) -> Partition:
+        """Of three, no two hear each other, so nobody leads."""
+        hears = {node: _after(order, number, majority) for number, node in enumerate(order)}
+        lost = [(a, b) for b in order for a in order if a != b and a not in hears[b]]
+        words = "; ".join(f"{node} hears only {listed(others)}" for node, others in hears.items())
+        nobody = lambda: target.cluster.leader() is None  # noqa: E731
+        return Partition(lost, words, lambda: await_noticed(target, nobody, "there is still a leader"))
+
+    return CutPeers(Cut.DROP, f"let each node hear only the next of {listed(order)}", partition)
+
+
+def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence[str] = ()) -> FaultInjection:
+    """The nodes on one side of a node from those on the other; it hears all, and all hear it."""
+    if not site.has_leader:
+        names = site.members
+        other = tuple(node for node in names if node not in nodes)
+        return _seen({group: (*nodes, bridge) if group in groups else other for group in ALL_GROUPS}, names)
+
+    def partition(target: Target) -> Partition:
+        others = [node for node in target.cluster.nodes if node.name != bridge]
+        half = len(others) // 2
+        side, other = _names(others[:half]), _names(others[half:])
+
+        def noticed() -> bool:
+            """Where the bridge leads there is nothing to notice, else one node is lost."""
+            leader = target.cluster.leader()
+            return leader is not None and (leader not in others or not all(node.health() for node in others))
+
+        words = f"{listed(side)} from {listed(other)}, all connected to {bridge}"
+        return Partition(_across(side, other), words, lambda: await_noticed(target, noticed, "unnoticed"))
+
+    return CutPeers(Cut.DROP, f"let {bridge} alone connect the other nodes", partition)
+
+
+def _half(site: Site) -> int:
+    return (len(site.members) - 1) // 2
+
+
+def _is_order(value: Any, site: Site, _: Options) -> tuple[str, ...]:
+    names = site.members
+    must(isinstance(value, list) and sorted(map(str, value)) == sorted(names), f"be {listed(names)} in some order")
+    return tuple(value)
+
+
+def _beside(site: Site, options: Options) -> list[str]:
+    """The nodes that are not the bridge."""
+    return [node for node in site.members if node != options["bridge"]]
+
+
+def _is_side(value: Any, site: Site, options: Options) -> tuple[str, ...]:
+    half = _half(site)
+    side = different(value, _beside(site, options), half)
+    must(len(side) == half, f"be {half} different nodes")
+    return side
+
+
+def _shape(name: str, summary: str, inject: Callable[..., FaultInjection], *options: Option) -> Fault:
+    return Fault(
+        name,
+        "cut",
+        f"{summary} (drop)",
+        inject,
+        options,
+        seconds=CUT_FOR,
+        trait=Trait.SPLITS,
+        needs=("client-links", "peer-links"),
+        how=HOW[Cut.DROP],
+        sees="errors or silence from nodes without a majority; of redis, silence from servers not seen",
+    )
+
+
+SPLIT: Final = (
+    _shape(
+        "split-halves",
+        "two sides without a way from one to the other",
+        _halves,
+        Option(
+            "nodes",
+            lambda value, site, _: different(value, site.members, _half(site)),
+            lambda rng, site, _: sorted(rng.sample(site.members, _half(site))),
+        ),
+        FEW_GROUPS,
+    ),
+    _shape(
+        "split-ring",
+        "everybody hears a majority, and everybody another one",
+        _ring,
+        Option("order", _is_order, lambda rng, site, _: rng.sample(site.members, len(site.members))),
+    ),
+    _shape(
+        "split-bridge",
+        "two sides, and one node that belongs to both",
+        _bridge,
+        one_of("bridge", lambda site: site.members, lambda rng, site: rng.choice(site.members)),
+        Option(
+            "nodes",
+            _is_side,
+            lambda rng, site, options: sorted(rng.sample(_beside(site, options), _half(site))),
+            unless=Trait.LEADER,
+        ),
+        FEW_GROUPS,
+    ),
+)

@@ -1,0 +1,169 @@
+"""Faults that come and go by themselves: connections that are reset, and a node whose links flap.
+
+All of it happens in `apply`, a Hit for each time, so nothing is left to hold.
+"""
+
+import random
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from infra.backends.backend import Trait
+from infra.errors import Failed
+from infra.faults import proof
+from infra.faults.fault import Fault
+from infra.faults.links.cuts import HOW, OnClientLinks, client_pairs, heal_clients
+from infra.faults.options import Site, choice, number, one_of, within
+from infra.faults.probe import Answer
+from infra.faults.target import Hit, Target
+from infra.network.links import Cut
+from infra.network.toxics import RESET
+
+RESETTING: Final = 0.2
+"""Seconds in which whatever passes ends its connection; after them those that were idle end as well."""
+
+BETWEEN: Final = 0.4
+"""Seconds from one time to the next."""
+
+DIALLED: Final = 0.05
+"""Seconds in which Toxiproxy dials on after it has accepted a connection; it does not tell (measured: 1 ms)."""
+
+DOWN: Final = 0.3
+"""Seconds for which a link is down; the proof takes most of them."""
+
+MOST: Final = 10
+"""Times, at most; three or so are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetConnections(OnClientLinks):
+    """Everything that clients have open, so many times."""
+
+    times: int
+
+    def describe(self) -> str:
+        return f"reset all connections of clients{_often(self.times)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by connections of our own through each of the links, which end without an answer."""
+        pairs = client_pairs(target)
+        hits = []
+        for time in range(self.times):
+            if time:
+                target.clock.wait(BETWEEN)
+            hits.append(self._once(target, pairs))
+        return hits
+
+    def _once(self, target: Target, pairs: Sequence[tuple[str, str]]) -> Hit:
+        with ExitStack() as stack:
+            ours = _connections(target, pairs, stack)
+            begun = target.clock.now()
+            with target.links.together():
+                for group, node in pairs:
+                    target.links.impair(group, node, RESET, target.by)
+                    target.links.impair(node, group, RESET, target.by)
+            for connection in ours:
+                _say(connection, target.prober.backend.question)
+            target.clock.wait(RESETTING)
+            with target.links.together():
+                for group, node in pairs:
+                    target.links.cut(group, node, Cut.REFUSE, target.by)
+            # Closed it is whatever else was done to the link before.
+            if any(target.prober.answer(connection) is not Answer.CLOSED for connection in ours):
+                raise Failed("all connections of clients are reset, but one of ours lives on")
+        applied = target.clock.now()
+        heal_clients(target)
+        words = f"all connections of clients to {target.backend}"
+        return Hit("reset", words, begun, applied, applied, target.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Flap(OnClientLinks):
+    """All links of a node, to clients and peers, so many times."""
+
+    node: str
+    how: Cut
+    times: int
+
+    def describe(self) -> str:
+        return f"let all links of {self.node} flap ({self.how}){_often(self.times)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Each time is proven by questions through the links of the clients, down and up."""
+        there_are = target.links.pairs()
+        ends = dict.fromkeys(a if b == self.node else b for a, b in there_are if self.node in (a, b))
+        clients = [(group, self.node) for group in target.groups]
+        hits = []
+        for time in range(self.times):
+            if time:
+                target.clock.wait(BETWEEN)
+            begun = target.clock.now()
+            with target.links.together():
+                for end in ends:
+                    target.links.cut(end, self.node, self.how, target.by)
+            proof.await_cut(target, clients, proof.SHOWS[self.how])
+            applied = target.clock.now()
+            target.clock.wait(max(DOWN - (applied - begun) / 1e9, 0.0))
+            healing = target.clock.now()
+            heal_clients(target)
+            hits.append(Hit("cut", f"{self.node} from everybody", begun, applied, healing, target.clock.now()))
+        return hits
+
+
+def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
+    """One through each of the links, as far as they can be had; all, while no other fault is on. Raises Failed."""
+    connections = []
+    for pair in pairs:
+        try:
+            connections.append(stack.enter_context(target.prober.connect(target.endpoints[pair])))
+        except OSError as error:
+            if target.alone:
+                raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error
+    target.clock.wait(DIALLED)
+    return connections
+
+
+def _say(connection: socket.socket, question: bytes) -> None:
+    try:
+        connection.sendall(question)
+    except OSError:
+        pass  # closed already; that is looked at later
+
+
+def _often(times: int) -> str:
+    return "" if times == 1 else f", {times} times"
+
+
+def _node(rng: random.Random, site: Site) -> str:
+    names = site.members
+    return names[0] if site.has(Trait.FIRST_NODE) else rng.choice(names)
+
+
+RESETS: Final = (
+    Fault(
+        "reset-connections",
+        "reset",
+        "whatever clients have open is reset, once or a few times",
+        lambda _, times: ResetConnections(times),
+        (number("times", 1, MOST, within((1, 3))),),
+        needs=("client-links",),
+        how=f"Toxiproxy: reset_peer for {RESETTING} s, then proxies disabled for a moment",
+        sees="connections end in the middle of what they do: a request or its reply is lost",
+    ),
+    Fault(
+        "flap-links",
+        "cut",
+        "all links of a node, to clients and peers, go and come back a few times",
+        lambda _, node, how, times: Flap(node, Cut(how), times),
+        (
+            one_of("node", lambda site: site.members, _node),
+            choice("how", (Cut.DROP, Cut.HOLD)),
+            number("times", 1, MOST, within((2, 4))),
+        ),
+        needs=("client-links",),
+        how=f"{HOW[Cut.DROP]}, or held; {DOWN} s down, {BETWEEN} s up",
+        sees="silence, again and again, too short for an election or a lease to end",
+    ),
+)

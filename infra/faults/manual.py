@@ -1,0 +1,174 @@
+"""Faults by hand: `python -m infra fault NAME BACKEND`, for a person who explores with a client of their own.
+
+    python -m infra up redis
+    python -m infra fault clock-jump-forward redis --set seconds=61
+    python -m infra fault freeze-holder redis --pid 4711 --for 3
+    python -m infra fault --plan plan.json
+    python -m infra heal
+
+What is left to chance is drawn from `--seed`, unless `--set` says it. Without `--for` a fault stays until `heal`.
+Faults on workers need a process: the gates are in the suite's own workers, so one of yours is hit wherever it is, and
+nothing can be done to it but what a signal does.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from infra import lifetime
+from infra.backends import BACKENDS
+from infra.commands import arguments, attached, print_faults
+from infra.errors import Unknown
+from infra.faults import manual_process
+from infra.faults.fault import NO_CLOCK, OURS, FaultInjection
+from infra.faults.gate_trap import HitWorkers
+from infra.faults.manual_process import SIGNALS, OneProcess
+from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
+from infra.faults.register import FAULTS
+from infra.faults.runner import Runner
+from infra.faults.target import Target
+from infra.own_environment import OwnEnvironment
+from infra.suggest import instead
+from infra.waiting import MonotonicClock
+
+LISTS: Final = ("nodes", "order", "groups")
+"""Options that take several names, and so may be told as `a,b`."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """`python -m infra fault`: do a fault, or a plan, to an environment that is there."""
+    parser = arguments("fault", "Do a fault to an environment (`up` makes one), or a plan with all its faults.")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="as `python -m infra faults` lists them")
+    parser.add_argument("backend", metavar="BACKEND", nargs="?", help=f"of {', '.join(BACKENDS)}")
+    parser.add_argument("--set", metavar="OPTION=VALUE", action="append", default=[], help="instead of chance; JSON")
+    parser.add_argument("--for", metavar="SECONDS", type=float, dest="seconds", help="heal it after so long")
+    parser.add_argument("--seed", type=int, default=1, help="what chance starts from (1)")
+    parser.add_argument("--pid", type=manual_process.pid, help="your client's process, for faults on workers")
+    parser.add_argument("--ttl", type=_ttl, default=2.0, help="seconds that your lock lives (2), for faults on workers")
+    parser.add_argument("--plan", metavar="FILE", help="a plan, instead of NAME and BACKEND; it heals what it does")
+    plans: list[Plan] = []
+
+    def check(options: argparse.Namespace) -> None:
+        if bool(options.plan) == bool(options.name and options.backend):
+            parser.error("say NAME and BACKEND, or --plan FILE")
+        plans.append(_of_file(options.plan) if options.plan else _of_words(options))
+        _check_workers(parser, plans[0], options.pid)
+
+    with lifetime.asked_once(), attached(parser, argv, check) as (environment, options):
+        [plan] = plans
+        _check_possible(plan, environment)
+        actors = OneProcess(options.pid, options.ttl, environment.name)
+        target = Target.of(environment, plan.backend, actors, MonotonicClock())
+        words = partial(_words, pid=options.pid)
+        if options.plan or options.seconds is not None:
+            print("\n".join(plan.describe(words)), flush=True)
+            Runner(plan, target, partial(print, flush=True)).cycle()
+            if left := environment.unclean():
+                print_faults(left)
+        else:
+            print(f"{replace(plan.steps[0], for_=0.0).describe(plan.backend, words)} ...", flush=True)
+            _leave(plan.steps[0], target)
+    return 0
+
+
+def _ttl(text: str) -> float:
+    """Seconds. Raises argparse.ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be seconds, more than 0, not {text}")
+    return seconds
+
+
+def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None) -> None:
+    """Whether what is done to workers can be done to a process without gates, and there is one."""
+    for step in plan.steps:
+        if "workers" not in FAULTS[step.fault].needs:
+            continue
+        injection = step.injection(plan.backend)
+        if not (isinstance(injection, HitWorkers) and injection.action in SIGNALS):
+            why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
+            raise Unknown(f"{step.fault} {why}")
+        if pid is None:
+            parser.error(f"{step.fault} is done to a worker: --pid says which process is yours")
+
+
+def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
+    """Whether all of it can be done here."""
+    if plan.backend not in environment.clusters:
+        up = f"python -m infra up {plan.backend} --env {environment.name}"
+        raise Unknown(f"{plan.backend} does not run in {environment.name}; {up}")
+    movable = all(node.process.has_clock() for node in environment.cluster(plan.backend).nodes)
+    world = OURS if movable else OURS.without("clock", NO_CLOCK)
+    for step in plan.steps:
+        if reason := FAULTS[step.fault].applies(plan.backend, world):
+            raise Unknown(f"{step.fault} does not apply to {plan.backend}: {reason}")
+
+
+def _words(injection: FaultInjection, pid: int | None) -> str:
+    """What is done, by hand: it is not a worker at a gate that is hit."""
+    if isinstance(injection, HitWorkers):
+        return f"{injection.action} process {pid}, wherever it is,"
+    return injection.describe()
+
+
+def _of_file(name: str) -> Plan:
+    try:
+        return parse(Path(name).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unknown(f"--plan {name}: {getattr(error, 'strerror', None) or 'not a text'}") from error
+    except BadPlan as error:
+        raise Unknown(f"--plan {name}: {error}") from error
+
+
+def _of_words(options: argparse.Namespace) -> Plan:
+    """The plan of one step that the command line tells."""
+    if options.name not in FAULTS:
+        raise Unknown(f"no fault {options.name!r}; {instead(options.name, FAULTS)}")
+    if options.backend not in BACKENDS:
+        raise Unknown(f"no backend {options.backend!r}; {instead(options.backend, BACKENDS)}")
+    fault, chosen = FAULTS[options.name], dict(_option(text) for text in options.set)
+    try:
+        if fault.planned and fault.applies(options.backend, OURS) is None:
+            drawn = Plan(fault.name, options.backend, options.seed, (Step(fault.name, 0.0, fault.seconds, {}),))
+        else:
+            drawn = compile_plan([options.name], options.seed, options.backend, options.ttl)
+        step = drawn.steps[0]
+        for_ = step.for_ if options.seconds is None else options.seconds
+        step = replace(step, after=0.0, for_=for_, options={**step.options, **chosen})
+        return Plan.from_json(replace(drawn, steps=(step,)).to_json())
+    except BadPlan as error:
+        needed = f"; {fault.name} {fault.planned}" if fault.planned else ""
+        raise Unknown(str(error).removeprefix("steps[0].") + needed) from error
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    if name == "version":
+        return name, value  # 3.10 is no number
+    try:
+        return name, json.loads(value)
+    except ValueError:  # a text without its quotes
+        return name, value.split(",") if name in LISTS else value
+
+
+def _leave(step: Step, target: Target) -> None:
+    """Do it and go; what was half done is healed."""
+    injection = step.injection(target.backend)
+    try:
+        hits = injection.apply(target)
+    except BaseException:
+        injection.heal(target)
+        raise
+    for hit in hits:
+        print(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
+    environment = target.environment
+    heal = f"it stays; python -m infra heal --env {environment.name} undoes it"
+    print(heal if environment.unclean() else "nothing is left to heal")

@@ -1,0 +1,227 @@
+"""Faults on the clocks of Redis and PostgreSQL, whose expiries and `now()` follow the wall clock: jumps, drift, strobe.
+
+A clock counts as moved when the node itself, asked past the proxies, tells the time that it should, and as healed
+when it tells the right one again. Right is what the store tells: no fault touches its clock, and it stands on the same
+machine. A heal is a jump as well: after a jump back it is one forward, which ends locks early.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from infra.backends.backend import Health, Trait
+from infra.cluster import clocks
+from infra.cluster.clocks import Skew
+from infra.cluster.nodes import Node
+from infra.errors import Failed
+from infra.faults.fault import PROVEN_WITHIN, Fault
+from infra.faults.options import Option, Options, Site, must, real, victims
+from infra.faults.target import Hit, Target
+
+FORWARD: Final = (5, 90)
+"""Seconds, least and most: longer than any TTL, so that every lock ends."""
+
+BACK: Final = (2, 30)
+"""Seconds, least and most: so much longer lives every lock."""
+
+DRIFT: Final = (1.5, 4.0)
+"""Times as fast, or as slow, least and most."""
+
+STROBE: Final = (1.0, 5.0)
+"""Seconds ahead and behind, least and most. What is twice that is longer than a TTL of two seconds."""
+
+TURNS: Final = (50, 500)
+"""ms between two turns of a strobe, least and most."""
+
+MOVED_FOR: Final = 1.0
+"""Seconds, besides some TTLs."""
+
+PRECISION: Final = 0.05
+"""Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveClocks:
+    """Make the clocks of some nodes wrong, all in the same way. See `Skew` for the fields."""
+
+    nodes: tuple[str, ...]
+    offset: float = 0.0
+    rate: float = 1.0
+    amplitude: float = 0.0
+    period: float = 0.0
+
+    def describe(self) -> str:
+        verb = "strobe" if self.period else "put" if self.offset else "run"
+        return f"{verb} the clock of {', '.join(self.nodes)} {self.how()}"
+
+    def how(self) -> str:
+        """What happens to it: "61 s forward"."""
+        if self.period:
+            return f"by ± {self.amplitude:g} s every {self.period * 500:g} ms"
+        if self.offset:
+            return f"{abs(self.offset):g} s {'forward' if self.offset > 0 else 'back'}"
+        return f"{self.rate:g} times as fast"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by what the nodes tell; of one that another fault keeps from answering, by what it was set to."""
+        right = _right(target)
+        moved = [self._move(target, target.node(name)) for name in self.nodes]
+        return [self._proven(target, move, right) for move in moved]
+
+    def heal(self, target: Target) -> None:
+        nodes = [target.node(name) for name in self.nodes]
+        for node in nodes:
+            node.let_go(target.by)
+        right = _right(target)
+        for node in nodes:
+            _await_others(target, node, right)
+
+    def _move(self, target: Target, node: Node) -> _Moved:
+        begun = target.clock.now()
+        others = node.skews()
+        skew = Skew(self.offset, self.rate, self.amplitude, self.period)
+        node.skew(skew, target.by)
+        return _Moved(node, skew, others, begun)
+
+    def _proven(self, target: Target, moved: _Moved, right: Health) -> Hit:
+        unseen = {self.amplitude, -self.amplitude}  # both sides of a strobe; 0 otherwise
+
+        def shows(health: Health, now: int) -> bool:
+            """Whether it tells the time that it should and, by now, could not tell if nothing was done to it."""
+            for side in tuple(unseen):
+                own = replace(moved.skew, offset=self.offset + side, amplitude=0.0, period=0.0)
+                visible = abs(own.ahead(now)) > 2 * (PRECISION + health.unsure + right.unsure)
+                if visible and _is(health, right, (*moved.others, own), now):
+                    unseen.discard(side)
+            return not unseen
+
+        name = moved.node.name
+        if not _await_health(target, moved.node, shows):
+            raise Failed(f"{name}'s clock was set, but it does not tell that time")
+        return Hit("clock", f"{name}: {self.how()}", moved.begun, target.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A clock that was set, and by what it was wrong already."""
+
+    node: Node
+    skew: Skew
+    others: Sequence[Skew]
+    begun: int
+
+
+def _await_others(target: Target, node: Node, right: Health) -> None:
+    """Wait until a node tells the right time, or what others made of it. Raises Failed."""
+    others = node.skews()
+    if not _await_health(target, node, lambda health, now: _is(health, right, others, now)):
+        raise Failed(f"{node.name}'s clock was set right, but it tells another time")
+
+
+def _right(target: Target) -> Health:
+    """What a clock tells that nobody moved. Raises Failed when the store does not answer."""
+    healths: list[Health] = []
+
+    def answered() -> bool:
+        health = target.environment.store_health()
+        healths.extend([health] if health else [])
+        return bool(healths)
+
+    if not target.clock.wait(PROVEN_WITHIN, answered):
+        raise Failed("the store does not answer, whose clock is the right one")
+    return healths[-1]
+
+
+def _is(health: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:
+    return health.ahead is not None and not clocks.apart(health, right, clocks.ahead(skews, now), PRECISION)
+
+
+def _await_health(target: Target, node: Node, is_so: Callable[[Health, int], bool]) -> bool:
+    """Wait until what a node tells, at a moment (ns of the wall clock), is so; whether it came to be.
+
+    Of one that does not answer nothing is asked while another fault is on.
+    """
+
+    def looked() -> bool:
+        sent = time.time_ns()
+        health = node.health()
+        return is_so(health, (sent + time.time_ns()) // 2) if health else not target.alone
+
+    return target.clock.wait(PROVEN_WITHIN, looked)
+
+
+def _rate(rng: random.Random) -> float:
+    factor = rng.uniform(*DRIFT)
+    return round(rng.choice((factor, 1 / factor)), 2)
+
+
+def _is_rate(value: Any, site: Site, options: Options) -> float:
+    rate: float = _ANY_RATE.check(value, site, options)
+    must(abs(rate - 1.0) >= 0.1, "be a tenth from 1 at least")
+    return rate
+
+
+_ANY_RATE: Final = real("rate", 0.0, clocks.FASTEST, _rate)
+
+
+def _seconds(least: float, draw: Callable[[random.Random], float]) -> Option:
+    return real("seconds", least, clocks.FAR, draw)
+
+
+def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options: Option, **more: Any) -> Fault:
+    return Fault(
+        name,
+        "clock",
+        f"the clock of redis1 and maybe another, or of postgres, {summary}",
+        inject,
+        (victims(), *options),
+        seconds=MOVED_FOR,
+        trait=Trait.WALL_CLOCK,
+        needs=("clock",),
+        **more,
+    )
+
+
+CLOCKS: Final = (
+    _fault(
+        "clock-jump-forward",
+        "jumps forward by more than any TTL",
+        lambda _, nodes, seconds: MoveClocks(nodes, offset=seconds),
+        _seconds(0.15, lambda rng: rng.randint(*FORWARD)),
+        how="preloaded shim: its wall clock is ahead",
+        sees="every lock ends at once; after the heal new ones live longer",
+        ttls=1.0,
+    ),
+    _fault(
+        "clock-jump-back",
+        "jumps back",
+        lambda _, nodes, seconds: MoveClocks(nodes, offset=-seconds),
+        _seconds(0.15, lambda rng: rng.randint(*BACK)),
+        how="preloaded shim: its wall clock is behind",
+        sees="locks live on after their TTL; at the heal all end at once",
+        ttls=2.0,
+    ),
+    _fault(
+        "clock-drift",
+        "runs too fast or too slow",
+        lambda _, nodes, rate: MoveClocks(nodes, rate=rate),
+        replace(_ANY_RATE, check=_is_rate),
+        how="preloaded shim: its wall clock runs at another rate",
+        sees="locks end before their TTL, or live on after it",
+        ttls=3.0,
+    ),
+    _fault(
+        "clock-strobe",
+        "goes ahead and behind by turns",
+        lambda _, nodes, seconds, turn_ms: MoveClocks(nodes, amplitude=seconds, period=2 * turn_ms / 1000),
+        _seconds(0.5, lambda rng: round(rng.uniform(*STROBE), 1)),
+        real("turn_ms", 10, 60_000, lambda rng: rng.randrange(*TURNS, 10)),
+        how="preloaded shim: its wall clock goes to and fro",
+        sees="locks end at once or live on, as it happens",
+        ttls=2.0,
+    ),
+)

@@ -1,0 +1,190 @@
+"""Faults on disks: slow, stalled, full.
+
+The disk of the leader, of redis1 and maybe another, or of the server. In ZooKeeper it takes the leader's and a
+follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on leading whatever its
+own disk does. A follower that does not keep what it was told is dropped after syncLimit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait, Written
+from infra.cluster.nodes import Node
+from infra.errors import Failed
+from infra.faults import fault
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, has
+from infra.faults.options import FOLLOWER, LEADER, Option, Site, number, victims, within
+from infra.faults.servers.strikes import hit_by, named
+from infra.faults.target import Hit, Target
+
+SLOW_FOR: Final = 2.0
+"""Seconds; longer than the shortest TTL."""
+
+DELAYS: Final = (20, 80)
+"""ms for each synchronisation, least and most; a write of etcd waits for three. Below every election and timeout."""
+
+ENOUGH: Final = 1_000_000
+"""Bytes of a write that a full disk cannot keep, at the latest when it is repeated; ZooKeeper and etcd take no more.
+
+What a server has set aside is written before it asks for more: pages that it freed, and files that it made longer.
+"""
+
+_STALLED: Final = 0.5
+"""Seconds without an acknowledgement that show a stall; it comes within milliseconds where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowDisk:
+    """Every synchronisation takes so many ms longer; None: it does not end before the heal."""
+
+    nodes: tuple[str, ...]
+    delay_ms: int | None
+
+    def describe(self) -> str:
+        how = "stall" if self.delay_ms is None else f"slow by {self.delay_ms} ms"
+        return f"{how} the disks of {', '.join(self.nodes)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by a write to the first of them that is acknowledged late, or not at all; then another may lead."""
+        hit = list(hit_by(target, self.nodes))
+        for node, _ in hit:
+            if (state := node.state()) != "running":
+                raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
+        begun = target.clock.now()
+        for node, _ in hit:
+            if self.delay_ms is None:
+                target.own.disks.stall(node.name, target.by)
+            else:
+                target.own.disks.slow(node.name, self.delay_ms / 1000, target.by)
+        for node, _ in hit[:1] if has(target.backend, Trait.LEADER) else hit:
+            self._prove(target, node)
+        words = ", ".join(named(node, role) for node, role in hit)
+        if self.delay_ms is None and has(target.backend, Trait.STALL_DEPOSES) and hit[0][1] == LEADER:
+            words += fault.await_successor(target, hit[0][0])
+        return [Hit("disk", words, begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        target.own.disks.clear(target.by)
+
+    def _prove(self, target: Target, node: Node) -> None:
+        def shows() -> bool:
+            written = _write(target, node, patience=_STALLED if self.delay_ms is None else 10.0)
+            if written.outcome == "kept":
+                return self.delay_ms is not None and written.seconds >= self.delay_ms / 1000
+            # Refused, or silent although it is only slow: that is another fault's doing.
+            return not target.alone or (written.outcome == "silent" and self.delay_ms is None)
+
+        if not target.clock.wait(PROVEN_WITHIN, shows):
+            raise Failed(f"the disk of {node.name} is slow, but writes are acknowledged as fast as before")
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """No room is left."""
+
+    nodes: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"fill the disks of {', '.join(self.nodes)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by what is left, seen from outside, and by a write that is refused, or that ends the server."""
+        return [self._fill(target, node, role) for node, role in hit_by(target, self.nodes)]
+
+    def heal(self, target: Target) -> None:
+        """See `FaultInjection`. Who ended is started again."""
+        target.own.disks.clear(target.by)
+        for node in target.cluster.nodes:
+            node.let_go(target.by)
+
+    def _fill(self, target: Target, node: Node, role: str) -> Hit:
+        if (state := node.state()) != "running":
+            raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
+        disks = target.own.disks
+        begun = target.clock.now()
+        disks.fill(node.name, target.by)
+        if not target.clock.wait(PROVEN_WITHIN, lambda: disks.room(node.name) == 0, LOOK_EVERY):
+            raise Failed(f"the disk of {node.name} was filled, but has {disks.room(node.name)} bytes left")
+
+        def refuses() -> bool:
+            return _write(target, node, size=ENOUGH).outcome != "kept" or node.state() == "stopped"
+
+        if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
+            raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
+        if has(target.backend, Trait.ENDS_WHEN_FULL):
+            target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
+        if ended := node.state() == "stopped":
+            _bury(target, node)
+        remark = fault.await_successor(target, node) if role == LEADER else ""
+        words = f"{named(node, role)}{', which ended' if ended else ''}{remark}"
+        return Hit("disk", words, begun, target.clock.now())
+
+
+def _bury(target: Target, node: Node) -> None:
+    """Let the links of a node that ended by itself refuse, as those of any that is down. Raises Failed.
+
+    Whoever dialled it meanwhile keeps Toxiproxy waiting, for seconds, until nobody is found at its address.
+    """
+
+    def buried() -> bool:
+        try:
+            node.kill(target.by)
+        except Failed:
+            return False
+        return True
+
+    if not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
+        raise Failed(f"{node.name} ended, and its links cannot be told")
+
+
+def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> Written:
+    access = target.environment.access(target.backend)
+    return BACKENDS[target.backend].write(node.address, access, size, patience)
+
+
+def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Option:
+    return victims(named=2, known=(LEADER, FOLLOWER), roles=roles)
+
+
+_WAITED_FOR: Final = _disks(lambda site: site.backend.disks)
+"""Disks that a write waits for."""
+
+DISKS: Final = (
+    # Slow enough to be felt, fast enough that nobody is deposed.
+    Fault(
+        "slow-disk",
+        "disk",
+        "every synchronisation of a disk takes some tens of milliseconds more",
+        lambda _, nodes, delay_ms: SlowDisk(nodes, delay_ms),
+        (_WAITED_FOR, number("delay_ms", 1, 10_000, within(DELAYS), "a number of milliseconds")),
+        seconds=SLOW_FOR,
+        needs=("disk",),
+        how="strace beside the server delays fsync and its kin",
+        sees="every acknowledged write takes so much longer, and what waits behind it",
+    ),
+    # What deposes etcd leaders in real life.
+    Fault(
+        "stall-disk",
+        "disk",
+        "no synchronisation of a disk ends, until it heals",
+        lambda _, nodes: SlowDisk(nodes, None),
+        (_WAITED_FOR,),
+        seconds=SLOW_FOR,
+        needs=("disk",),
+        how="the same with a delay of an hour, broken off",
+        sees="no write is acknowledged until the heal (etcd: until another leads); Redis answers nothing at all",
+    ),
+    Fault(
+        "fill-disk",
+        "disk",
+        "no room is left on a disk",
+        lambda _, nodes: FillDisk(nodes),
+        (_disks(),),
+        seconds=SLOW_FOR,
+        needs=("disk",),
+        how="ballast in a file without a name on the volume, a tmpfs of limited size",
+        sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
+    ),
+)

@@ -1,0 +1,203 @@
+"""Failover: Redis' replica is promoted while it is behind, the leader passes on its office, sessions are terminated.
+
+Where replication is asynchronous a failover may lose what was acknowledged: two clients hold one lock, and tokens are
+given out a second time. Where it goes by consensus nothing may be lost, but whoever was at it must go on elsewhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Refused, Trait
+from infra.cluster.failover import Failover
+from infra.errors import Failed
+from infra.faults import fault
+from infra.faults.fault import (
+    EFFECT_WITHIN,
+    HEALED_WITHIN,
+    LOOK_EVERY,
+    MASKED_FOR,
+    PROVEN_WITHIN,
+    Fault,
+    Nobody,
+    has,
+)
+from infra.faults.links.partitions import followers
+from infra.faults.options import any_below, number, within
+from infra.faults.probe import PATIENCE
+from infra.faults.target import Hit, Target
+from infra.network.links import Cut
+
+BEHIND: Final = (300, 500)
+"""ms for which the replica is not told anything before it is promoted, least and most: shorter than the shortest TTL,
+so that what was granted before is still in force, also of a lock that grants nothing meanwhile."""
+
+PROMOTED_FOR: Final = 2.0
+"""Seconds; longer than the shortest TTL."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteReplica:
+    """The replica falls behind and takes the primary's place."""
+
+    primary: str
+    replica: str
+    behind_ms: int
+
+    def describe(self) -> str:
+        return f"promote {self.replica} when it is {self.behind_ms} ms behind {self.primary}, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by a write that the primary acknowledged and that nobody finds who asks for it by its links."""
+        pair = _pair(target)
+        if not target.clock.wait(PROVEN_WITHIN if target.alone else 0.0, pair.follows, LOOK_EVERY):
+            raise Nobody(f"{self.replica} does not follow {self.primary}")
+        begun = target.clock.now()
+        target.links.cut(self.replica, self.primary, Cut.DROP, target.by)
+        mark = f"{target.by}@{begun}"
+        try:
+            pair.roles.mark(pair.primary, mark)
+            target.clock.wait(self.behind_ms / 1000)
+            marked = pair.roles.marked(pair.replica)
+        except Failed as error:
+            raise Failed(f"{self.replica} could not be left behind: {error}") from error
+        lag = pair.lag()
+        if marked == mark or lag <= 0:
+            raise Failed(f"{self.replica} was cut off from {self.primary}, but is not behind")
+        begun = target.clock.now()  # what was granted before this, and is lost, was in force until now
+        pair.promote(target.by)
+        if not target.clock.wait(PROVEN_WITHIN, lambda: self._all_lack(target, mark), LOOK_EVERY):
+            raise Failed(f"{self.replica} was promoted, but clients still come to {self.primary}")
+        return [Hit("failover", f"{self.replica}, {lag} bytes behind {self.primary}", begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        """While another fault keeps one of the two from answering it is left to `fault.await_whole`."""
+        target.links.lift(target.by)
+        pair = _pair(target)
+        if target.alone or (pair.primary.ready() and pair.replica.ready()):
+            pair.let_go(target.by)
+
+    def _all_lack(self, target: Target, mark: str) -> bool:
+        """Whether clients of every group come to a primary without the mark, unless another fault keeps them away."""
+        patience, pair = PROVEN_WITHIN if target.alone else PATIENCE, _pair(target)
+        seen = [pair.roles.look(_address(target.endpoints[group, self.primary]), patience) for group in target.groups]
+        if target.alone and None in seen:
+            return False
+        return all(look is None or (look[0] and look[1] != mark) for look in seen) and pair.led_away()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLeader(fault.OnNodes):
+    """The leader hands over to another, and goes on. One that cannot (Trait.HANDS_OVER) is stopped and started.
+
+    to: which of the others shall lead, in order; of those that cannot be told they choose by themselves.
+    """
+
+    to: int
+
+    def describe(self) -> str:
+        return "change the leader"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by what the others say of whom they follow."""
+        old = fault.leader(target)
+        begun = target.clock.now()
+        if not has(target.backend, Trait.HANDS_OVER):
+            old.stop(target.by)
+            remark = fault.await_successor(target, old)
+            healing = target.clock.now()
+            old.let_go(target.by)
+            target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, old.ready, LOOK_EVERY)
+            new = fault.leader(target)
+            words = f"{old.name} (leader) stopped and started, {new.name} leads{remark}"
+            return [Hit("failover", words, begun, healing, healing, target.clock.now())]
+        new = [node for node in target.cluster.nodes if node is not old][self.to]
+        health = new.health()
+        handed_over = health is not None and BACKENDS[target.backend].hand_over(old, health)
+        if not handed_over and not target.alone:
+            return []
+        patience = EFFECT_WITHIN if target.alone else MASKED_FOR
+        if not target.clock.wait(patience, lambda: target.cluster.leader() is new, LOOK_EVERY):
+            if not target.alone:
+                return []
+            raise Failed(f"{old.name} was to pass on the lead to {new.name}, which does not lead")
+        now = target.clock.now()
+        return [Hit("failover", f"from {old.name} to {new.name}", begun, now, now, now)]
+
+
+@dataclass(frozen=True, slots=True)
+class TerminateBackends:
+    """Every session of the database of locks ends, but for the one that does it."""
+
+    def describe(self) -> str:
+        return "terminate every session"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the server's list of them. [] when there is no session."""
+        (node,) = target.cluster.nodes
+        begun = target.clock.now()
+        try:
+            ended = BACKENDS[target.backend].end_sessions(
+                node,
+                target.environment.access(target.backend),
+                lambda gone: target.clock.wait(PROVEN_WITHIN, gone, LOOK_EVERY),
+            )
+        except Refused as error:
+            raise Nobody(f"{node.name} cannot be told to terminate sessions: {error}") from error
+        now = target.clock.now()
+        pids = ", ".join(map(str, ended[:5])) + (", ..." if len(ended) > 5 else "")
+        words = f"{len(ended)} sessions of {node.name} (pid {pids})"
+        return [Hit("failover", words, begun, now, now, now)] if ended else []
+
+    def heal(self, target: Target) -> None:
+        """There is nothing to undo."""
+
+
+def _pair(target: Target) -> Failover:
+    pair = target.environment.failover()
+    if not pair:
+        raise Failed(f"there is no replica of {target.backend}")
+    return pair
+
+
+def _address(endpoint: str) -> tuple[str, int]:
+    host, _, port = endpoint.rpartition(":")
+    return host, int(port)
+
+
+FAILOVERS: Final = (
+    Fault(
+        "promote-replica",
+        "failover",
+        "redis1's replica takes its place before it was told the latest writes",
+        lambda site, behind_ms: PromoteReplica(site.members[0], site.backend.auxiliaries[0].name, behind_ms),
+        (number("behind_ms", 0, 60_000, within(BEHIND), "a number of milliseconds"),),
+        seconds=PROMOTED_FOR,
+        trait=Trait.REPLICA,
+        needs=("failover",),
+        how="replication dropped, REPLICAOF NO ONE, proxies of clients led to the replica; back by a full copy",
+        sees="connections closed; then a server that lacks the latest acknowledged writes",
+    ),
+    Fault(
+        "change-leader",
+        "failover",
+        "another member becomes the leader",
+        lambda _, to: ChangeLeader(to),
+        (any_below("to", followers),),
+        trait=Trait.LEADER,
+        needs=("failover",),
+        how="etcd: the leader transfers its office; ZooKeeper, which cannot: it is stopped and started",
+        sees="etcd: a pause of milliseconds; ZooKeeper: connections closed, an election",
+    ),
+    Fault(
+        "terminate-backends",
+        "failover",
+        "every session of PostgreSQL's is terminated",
+        fault.always(TerminateBackends()),
+        trait=Trait.SESSION_PROCESSES,
+        needs=("failover",),
+        how="pg_terminate_backend",
+        sees="connections end with an error of class 57; session locks are free",
+    ),
+)

@@ -1,0 +1,227 @@
+"""Faults on servers: frozen for a while, killed, wiped, stopped, restarted one by one or all at once.
+
+Where there is a leader it is the one that is hit, and the fault goes on for a while after the others have elected
+another. Of the five Redis servers it is the first, where the single-node lock lives, and maybe a second.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from infra.backends.backend import Trait
+from infra.cluster.nodes import Node
+from infra.errors import Failed
+from infra.faults import fault
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Need, Nobody, has
+from infra.faults.options import FOLLOWER, LEADER, Option, Options, Site, different, victims
+from infra.faults.probe import Answer
+from infra.faults.target import Hit, Target
+
+DOWN_FOR: Final = 1.5
+"""Seconds; where a leader was hit they begin when another leads."""
+
+WIPED_FOR: Final = 0.2
+"""Seconds that a server without its data stays down; a short time, so that locks that it forgot are still held."""
+
+AWAY_FOR: Final = 0.2
+"""Seconds that a server which is restarted stays down."""
+
+Verb = Literal["pause", "kill", "wipe", "restart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strike(fault.OnNodes):
+    """Pause servers, kill them, kill them and remove their data, or stop them in good order."""
+
+    kind: Verb
+    nodes: tuple[str, ...]
+
+    def describe(self) -> str:
+        if self.kind == "restart":
+            return f"stop {', '.join(self.nodes)} in good order, and"
+        if LEADER in self.nodes:
+            return f"{self.kind} the leader until another leads, and"
+        return f"{self.kind} {', '.join(self.nodes)}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the state of the container, for a pause also by its silence."""
+        return [self._strike(target, node, role) for node, role in hit_by(target, self.nodes)]
+
+    def _strike(self, target: Target, node: Node, role: str) -> Hit:
+        begun = target.clock.now()
+        if self.kind == "pause":
+            _pause(target, node)
+        else:
+            end(target, node, orderly=self.kind == "restart")
+        remark = fault.await_successor(target, node) if role == LEADER else ""
+        if self.kind == "wipe":
+            if remark and has(target.backend, Trait.MEMBERSHIP):
+                # Only a majority can take the new member that starts in its place.
+                raise Nobody(f"{node.name} keeps its data{remark}")
+            node.wipe()
+        return Hit(self.kind, named(node, role) + remark, begun, target.clock.now())
+
+
+def hit_by(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
+    """The nodes behind names, LEADER and FOLLOWER among them, each with its role or "". Raises Nobody.
+
+    Who leads is asked once, and only where it matters.
+    """
+    leads = fault.leader(target) if LEADER in names or FOLLOWER in names else None
+    for name in names:
+        if name == LEADER and leads:
+            yield leads, LEADER
+        elif name == FOLLOWER:
+            yield next(node for node in target.cluster.nodes if node is not leads), FOLLOWER
+        else:
+            yield target.node(name), ""
+
+
+def named(node: Node, role: str) -> str:
+    """For people: "etcd2 (leader)"."""
+    return f"{node.name} ({role})" if role else node.name
+
+
+def end(target: Target, node: Node, *, orderly: bool = False) -> None:
+    """SIGKILL, or SIGTERM first, and the proof. Raises Failed."""
+    (node.stop if orderly else node.kill)(target.by)
+    if (state := node.state()) != "stopped":
+        raise Failed(f"{node.name} was {'stopped' if orderly else 'killed'}, but is {state}")
+
+
+def _pause(target: Target, node: Node) -> None:
+    node.pause(target.by)
+    endpoint = "{}:{}".format(*node.address)
+    # Another fault may have killed it.
+    shows = {Answer.SILENT} if target.alone else {Answer.SILENT, Answer.CLOSED}
+    if not target.clock.wait(PROVEN_WITHIN, lambda: target.prober.ask(endpoint) in shows):
+        raise Failed(f"{node.name} was paused ({node.state()}), but still answers")
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRolling(fault.OnNodes):
+    """One server after another, each ready again before the next. All of it happens in `apply`."""
+
+    nodes: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"restart {', '.join(self.nodes)} one after another, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """A hit for each. Ends early when another fault keeps the servers from getting ready."""
+        hits: list[Hit] = []
+        for node in map(target.node, self.nodes):
+            if node.wanted() != "running":
+                continue  # another fault has it
+            role = LEADER if target.cluster.leader() is node else ""
+            begun = target.clock.now()
+            end(target, node, orderly=True)
+            applied = target.clock.now()
+            node.let_go(target.by)
+            if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
+                if target.alone:
+                    raise Failed(f"{node.name} was restarted, but {target.backend} does not get ready")
+                return [*hits, Hit("restart", named(node, role), begun, applied)]
+            hits.append(Hit("restart", named(node, role), begun, applied, applied, target.clock.now()))
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAll:
+    """Every server is killed, all at once, and started again on its data: a power failure."""
+
+    def describe(self) -> str:
+        return "kill all servers at once, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the states of the containers."""
+        begun = target.clock.now()
+        nodes = target.cluster.nodes
+        with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+            list(pool.map(lambda node: end(target, node), nodes))
+        return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        nodes = target.cluster.nodes
+        with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+            list(pool.map(lambda node: node.let_go(target.by), nodes))
+
+
+def _any_order(value: Any, site: Site, _: Options) -> tuple[str, ...]:
+    return different(value, site.members, len(site.members))
+
+
+def _strike(verb: Verb, what: str, how: str, sees: str, *needs: Need, seconds: float = DOWN_FOR) -> Fault:
+    return Fault(
+        f"{verb}-server",
+        verb,
+        f"the leader, or redis1 and maybe another, {what}",
+        lambda _, nodes: Strike(verb, nodes),
+        (victims(),),
+        seconds=seconds,
+        needs=needs,
+        how=how,
+        sees=sees,
+    )
+
+
+STRIKES: Final = (
+    _strike(
+        "pause",
+        "is frozen for a while",
+        "Docker: the container's processes frozen",
+        "silence, then late answers",
+        "pause",
+    ),
+    _strike(
+        "kill",
+        "is killed, and started again on its data",
+        "Docker: SIGKILL, start",
+        "connections closed, then refused",
+        "kill",
+    ),
+    _strike(
+        "wipe",
+        "is killed, and started again without its data",
+        "SIGKILL, the volume emptied, start; etcd: its member removed and a new one added",
+        "as killed; Redis and PostgreSQL have forgotten everything, the others get it from their peers",
+        "kill",
+        "wipe",
+        seconds=WIPED_FOR,
+    ),
+)
+
+RESTARTS: Final = (
+    Fault(
+        "restart-leader",
+        "restart",
+        "the leader, or redis1, is stopped in good order and started again",
+        lambda _, nodes: Strike("restart", nodes),
+        (victims(most=1),),
+        seconds=AWAY_FOR,
+        needs=("stop",),
+        how="Docker: SIGTERM, start",
+        sees="connections closed, then refused; another leads (ZooKeeper: after an election)",
+    ),
+    Fault(
+        "restart-rolling",
+        "restart",
+        "every server is restarted, one after another, each ready again before the next",
+        lambda _, nodes: RestartRolling(nodes),
+        (Option("nodes", _any_order, lambda rng, site, _: rng.sample(site.members, len(site.members))),),
+        needs=("stop",),
+        how="Docker: SIGTERM, start, for each",
+        sees="as restart-leader, of each server in turn; a majority is always there",
+    ),
+    Fault(
+        "restart-all",
+        "restart",
+        "every server is killed, all at once, and started again on its data",
+        fault.always(RestartAll()),
+        seconds=AWAY_FOR,
+        needs=("kill",),
+        how="Docker: SIGKILL, start, of all",
+        sees="connections closed, then refused; nobody serves until all are back",
+    ),
+)

@@ -1,0 +1,239 @@
+"""Members are replaced by others of another version, on the same data, as in an upgrade.
+
+Whether a version starts on the data of another is for itself to say: where it refuses, its own last words are told.
+`Replace` is undone, as far as that goes: a server that cannot return stays what it is, and the environment is not
+clean. `Roll` is not: what a member has become it is meant to be from then on. PostgreSQL takes the data of another
+major version by dump and restore (`Migration`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.cluster.failover import Failover
+from infra.cluster.nodes import Node
+from infra.cluster.recovery import Refused, remake
+from infra.docker import images
+from infra.errors import Failed
+from infra.faults import fault
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
+from infra.faults.options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
+from infra.faults.servers.strikes import named
+from infra.faults.target import Hit, Target
+
+Order = Literal["leader", "follower"]
+"""Who goes first."""
+
+ROLLED: Final = "version"
+REFUSED: Final = "restart"
+"""Kinds of hits: of a member that went over, and of one that did not, and so was only restarted as what it was."""
+
+AGREED_WITHIN: Final = 30.0
+"""Seconds until members agree on the version that all of them are up to; it measures 2-5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """One node by another version. version: see `infra.docker.images.resolve`."""
+
+    node: str
+    version: str
+    _former: list[tuple[str, str]] = field(default_factory=list, compare=False, repr=False)
+    """(node, the image that it had) of everything that was replaced, in that order."""
+
+    def describe(self) -> str:
+        return f"replace {self.node} by version {self.version}, and"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the version that it says it is. [] while another fault wants the node down or paused."""
+        node = fault.leader(target) if self.node == LEADER else target.node(self.node)
+        image = images.resolve(target.backend, self.version)
+        images.ensure(image)
+        pair = _pair_of(target, node)
+        concerned = [pair.replica, node] if pair else [node]
+        if any(server.wanted() != "running" for server in concerned) or (pair and pair.led_away()):
+            return []
+        if node.process.image() == image.name:
+            raise Failed(f"{node.name} runs {image.name} already")
+        before, was = node.version(), node.process.image()
+        begun = target.clock.now()
+        how = ""
+        # A replica first: it can read what an older primary sends, not what a newer one does.
+        for server in concerned:
+            self._former.append((server.name, server.process.image()))
+            try:
+                how = remake(server, image.name, target.links, target.clock)
+            except Refused:
+                self.heal(target)
+                raise
+        remark = f"{_change(node, before, was)} {how}".rstrip() + (f", and so {concerned[0].name}" if pair else "")
+        return [Hit(ROLLED, f"{node.name} {remark}", begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        """Bring back the former version where it starts on what the data have become; else leave all as it is."""
+        while self._former:
+            name, former = self._former[-1]
+            node = target.environment.node(name)
+            now = node.process.image()
+            if now != former:
+                try:
+                    remake(node, former, target.links, target.clock)
+                except Refused:
+                    remake(node, now, target.links, target.clock)
+            self._former.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Members go over to a version one after another, each at its work again before the next. All of it in `apply`.
+
+    How many of those that are not yet of that version, and whether the leader is the first of them or the last. lead:
+    who that is, in words: where nobody leads, the node with the single-node locks stands for it. See
+    `infra.docker.images.resolve` for versions.
+    """
+
+    version: str
+    first: Order
+    members: int
+    lead: str
+
+    def describe(self) -> str:
+        many = "a member" if self.members == 1 else f"{self.members} members, one after another,"
+        return (
+            f"replace {many} by version {self.version}, {self.lead} {'first' if self.first == LEADER else 'last'}, and"
+        )
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """A hit for each, proven by the version that it says it is. On the way back to what they were booted with the
+        first that refuses is the last, and stays what it was; on the way there its Refused is raised.
+
+        Where all have gone over they agree on it when this returns, if they have to (Trait.COMMON_VERSION).
+        """
+        image = images.resolve(target.backend, self.version)
+        images.ensure(image)
+        hits: list[Hit] = []
+        while len(hits) < self.members and (waiting := _others(target, image.name)):
+            hits.append(self._roll(target, waiting, image.name))
+            if hits[-1].kind == REFUSED:
+                return hits
+        if has(target.backend, Trait.COMMON_VERSION) and not _others(target, image.name):
+            _await_agreement(target)
+        return hits
+
+    def heal(self, target: Target) -> None:
+        """See `FaultInjection`. There is nothing to undo."""
+
+    def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
+        leads = fault.leader(target) if has(target.backend, Trait.LEADER) else target.cluster.nodes[0]
+        node = min(waiting, key=lambda member: (member is leads) == (self.first == "follower"))
+        name = named(node, LEADER if node is leads and has(target.backend, Trait.LEADER) else "")
+        begun = target.clock.now()
+        try:
+            remark = _go_over(target, node, image)
+        except Refused as refused:
+            if image != target.own.booted(target.backend):
+                raise
+            hit = Hit(REFUSED, f"{name} stays {node.version()}: {refused}", begun, target.clock.now())
+        else:
+            hit = Hit(ROLLED, f"{name} {remark}", begun, target.clock.now())
+        if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
+            if target.alone:
+                raise Failed(f"{hit.target}, but {target.backend} does not get ready")
+            return replace(hit, healing=hit.applied)
+        return replace(hit, healing=hit.applied, healed=target.clock.now())
+
+
+def _pair_of(target: Target, node: Node) -> Failover | None:
+    """The primary that it is, and its replica."""
+    pair = target.environment.failover()
+    return pair if pair and pair.primary is node else None
+
+
+def _others(target: Target, image: str) -> list[Node]:
+    """Members that run another image, in order, but those that another fault has."""
+    return [node for node in target.cluster.nodes if node.process.image() != image and node.wanted() == "running"]
+
+
+def _go_over(target: Target, node: Node, image: str) -> str:
+    """Another image on the data of a member, and of its replica; from then on they are meant to be that.
+
+    Returns what became of it, in words. Raises Refused with its last words; then all are what they were.
+    """
+    before, was = node.version(), node.process.image()
+    pair = _pair_of(target, node)
+    concerned = [pair.replica, node] if pair else [node]
+    if image == target.own.booted(target.backend):
+        concerned.reverse()  # a replica can read what an older primary sends, not what a newer one does
+    how = ""
+    for server in concerned:
+        try:
+            how = remake(server, image, target.links, target.clock)
+        except Refused:
+            remake(server, was, target.links, target.clock)
+            raise
+        target.own.keep_version(server.name)
+    return f"{_change(node, before, was)} {how}".rstrip() + (f", and so {pair.replica.name}" if pair else "")
+
+
+def _change(node: Node, before: str, was: str) -> str:
+    """From which version to which, in words; where both are the same, with the images. was: the image before."""
+    now = node.version()
+    return f"from {before} to {now}" if now != before else f"from {before} ({was}) to {now} ({node.process.image()})"
+
+
+def _await_agreement(target: Target) -> None:
+    backend = BACKENDS[target.backend]
+
+    def agreed() -> bool:
+        series = {node.version().rpartition(".")[0] for node in target.cluster.nodes}
+        agreed_on = {backend.agreed_version(node.address).rpartition(".")[0] for node in target.cluster.nodes}
+        return len(series) == 1 and agreed_on == series
+
+    if not target.clock.wait(AGREED_WITHIN, agreed, LOOK_EVERY):
+        raise Failed(f"the members of {target.backend} do not agree on their version within {AGREED_WITHIN:.0f} s")
+
+
+def _is_version(value: Any, _: Site, __: Options) -> str:
+    must(isinstance(value, str) and value, "be a text like 3.5")
+    return str(value)
+
+
+def _members(site: Site) -> Sequence[str]:
+    return (LEADER, *site.members) if site.has(Trait.LEADER) else site.members
+
+
+_VERSION: Final = Option("version", _is_version)
+
+VERSIONS: Final = (
+    Fault(
+        "replace-version",
+        "version",
+        "a member is replaced by another version on the same data",
+        lambda _, node, version: Replace(node, version),
+        (one_of("node", _members), _VERSION),
+        planned="needs a version: name it in a plan, or by hand with --set node=NODE --set version=VERSION",
+        needs=("version",),
+        how="an orderly end, then a container of another image on the same volume",
+        sees="as when a server is restarted",
+    ),
+    Fault(
+        "roll-version",
+        "version",
+        "members become another version for good, one after another, on the same data",
+        lambda site, version, first, members: Roll(
+            version, first, members, "the leader" if site.has(Trait.LEADER) else site.members[0]
+        ),
+        (
+            _VERSION,
+            choice("first", (LEADER, FOLLOWER)),
+            number("members", 1, lambda site: len(site.members), what="a number"),
+        ),
+        planned="needs a version, and cannot be undone: --from and --to do it",
+        lasting=True,
+        needs=("version",),
+        how="an orderly end, then a container of another image on the same volume, for each",
+        sees="as restart-rolling",
+    ),
+)

@@ -1,0 +1,150 @@
+"""What can be done to the bytes of a link: each as a toxic of Toxiproxy's, and in words.
+
+    cut         nothing passes: dropped or held (refusing is no toxic, it closes the proxy itself)
+    Impairment  a delay, a bandwidth, slices, ends that come late, resets, an end after so many bytes
+
+All of them concern one direction of a proxy. A cut goes by the same name whoever wants it; any other toxic carries the
+key of who wants it in its name, so that several may be on at once.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Literal
+
+Stream = Literal["upstream", "downstream"]
+"""Direction of bytes as Toxiproxy names it: upstream runs from who dialled to who listens."""
+
+STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
+
+MOST_MS: Final = 3_600_000
+"""Longest delay in ms; HOLD is a longer one."""
+
+
+class Cut(StrEnum):
+    """How a link is cut; see `infra.network.links`."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Toxic:
+    """What is done to the bytes of one direction of a proxy."""
+
+    name: str
+    type: str
+    stream: Stream
+    attributes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Impairment:
+    """Something that is done to bytes without stopping them all: its kind and its numbers as Toxiproxy calls them."""
+
+    type: str
+    attributes: Mapping[str, int]
+
+
+def delay(ms: int, jitter_ms: int = 0) -> Impairment:
+    """Every byte comes `ms` later, give or take `jitter_ms`. Raises ValueError."""
+    if not 0 <= jitter_ms <= ms <= MOST_MS:
+        raise ValueError(f"a delay is 0 to {MOST_MS} ms and its jitter not more, not {ms} ± {jitter_ms}")
+    return Impairment("latency", {"latency": ms, "jitter": jitter_ms})
+
+
+def bandwidth(rate: int) -> Impairment:
+    """At most `rate` kB pass in a second. 0 would crash the whole server when the toxic goes. Raises ValueError."""
+    if rate < 1:
+        raise ValueError(f"a bandwidth is at least 1 kB/s, not {rate}; to stop everything is to hold")
+    return Impairment("bandwidth", {"rate": rate})
+
+
+def slices(size: int, variation: int = 0, delay_us: int = 0) -> Impairment:
+    """Bytes arrive in pieces of about `size` (give or take `variation`), one every `delay_us`. Raises ValueError."""
+    if not (0 <= variation < size and delay_us >= 0):
+        raise ValueError(f"slices have a size of 1 or more and a smaller variation, not {size} ± {variation}")
+    return Impairment("slicer", {"average_size": size, "size_variation": variation, "delay": delay_us})
+
+
+def late_end(ms: int) -> Impairment:
+    """The end of a connection arrives `ms` late. Raises ValueError."""
+    if not 0 <= ms <= MOST_MS:
+        raise ValueError(f"an end is 0 to {MOST_MS} ms late, not {ms}")
+    return Impairment("slow_close", {"delay": ms})
+
+
+def limit(size: int) -> Impairment:
+    """So many bytes of a connection pass, then it ends. Raises ValueError."""
+    if size < 0:
+        raise ValueError(f"a limit is a number of bytes, not {size}")
+    return Impairment("limit_data", {"bytes": size})
+
+
+RESET: Final = Impairment("reset_peer", {"timeout": 0})
+"""Instead of the next byte, the connection ends: at once, whatever else is under way."""
+
+_WORDS: Final[Mapping[str, str]] = {
+    "latency": "slow by {latency} ± {jitter} ms",
+    "bandwidth": "at most {rate} kB/s",
+    "slicer": "in pieces of {average_size} ± {size_variation} bytes, {delay} us each",
+    "slow_close": "ends {delay} ms late",
+    "reset_peer": "connections reset",
+    "limit_data": "ends after {bytes} bytes",
+}
+"""For people."""
+
+_CUT: Final[Mapping[Cut, tuple[str, Mapping[str, int]]]] = {
+    Cut.DROP: ("timeout", {"timeout": 0}),
+    Cut.HOLD: ("latency", {"latency": 86_400_000, "jitter": 0}),
+}
+_OPEN: Final[Mapping[str, int]] = {"latency": 0, "jitter": 0}
+"""What lets everything pass that a delay kept."""
+
+
+def cut_name(stream: Stream) -> str:
+    """The name of the toxic of any cut."""
+    return f"cut-{stream}"
+
+
+def cut(how: Cut, stream: Stream) -> Toxic:
+    """The toxic of a cut; KeyError for REFUSE, which is none."""
+    kind, attributes = _CUT[how]
+    return Toxic(cut_name(stream), kind, stream, attributes)
+
+
+def impairment(what: Impairment, stream: Stream, by: str) -> Toxic:
+    """The toxic of an impairment that `by` wants: one of each kind for a key and a direction."""
+    return Toxic(f"{what.type}-{stream}.{_plain(by)}", what.type, stream, what.attributes)
+
+
+def is_cut(toxic: Toxic) -> bool:
+    """Whether it is one of `cut`."""
+    return toxic.name == cut_name(toxic.stream)
+
+
+def keeps(toxic: Toxic) -> bool:
+    """Whether it keeps bytes back in a buffer, so that they are to be let go before it is taken away."""
+    return toxic.type == "latency"
+
+
+def opened(toxic: Toxic) -> Toxic:
+    """The same when it lets go what it kept."""
+    return replace(toxic, attributes=_OPEN)
+
+
+def words(toxic: Toxic) -> str:
+    """For people: "bytes held"."""
+    for how, word in ((Cut.DROP, "bytes dropped"), (Cut.HOLD, "bytes held")):
+        if _CUT[how] == (toxic.type, toxic.attributes):
+            return word
+    if template := _WORDS.get(toxic.type):
+        return template.format(**toxic.attributes)
+    return f"{toxic.type} {dict(toxic.attributes)}"
+
+
+def _plain(by: str) -> str:
+    """A key as part of a name that can stand in a URL; different keys stay different."""
+    return re.sub(r"[^A-Za-z0-9.-]", lambda match: f"_{ord(match[0]):x}_", by)

@@ -1,0 +1,212 @@
+"""An environment whose clusters are containers of ours: it boots them, replaces their versions, and heals them.
+
+environment = OwnEnvironment.start()
+redis = environment.ensure("redis")
+environment.links.cut("c1", "redis1", Cut.DROP)
+...
+environment.close()
+"""
+
+import itertools
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final, Self
+
+from docker import DockerClient
+
+from infra.access import Access
+from infra.backends import BACKENDS
+from infra.backends.backend import Trait
+from infra.cluster import clocks, container, frozen, recovery
+from infra.cluster.container import Container
+from infra.cluster.disks import TOOLS, Disks
+from infra.cluster.failover import Failover
+from infra.cluster.nodes import READY_WITHIN, Cluster, Node
+from infra.docker import client as engine_client
+from infra.docker import compose, images, machine
+from infra.docker.compose import Settings
+from infra.docker.machine import Say
+from infra.environment import Environment
+from infra.errors import Failed
+from infra.network import topology
+from infra.network.topology import STORE
+from infra.waiting import MonotonicClock
+
+
+class OwnEnvironment(Environment):
+    """See the module. Made by `start` or, when another process made it, by `attach`."""
+
+    ours = True
+
+    def __init__(self, client: DockerClient, settings: Settings) -> None:
+        super().__init__(client, settings)
+        self.disks: Final = Disks(client, settings.name, settings.owner)
+        self._kept: dict[str, str] = {}
+        self._failover: Failover | None = None
+
+    # --- boot ---
+
+    @classmethod
+    def attach(cls, name: str) -> Self:
+        """Take hold of an environment that another process made. Raises Failed when it is not there or not whole."""
+        client = engine_client.connect()
+        self = cls(client, compose.read(client, name))
+        states = container.states(client, name)
+        for backend in BACKENDS:
+            if all(node in states for node in topology.nodes_of(backend)):
+                self._clusters[backend] = self._cluster(backend, untouched=False)
+        return self
+
+    def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
+        """The cluster of a backend, booted if it is not there yet; returns when every member serves.
+
+        version: see `images.resolve`. Raises Unknown for what does not exist, Failed when another version of it runs or
+        it does not get ready.
+        """
+        self.boot({backend: version}, say)
+        return self.cluster(backend)
+
+    def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
+        """Have all these backends (backend -> version) at once, which is faster than one by one; like `ensure`."""
+        chosen = {backend: images.resolve(backend, version, say) for backend, version in wanted.items()}
+        new = {topology.image_variable(backend): image.name for backend, image in chosen.items()}
+        for backend, version in wanted.items():
+            running = self._settings.images.get(variable := topology.image_variable(backend))
+            if version and running and running != new[variable]:
+                raise Failed(f"{self.name} runs {backend} of {running} and cannot have {new[variable]} as well")
+        auxiliaries = [auxiliary for backend in wanted for auxiliary in BACKENDS[backend].auxiliaries]
+        beside = [images.resolve(auxiliary.package.server, say=say) for auxiliary in auxiliaries if auxiliary.package]
+        for image in (*chosen.values(), TOOLS, *beside):
+            images.ensure(image, say)
+        began = time.monotonic()
+        with self._changing:
+            # What runs stays as it is.
+            self._settings = replace(self._settings, images={**new, **self._settings.images})
+            absent = [backend for backend in wanted if backend not in self._clusters]
+            if absent:
+                compose.up(self._settings, [node for backend in absent for node in topology.nodes_of(backend)])
+            self._clusters.update({backend: self._cluster(backend, untouched=True) for backend in absent})
+        for backend in wanted:
+            self._clusters[backend].await_ready(READY_WITHIN)
+            self._await_paths(*topology.nodes_of(backend))
+        if absent:
+            say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
+
+    # --- what is there ---
+
+    def members(self, backend: str) -> tuple[str, ...]:
+        return BACKENDS[backend].members
+
+    def endpoints_of(self, node: str, group: int) -> str:
+        if group not in topology.groups_of(node):
+            raise KeyError(node)
+        return "{}:{}".format(*self._reach.through(node, group))
+
+    def direct(self, backend: str) -> tuple[str, ...]:
+        return tuple("{}:{}".format(*self._reach.past(node)) for node in self.members(backend))
+
+    def access(self, backend: str) -> Access:
+        return self._login(BACKENDS[backend])
+
+    def failover(self) -> Failover | None:
+        return self._failover
+
+    def keep_version(self, node: str) -> None:
+        """From now on, in this process, what a node runs is what it is meant to be: nothing brings it back."""
+        self._kept[node] = self.node(node).process.image()
+
+    def booted(self, backend: str) -> str:
+        """Name of the image that a cluster was booted with, whichever its members run by now."""
+        return self._settings.images[topology.image_variable(backend)]
+
+    # --- whole again ---
+
+    def heal(self) -> None:
+        """Undo every fault, whoever did it: disks, nodes, links, a failover, versions, and wait until all is ready.
+
+        Disks first: a node does not start on a full one.
+        """
+        frozen.thaw(self.name)
+        self.disks.clear_all()
+        self._heal_nodes()
+        self.links.heal_all()
+        if self._failover and self._failover.led_away():
+            self._failover.fail_back()  # first: a replica of another version begins with nothing
+        refused = self._give_back()
+        if self._failover:
+            self._failover.fail_back()
+        self._await_ready()
+        if refused:
+            raise Failed("; ".join(refused))
+
+    def unclean(self) -> list[str]:
+        """Everything that is not as at the start, a line each: links, containers, members. [] proves that all is."""
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            links = pool.submit(self.links.active)
+            store = pool.submit(self.store_health)
+            states = pool.submit(container.states, self._client, self.name)
+            replaced = pool.submit(container.replaced, self._client, self.name, self._kept)
+            on_disks = pool.submit(self.disks.active)
+            healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
+        lines = links.result() + on_disks.result() + frozen.active(self.name)
+        lines += [f"{node} runs {runs}, not {meant}" for node, (runs, meant) in replaced.result().items()]
+        for service in ("toxiproxy", STORE, *(node.name for node in self._nodes())):
+            if (state := states.result().get(service, "gone")) != "running":
+                lines.append(f"{service} is {state}")
+        for backend, (members, auxiliaries) in healths.items():
+            everybody = dict(zip(topology.nodes_of(backend), (*members, *auxiliaries), strict=True))
+            lines += [f"{node} does not serve" for node, health in everybody.items() if not health]
+            lines += clocks.astray(everybody, store.result())
+            if all(members) and not BACKENDS[backend].whole(members):
+                lines.append(f"{backend} has no leader that all members follow")
+        if self._failover:
+            lines += self._failover.unclean()
+        return lines
+
+    def _cluster(self, backend: str, *, untouched: bool) -> Cluster:
+        def node(index: int, name: str) -> Node:
+            process = Container(
+                self._client,
+                name,
+                compose.container(self.name, name),
+                lambda image: self._remake(name, image),
+                lambda: self._empty(name),
+                lambda: self.disks.free(name),
+            )
+            where, ask = self._reach.past(name), self._probe(name)
+            return Node(self.links, backend, name, index, where, ask, process, untouched=untouched)
+
+        nodes = list(map(node, itertools.count(), topology.nodes_of(backend)))
+        members = len(topology.MEMBERS[backend])
+        cluster = Cluster(nodes[:members], nodes[members:])
+        if roles := BACKENDS[backend].replication:
+            pair = cluster.nodes[0], cluster.auxiliaries[0]
+            self._failover = Failover(self.links, self._api, roles, *pair, self._settings.slot)
+        return cluster
+
+    def _remake(self, node: str, image: str) -> None:
+        with self._changing:
+            chosen = {**self._settings.images, topology.own_image_variable(node): image}
+            self._settings = replace(self._settings, images=chosen)
+            compose.replace(self._settings, node)
+
+    def _give_back(self) -> list[str]:
+        """The versions that everybody is meant to be, where they start on the data; else why not, a line each."""
+        meant = {node: image for node, (_, image) in container.replaced(self._client, self.name, self._kept).items()}
+        return [
+            why
+            for cluster in self.clusters.values()
+            for why in recovery.give_back((*cluster.nodes, *cluster.auxiliaries), meant, self.links, MonotonicClock())
+        ]
+
+    def _empty(self, node: str) -> None:
+        """Remove the data of a node that is down. See Trait.MEMBERSHIP: a new member starts on the empty disk."""
+        backend = topology.kind_of(node)
+        if backend.has(Trait.MEMBERSHIP):
+            backend.replace_member([self._reach.past(other) for other in backend.members if other != node], node)
+            with self._changing:
+                self._settings = replace(self._settings, existing=self._settings.existing | {node})
+                compose.renew(self._settings, node)
+        self.disks.wipe(node)

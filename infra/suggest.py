@@ -1,0 +1,11 @@
+"""The names to suggest for one that does not exist."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def instead(name: object, known: Iterable[str]) -> str:
+    """`did you mean pause-server? there are ...`: all that there is, after what is most like it."""
+    names = list(known)
+    close = difflib.get_close_matches(str(name), names)
+    return (f"did you mean {' or '.join(close)}? " if close else "") + f"there are {', '.join(names)}"

@@ -1,0 +1,271 @@
+"""An environment beside clusters of somebody else's: ours is what lies between them and the workers, and the store.
+
+Every client group reaches every node through a proxy of its own, so whatever is done to client links, to the store's or
+to workers can be done here too. What happens to the nodes themselves is left to the user's hooks, and proven from
+outside. Nothing is sent to a cluster but what locks do with their keys and what a node answers about itself.
+"""
+
+import ipaddress
+import itertools
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, Self
+
+from infra.access import Access
+from infra.backends import BACKENDS
+from infra.cluster import container
+from infra.cluster.clocks import Skew
+from infra.cluster.container import ServerProcess, State
+from infra.cluster.nodes import Cluster, Node
+from infra.docker import machine
+from infra.docker.machine import Say
+from infra.environment import Environment
+from infra.errors import Failed
+from infra.faults.probe import Answer, Prober
+from infra.network import addressing, topology
+from infra.network.topology import GROUPS, STORE, Proxy
+from infra.target import external_cluster
+from infra.target.external_cluster import External
+from infra.target.hooks import Hooks
+from infra.waiting import comes_true
+
+GATEWAY: Final = 1
+"""Last byte of this machine's own address on the bridge of the clients."""
+
+DESKTOP: Final = "host.docker.internal"
+"""This machine, for a container of an engine that runs in a virtual machine."""
+
+SHOWS_WITHIN: Final = 10.0
+"""Seconds after a hook ended until its effect must show: the node is silent, or answers again."""
+
+STARTS_WITHIN: Final = 60.0
+"""Seconds after the hook `start` ended until the node must answer."""
+
+REACHED_WITHIN: Final = 3.0
+"""Seconds for a node's first answer through a proxy."""
+
+
+class HookedServer(ServerProcess):
+    """A server of somebody else's, by way of hooks. What it does is what we last had done to it."""
+
+    def __init__(self, name: str, hooks: Hooks, places: Mapping[str, str], answers: Callable[[], bool]) -> None:
+        """places: what stands in the commands of hooks. answers: asks it past the links."""
+        self._name = name
+        self._hooks = hooks
+        self._places = places
+        self._answers = answers
+        self._done: State = "running"
+        self._unsure = False
+        """A hook failed, and what it had done by then nobody knows."""
+
+    def state(self) -> State:
+        return self._done
+
+    def start(self) -> None:
+        self._undo("start", STARTS_WITHIN)
+
+    def pause(self) -> None:
+        self._do("pause", "paused")
+
+    def resume(self) -> None:
+        self._undo("resume", SHOWS_WITHIN)
+
+    def end(self, *, orderly: bool) -> None:
+        self._do("stop" if orderly else "kill", "stopped")
+
+    def wipe(self) -> None:
+        self._hooks.run("wipe", self._places)
+
+    def remake(self, image: str) -> None:  # noqa: ARG002
+        raise Failed(f"{self._name}: the version of a target is not ours to change")
+
+    def set_clock(self, skews: Sequence[Skew]) -> None:  # noqa: ARG002
+        raise Failed(f"{self._name}: the clock of a target is not ours to set")
+
+    def _do(self, verb: str, state: State) -> None:
+        """Have it done; if that fails it may be done all the same, so it counts as done until it is undone."""
+        self._done, self._unsure = state, True
+        self._hooks.run(verb, self._places)
+        self._unsure = False
+        self._await(verb, answers=False, within=SHOWS_WITHIN)
+
+    def _undo(self, verb: str, within: float) -> None:
+        try:
+            self._hooks.run(verb, self._places)
+        except Failed:
+            if not (self._unsure and self._answers()):
+                raise
+        self._await(verb, answers=True, within=within)
+        self._done, self._unsure = "running", False
+
+    def _await(self, verb: str, *, answers: bool, within: float) -> None:
+        """Until it answers, or does not any more. Raises Failed."""
+        if not comes_true(lambda: self._answers() is answers, within):
+            how = "does not answer" if answers else "still answers"
+            raise Failed(f"{self._name}: hook {verb} ended well, but after {within:.0f} s it {how}")
+
+
+class ExternalEnvironment(Environment):
+    """See the module. Made by `beside`."""
+
+    ours = False
+
+    _externals: Mapping[str, External] = MappingProxyType({})
+    _ports: Mapping[str, int] = MappingProxyType({})
+    _hooks: Hooks
+
+    @classmethod
+    def beside(cls, externals: Mapping[str, External], hooks: Hooks, say: Say = machine.say) -> Self:
+        """Toxiproxy and the store, and links to these clusters; `ensure` looks whether they are there."""
+        self = cls.start(say=say)
+        try:
+            self._adopt(externals, hooks)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:  # noqa: ARG002
+        """The cluster of a backend that was named, whatever its version, once it lets us in and serves.
+
+        Raises Failed with a line that names what is not there.
+        """
+        with self._changing:
+            if backend not in self._externals:
+                raise Failed(f"there is no --target {backend}=..., and what is not named is left alone")
+            if backend not in self._clusters:
+                began = time.monotonic()
+                given = self._externals[backend]
+                external_cluster.check(given)
+                access = self.access(backend)
+                self._await_reached(given, access)
+                self._clusters[backend] = Cluster([self._node(given, index, access) for index in range(len(given))])
+                say(f"environment {self.name}: {backend} is reached ({time.monotonic() - began:.1f} s)")
+        return self._clusters[backend]
+
+    def members(self, backend: str) -> tuple[str, ...]:
+        return self._externals[backend].names
+
+    def access(self, backend: str) -> Access:
+        """How its endpoints let us in, with the names of the servers behind them."""
+        given = self._externals[backend]
+        hosts = [host for host, _ in given.addresses]
+        names = dict(zip(self.direct(backend), hosts, strict=True))
+        for group in GROUPS:
+            names |= dict(zip(self.endpoints(backend, group), hosts, strict=True))
+        return replace(given.access, names=names)
+
+    def endpoints_of(self, node: str, group: int) -> str:
+        return "{}:{}".format(*self._reach.listens(_listener(self._ports[node], group)))
+
+    def direct(self, backend: str) -> tuple[str, ...]:
+        return tuple(external_cluster.endpoint(*address) for address in self._externals[backend].addresses)
+
+    def unclean(self) -> list[str]:
+        lines = self.links.active()
+        states = container.states(self._client, self.name)
+        for service in ("toxiproxy", STORE):
+            if (state := states.get(service, "gone")) != "running":
+                lines.append(f"{service} is {state}")
+        for backend, cluster in self.clusters.items():
+            healths = cluster.healths()
+            lines += [f"{node.name} is {node.state()}" for node in cluster.nodes if node.state() != "running"]
+            lines += [
+                f"{node.name} does not serve" for node, health in zip(cluster.nodes, healths, strict=True) if not health
+            ]
+            if all(healths) and not cluster.ready():
+                lines.append(f"{backend} has no leader that all members follow")
+        return lines
+
+    def _close(self, *, threads: bool) -> None:
+        """Nodes first: what a hook paused is not ours to remove."""
+        with ExitStack() as stack:
+            stack.callback(super()._close, threads=threads)
+            for node in self._nodes():
+                stack.callback(node.heal)
+
+    def _adopt(self, externals: Mapping[str, External], hooks: Hooks) -> None:
+        self._externals, self._hooks = externals, hooks
+        names = [name for given in externals.values() for name in given.names]
+        of_store = topology.listener(STORE, GROUPS[0]) - _listener(0, GROUPS[0])
+        self._ports = dict(zip(names, (number for number in itertools.count(1) if number != of_store), strict=False))
+        self._check_ports()
+        self.links.use([*(proxy for proxy in topology.proxies() if proxy.target == STORE), *self._proxies()])
+
+    def _node(self, given: External, index: int, access: Access) -> Node:
+        (host, port), name = given.addresses[index], given.names[index]
+        places = {"node": host, "port": str(port), "name": name, "backend": given.backend}
+        ask, prober = replace(given, access=access).probe(), Prober(BACKENDS[given.backend], access)
+
+        def answers() -> bool:
+            return prober.ask(external_cluster.endpoint(host, port)) is Answer.ANSWERED
+
+        process = HookedServer(name, self._hooks, places, answers)
+        return Node(self.links, given.backend, name, index, (host, port), ask, process, untouched=True)
+
+    def _proxies(self) -> Iterator[Proxy]:
+        for given in self._externals.values():
+            for name, (host, port) in zip(given.names, given.addresses, strict=True):
+                upstream = external_cluster.endpoint(self._seen_from_container(host, port), port)
+                for group in GROUPS:
+                    listen = f"via-ctl:{_listener(self._ports[name], group)}"
+                    yield Proxy(f"{topology.client(group)}-{name}", topology.client(group), name, listen, upstream)
+
+    def _seen_from_container(self, host: str, port: int) -> str:
+        """The address of a host for Toxiproxy's container, to which this machine's loopback is its own."""
+        addresses = {
+            ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        }
+        address = min(addresses, key=lambda address: (address.version, address))
+        if not (address.is_loopback or address.is_unspecified):
+            return str(address)
+        return addressing.address(self._settings.slot, GATEWAY) if sys.platform == "linux" else DESKTOP
+
+    def _await_reached(self, given: External, access: Access) -> None:
+        """Until every node answers through every group's link. Raises Failed, naming who does not."""
+        prober = Prober(BACKENDS[given.backend], access)
+
+        def reached(where: str) -> bool:
+            return comes_true(lambda: prober.ask(where, 1.0) is Answer.ANSWERED, REACHED_WITHIN)
+
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            for group in GROUPS:
+                for index, answered in enumerate(pool.map(reached, self.endpoints(given.backend, group))):
+                    if not answered:
+                        raise Failed(self._unreached(given, index))
+
+    def _unreached(self, given: External, index: int) -> str:
+        host, port = given.addresses[index]
+        seen = self._seen_from_container(host, port)
+        as_what = f" as {external_cluster.endpoint(seen, port)}" if seen != host else ""
+        advice = "; let it listen on more than the loopback address" if seen != host and _is_loopback(host) else ""
+        return f"{given.where(index)} answers here, but Toxiproxy's container cannot reach it{as_what}{advice}"
+
+    def _check_ports(self) -> None:
+        """Raises Failed where more nodes are named than ports are published."""
+        try:
+            for node, group in itertools.product(self._ports, GROUPS):
+                self.endpoints_of(node, group)
+        except KeyError as error:
+            raise Failed(f"{len(self._ports)} nodes are more than ports can be published for here") from error
+
+
+def _listener(number: int, group: int) -> int:
+    """Where Toxiproxy takes the connections of a client group to the n-th node; `star.listener` has the same shape."""
+    return topology.listener(topology.NODES[0], group) - 1 + number
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return any(
+            ipaddress.ip_address(info[4][0]).is_loopback
+            for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        )
+    except socket.gaierror:
+        return False

@@ -1,0 +1,128 @@
+"""`python -m infra fault`, as a person uses it: what it does is seen from another process, and `heal` undoes it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.__main__ import main
+from infra.backends import BACKENDS
+from infra.docker.compose import ROOT
+from infra.faults.plan import compile_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from infra.own_environment import OwnEnvironment
+
+
+pytestmark = pytest.mark.needs("redis")
+
+
+@pytest.fixture
+def shell(environment: OwnEnvironment) -> Callable[..., str]:
+    """The commands, on one environment; what they say."""
+
+    def run(*argv: str) -> str:
+        command = [sys.executable, "-m", "infra", *argv, "--env", environment.name]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody's client."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_fault_stays_until_heal(environment: OwnEnvironment, shell: Callable[..., str]) -> None:
+    said = shell("fault", "pause-server", "redis", "--set", "nodes=redis2")
+    assert said.startswith("pause redis2 ...\npause-server: applied after ")
+    assert f"it stays; python -m infra heal --env {environment.name} undoes it" in said
+    assert environment.node("redis2").state() == "paused"
+    shell("fault", "cut-client-drop", "redis", "--set", "group=c2")
+    assert len(environment.unclean()) > 1
+    shell("heal")
+
+
+def test_a_fault_for_a_while_heals_itself(shell: Callable[..., str]) -> None:
+    said = shell("fault", "kill-server", "redis", "--set", 'nodes=["redis3"]', "--for", "0.2")
+    first, applied, healing, healed = said.splitlines()
+    assert first == "after 0.0 s: kill redis3 for 0.2 s"
+    assert applied.startswith("kill-server: applied after ")
+    assert applied.endswith(" s: redis3")
+    assert healing == "kill-server: healing"
+    assert healed.startswith("kill-server: healed in ")
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_fault_that_is_broken_off_heals_itself(environment: OwnEnvironment, numbers: list[signal.Signals]) -> None:
+    command = [sys.executable, "-m", "infra", "fault", "pause-server", "redis", "--set", "nodes=redis2,redis3"]
+    command += ["--for", "600", "--env", environment.name]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout
+        while "applied after" not in (line := process.stdout.readline()) or "redis3" not in line:
+            assert line
+        for number in numbers:
+            process.send_signal(number)
+        said, complaint = process.communicate(timeout=120)
+    assert process.returncode == 128 + numbers[0]
+    broken_off, healed = said.splitlines()
+    assert broken_off == "broken off, healing everything"
+    assert healed.startswith("healed in ")
+    assert "Traceback" not in complaint
+
+
+def test_a_plan_heals_what_it_does(shell: Callable[..., str], tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(compile_plan(["cut-client-drop", "pause-server"], 1, "redis", 1.0).to_json()))
+    said = shell("fault", "--plan", str(file))
+    assert "meanwhile, after" in said
+    assert "cut-client-drop: applied after " in said
+    assert " s: redis1\n" in said
+
+
+def test_a_process_is_frozen_and_goes_on(
+    environment: OwnEnvironment, shell: Callable[..., str], sleeper: subprocess.Popen[bytes]
+) -> None:
+    shell("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid))
+    assert environment.unclean() == [f"process {sleeper.pid} is frozen"]
+    shell("heal")
+    assert Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def test_what_cannot_be_done_says_why(
+    environment: OwnEnvironment, sleeper: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def said(*argv: str) -> str:
+        try:
+            status: object = main(["fault", *argv, "--env", environment.name])
+        except SystemExit as end:  # an argument that cannot be understood
+            status = end.code
+        assert status == 2
+        return capfd.readouterr().err
+
+    assert "no fault 'nope'; there are cut-client-refuse" in said("nope", "redis")
+    assert "did you mean pause-server" in said("pause-sever", "redis")
+    for backend in set(BACKENDS) - set(environment.clusters):  # others may have been booted by other tests
+        assert f"python -m infra up {backend} --env {environment.name}" in said("kill-server", backend)
+    assert "must be seconds, more than 0, not -1" in said("kill-server", "redis", "--ttl", "-1")
+    assert "by hand with --set node=NODE" in said("replace-version", "redis")
+    assert "no backend 'nope'" in said("kill-server", "nope")
+    assert "say NAME and BACKEND, or --plan FILE" in said("kill-server")
+    assert "--pid says which process is yours" in said("freeze-holder", "redis")
+    assert "isolate-leader-drop does not apply to redis" in said("isolate-leader-drop", "redis")
+    assert "options.nodes: must be" in said("kill-server", "redis", "--set", "nodes=1")
+    assert "stall-holder needs a gate inside the worker" in said("stall-holder", "redis", "--pid", str(sleeper.pid))

@@ -1,0 +1,85 @@
+import json
+import os
+import subprocess
+from typing import Any
+
+import pytest
+
+from infra.backends import BACKENDS
+from infra.backends.postgres import BOUNCER
+from infra.backends.redis import REPLICA
+from infra.docker import compose
+from infra.docker.compose import Settings
+from infra.network import addressing, topology
+
+
+@pytest.fixture(scope="module")
+def file() -> dict[str, Any]:
+    """docker-compose.yml with what is published, filled in, as compose understands it."""
+    settings = Settings("test", 9, "nobody", "secret", {"ETCD_IMAGE": "etcd:old", "ETCD2_IMAGE": "etcd:new"})
+    told = subprocess.run(
+        ["docker", "compose", "-f", compose.FILE, "-f", compose.PUBLISHED, "config", "--format", "json"],
+        cwd=compose.ROOT,
+        env=dict(os.environ, **settings.variables()),
+        check=True,
+        capture_output=True,
+    )
+    config: dict[str, Any] = json.loads(told.stdout)
+    return config
+
+
+class TestComposeFile:
+    """docker-compose.yml says the same as the table in star.py."""
+
+    def test_addresses(self, file: dict[str, Any]) -> None:
+        for node, host in topology.HOSTS.items():
+            (network,) = file["services"][node]["networks"].values()
+            assert network["ipv4_address"] == addressing.address(9, host)
+        centre = file["services"]["toxiproxy"]
+        assert centre["networks"]["ctl"]["ipv4_address"] == addressing.address(9, topology.TOXIPROXY_HOST)
+        hosts = dict(line.replace("=", ":", 1).split(":", 1) for line in centre["extra_hosts"])
+        assert hosts == {f"{node}-node": addressing.address(9, host) for node, host in topology.HOSTS.items()}
+
+    def test_every_listener_is_an_alias_of_toxiproxy(self, file: dict[str, Any]) -> None:
+        networks = file["services"]["toxiproxy"]["networks"].values()
+        aliases = {alias for network in networks for alias in (network or {}).get("aliases", ())}
+        assert {proxy.listen.partition(":")[0] for proxy in topology.proxies()} <= aliases
+
+    def test_everything_is_labelled(self, file: dict[str, Any]) -> None:
+        for kind in ("services", "networks", "volumes"):
+            for thing in file[kind].values():
+                assert (thing["labels"]["fencepost.env"], thing["labels"]["fencepost.owner"]) == ("test", "nobody")
+
+    def test_nothing_is_published_but_on_the_loopback(self, file: dict[str, Any]) -> None:
+        published = {name: service["ports"] for name, service in file["services"].items() if "ports" in service}
+        assert list(published) == ["toxiproxy"]
+        assert {port["host_ip"] for port in published["toxiproxy"]} == {"127.0.0.1"}
+        listeners = {
+            int(proxy.listen.partition(":")[2])
+            for proxy in topology.proxies()
+            if proxy.source in map(topology.client, (topology.GOD, *topology.GROUPS))
+        }
+        assert {port["target"] for port in published["toxiproxy"]} == {topology.API_PORT, *listeners}
+
+    def test_only_the_bridge_of_clients_leads_out(self, file: dict[str, Any]) -> None:
+        assert [name for name, network in file["networks"].items() if not network.get("internal")] == ["ctl"]
+
+    def test_a_node_may_have_an_image_of_its_own(self, file: dict[str, Any]) -> None:
+        assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
+
+    def test_auxiliaries_dial_through_toxiproxy(self, file: dict[str, Any]) -> None:
+        via = addressing.address(9, topology.DATA_HOST)
+        assert file["services"]["toxiproxy"]["networks"]["data"]["ipv4_address"] == via
+        command = " ".join(file["services"][REPLICA]["command"])
+        assert f"replicaof {via} {topology.dialled(REPLICA)}" in command
+        assert (
+            file["services"][BOUNCER]["environment"]["PGBOUNCER_SERVER"]
+            == f"host={via} port={topology.dialled(BOUNCER)}"
+        )
+
+    def test_a_node_knows_what_its_backend_was_booted_with(self, file: dict[str, Any]) -> None:
+        booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
+        assert booted == ["etcd:old", "etcd:old", "etcd:old"]
+        for backend in BACKENDS:
+            for node in topology.nodes_of(backend):
+                assert file["services"][node]["labels"][compose.BOOTED]
