@@ -141,7 +141,7 @@ class LockClient(Declarations, Protocol):
         """Raises Refused(NOT_OWNER) when the server says that it was no longer ours, or Indeterminate."""
 
     def close(self) -> None:
-        """Let go of the connection; never raises."""
+        """Let go of the connection, in which a renewal may still be under way; never raises."""
 
 
 @runtime_checkable

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
-from checkers.history.intervals import length, moment, united, without
+from checkers.history.intervals import length, moment, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised, unless
+from checkers.properties.exercise import Exercise, lock_unexercised, stalls, unless
 from checkers.properties.narrator import earliest
 from checkers.properties.property import Examined, Property
-from checkers.wire import SHARED, F
+from checkers.wire import SHARED
 
 BOTH: Final = "acquires by a holder of another key"
 CYCLES: Final = "circles of waiting holders"
@@ -45,13 +45,11 @@ def _examine(view: View) -> Examined:
 
     Time in which the machine stalled a worker of the lane does not count: it may have stalled the service as well.
     """
-    inv, ret = view.column("inv"), view.column("ret")
-    stalls = united((inv[row], ret[row]) for row in view.rows(F.STALL))
     findings = []
     cycles = longest = 0
     for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():
         begin, end = max(wait.begin for wait in circle), min(wait.end for wait in circle)
-        lasted = without([(begin, end)], stalls)
+        lasted = without([(begin, end)], view.once(stalls))
         cycles += 1
         longest = max(longest, length(lasted))
         if length(lasted) > view.facts.ttl:

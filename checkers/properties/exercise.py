@@ -12,6 +12,7 @@ from checkers.claims import NO_FAULT
 from checkers.history.counting import apart
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
+from checkers.history.intervals import Span, united
 from checkers.history.view import View
 from checkers.wire import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
@@ -138,15 +139,21 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     return _in_flight(view, [*spans, *([(since, INFINITY)] if since else [])])
 
 
+def stalls(view: View) -> list[Span]:
+    """When the machine did not run some worker of the lane: it may have kept the service from running as well."""
+    inv, ret = view.column("inv"), view.column("ret")
+    return united((inv[row], ret[row]) for row in view.rows(F.STALL))
+
+
 def undisturbed(row: int, view: View) -> bool:
     """Whether no known fault, and no stall of the waiting worker, can have delayed the answer.
 
     A fault counts until the service has had the time to recover from it.
     """
     inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
-    stalls = (stall for stall in view.rows(F.STALL) if view.worker(stall) == view.worker(row))
+    its = (stall for stall in view.rows(F.STALL) if view.worker(stall) == view.worker(row))
     spans = [(fault.begun, fault.over + healing) for fault in view.history.faults if fault.begun]
-    spans += [(inv[stall], ret[stall]) for stall in stalls]
+    spans += [(inv[stall], ret[stall]) for stall in its]
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
 
 

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
+from checkers.history.intervals import length, moment, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, unless
+from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, stalls, unless
 from checkers.properties.narrator import Narrator, listing
 from checkers.properties.property import Examined, Need, Property
 from checkers.wire import Outcome
@@ -21,13 +22,15 @@ SLOWEST: Final = "slowest recovery (ms)"
 class Case(NamedTuple):
     """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
 
-    row    the request from which the bound counts, from `since` on.
-    late   until the return of a grant, or to the end of the history.
+    row     the request from which the bound counts, from `since` on.
+    late    until the return of a grant, or to the end of the history, less the time in which the machine stalled.
+    missed  when the bound had passed, None where it had not.
     """
 
     row: int
     since: int
     late: int
+    missed: int | None = None
 
 
 def _examine(view: View) -> Examined:
@@ -37,9 +40,8 @@ def _examine(view: View) -> Examined:
     been inside (a reader, or one of several) shows that it is granted again; how long that took counts only if it was
     in time: they may have kept it waiting.
     """
-    bound = view.facts.bounds.get(RECOVERY.id, 0)
     cases = view.once(_cases)
-    findings = [Finding("not-recovered", case.since + bound, (case.row,)) for case in cases if case.late > bound]
+    findings = [Finding("not-recovered", case.missed, (case.row,)) for case in cases if case.missed is not None]
     return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 
 
@@ -62,7 +64,7 @@ def _cases(view: View) -> list[Case]:
 
 
 def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> Case | None:
-    inv, outcome, ends = view.column("inv"), view.column("outcome"), view.once(_ends)
+    inv, outcome, ends, idle = view.column("inv"), view.column("outcome"), view.once(_ends), view.once(stalls)
     holds = view.holds.by_key.get(key, ())
     free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
     requests = [row for row in requests if ends[row] > free]
@@ -72,17 +74,21 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     refused = max((ends[row] for row in requests if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
     for row in requests:
         since = max(free, inv[row])
-        passed = since + bound
-        late = max(int(min(granted, view.finish)) - since, 0)
-        if late > bound and max(waiting[bisect_right(begun, passed) - 1], refused) <= passed:
+        counted = without([(since, int(min(granted, view.finish)))], idle)
+        late = length(counted)
+        if late > bound:
+            missed = moment(counted, bound)
+            if max(waiting[bisect_right(begun, missed) - 1], refused) > missed:
+                return Case(row, since, late, missed)
             continue  # who asked gave up before that, and nobody took its place: the next one's turn
-        if late > bound or first is not None:
+        if first is not None:
             return Case(row, since, late)
         break
     if first is not None:
         since = max(healed, first.inv)
-        if first.ret - since <= bound:
-            return Case(first.row, since, first.ret - since)
+        late = length(without([(since, first.ret)], idle))
+        if late <= bound:
+            return Case(first.row, since, late)
     return None
 
 
@@ -98,7 +104,7 @@ def _broken(view: View, finding: Finding) -> str:
     """
     clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
-    since = until - bound
+    since = next(case.since for case in view.once(_cases) if case.row == finding.rows[0])
     heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
     if since == healed:
         why = heal
@@ -108,8 +114,13 @@ def _broken(view: View, finding: Finding) -> str:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
     return (
         f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
-        f"when {why}; {_who_asked(view, key, healed, since, until)}."
+        f"when {why}{_idle(until - since - bound)}; {_who_asked(view, key, healed, since, until)}."
     )
+
+
+def _idle(lost: int) -> str:
+    """lost: ns of the time since the bound began in which the machine stalled."""
+    return f", the {lost / 1e9:.3f} s aside in which the machine did not run some worker" if lost else ""
 
 
 def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:

@@ -15,7 +15,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold, effective, exclude
 from checkers.history.intervals import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, unless
+from checkers.properties.exercise import Exercise, fault_missed, stalls, unless
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.succession import superseded
@@ -251,8 +251,7 @@ def _waits_for(view: View, hold: Hold) -> tuple[list[Span], int]:
 
 def _exempt(view: View) -> list[Span]:
     """When nobody can be blamed for a delay."""
-    inv, ret = view.column("inv"), view.array("ret").tolist()
-    spans = [(inv[row], ret[row]) for row in view.rows(F.STALL)]
+    spans = list(view.once(stalls))
     recovery = view.facts.bounds.get(RECOVERY.id, 0)
     for fault in view.struck:
         if fault.process < 0:

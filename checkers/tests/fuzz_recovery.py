@@ -38,22 +38,33 @@ def recovered(rng: Random) -> str:
             book.add(F.ACQUIRE, inv, ret, outcome, process=owner, flags=flags)
             book.rows[-1] = (inv, ret, *book.rows[-1][2:])  # when the answer was given up
         requests.append(Request(inv, ret or math.inf, outcome, left))
-    finish = max(moment for r in requests for moment in (r.inv, r.ret, r.left) if moment < math.inf)
-    missed, judged = _truth(sorted(requests), healed, bound, finish)
+    finish = max(int(moment) for r in requests for moment in (r.inv, r.ret, r.left) if moment < math.inf)
+    stalled: set[int] = set()
+    for process in range(8, 8 + rng.choice((0, 0, 1, 3))):
+        begun, ended = sorted((rng.randint(1, finish), rng.randint(1, finish)))
+        book.add(F.STALL, begun, ended, process=process)
+        stalled.update(range(begun, ended))
+    missed, judged = _truth(sorted(requests), healed, bound, finish, stalled)
     result = result_on(book, "recovery")
     if [violation.at for violation in result.violations] != missed or result.counters[ASKED] != judged:
-        raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {healed}, {bound}, {requests}")
+        drawn = (healed, bound, requests, stalled)
+        raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {drawn}")
     return compare(result.valid, not missed, requests)
 
 
-def _truth(requests: list[Request], healed: int, bound: int, finish: float) -> tuple[list[int], int]:
-    """When the bound was missed, if it was, and how many keys were judged."""
+def _truth(requests: list[Request], healed: int, bound: int, finish: int, stalled: set[int]) -> tuple[list[int], int]:
+    """When the bound was missed, if it was, and how many keys were judged. stalled: ticks that do not count."""
+
+    def ran(begin: int, end: int) -> int:
+        return sum(tick not in stalled for tick in range(begin, end))
+
     since_before = [r.left for r in requests if r.left and r.ret <= healed]
     free = next(t for t in count(healed) if all(left <= t for left in since_before))
     granted = min(((r.ret, r.inv) for r in requests if r.left and r.ret > healed), default=None)
     asked = [r for r in requests if r.ret > free and (r.ret if r.ret < math.inf else r.inv) > healed]
     for request in asked:
-        passed = max(free, request.inv) + bound
+        since = max(free, request.inv)
+        passed = next(t for t in count(since) if ran(since, t + 1) > bound)
         if granted is not None and granted[0] <= passed:
             return [], 1
         if finish <= passed:
@@ -62,7 +73,7 @@ def _truth(requests: list[Request], healed: int, bound: int, finish: float) -> t
         refused = any(r.outcome == FAIL and passed < r.ret and (granted is None or r.ret < granted[0]) for r in asked)
         if waiting or refused:
             return [passed], 1
-    if granted is not None and granted[0] - max(healed, granted[1]) <= bound:
+    if granted is not None and ran(max(healed, granted[1]), int(granted[0])) <= bound:
         return [], 1
     return [], 0
 

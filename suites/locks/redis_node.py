@@ -9,6 +9,7 @@ and tells a failed connect from a lost reply.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -106,9 +107,10 @@ class Node:
             node.close()
 
     def close(self) -> None:
-        """Drop the idle connections."""
-        while self._idle:
-            self._idle.pop().disconnect()
+        """Drop the idle connections; meanwhile another thread may take one, or give one back."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().disconnect()
 
     def done(self, connection: Any) -> None:
         """A connection is free again (redis-py has dropped its socket if the answer was lost)."""

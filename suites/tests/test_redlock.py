@@ -39,3 +39,15 @@ def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknow
         except Indeterminate:
             came_to = "in doubt"
     assert (came_to, ask.call_count) == (outcome, 1)
+
+
+def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
+    """As a renewal does that is still under way when the worker ends."""
+
+    class Taken(list[object]):
+        def __bool__(self) -> bool:
+            return True  # seen just before the other thread took the last one
+
+    node = Node("127.0.0.1:1", 0.1)
+    node._idle = Taken()
+    node.close()
