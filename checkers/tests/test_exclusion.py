@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from checkers.engines import lease_schedule as schedule
+from checkers.engines.lease_search import Search
 from checkers.properties import exclusion
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import asking
@@ -109,7 +110,7 @@ def test_keys_are_judged_apart() -> None:
 
 
 def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule.in_any_order, "__defaults__", (10,))
+    monkeypatch.setattr(schedule, "BUDGET", 10)
     book = Book(keys=("a",))
     for owner in range(1, 15):
         book.acquire(owner, 400, owner, ttl=3 + owner)
@@ -130,19 +131,19 @@ def crowded(grants: int, ttl: int) -> Book:
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many floats were looked at for each set of them."""
-    settle, looked = schedule._Search._settle, list[int]()
+    settle, looked = Search._settle, list[int]()
 
-    def counting(mask: int, end: int, path: Any, bits: Any) -> Any:
+    def counting(search: Search, mask: int, end: int, path: Any, bits: Any) -> Any:
         looked.append(len(bits))
-        return settle(mask, end, path, bits)
+        return settle(search, mask, end, path, bits)
 
-    monkeypatch.setattr(schedule._Search, "_settle", staticmethod(counting))
+    monkeypatch.setattr(Search, "_settle", counting)
     return looked
 
 
 def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The budget counts what each set of floats costs, so that hundreds of them cannot take hours."""
-    monkeypatch.setattr(schedule.in_any_order, "__defaults__", (10_000,))  # taken when it was defined
+    monkeypatch.setattr(schedule, "BUDGET", 10_000)
     found = result(crowded(1_000, 3))
     assert found.valid is None
     assert found.reason == "a: 1000 grants without a certain moment overlap: too many orders to try"
