@@ -8,7 +8,7 @@ refused rather than judged by a guess. O(n), and O(n log n) where owners are not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,10 +26,11 @@ from checkers.engines.lease_fold import (
     is_refusal,
 )
 from checkers.engines.lease_kernels import Ints, Renewals
-from checkers.engines.lease_lives import LONGEST, Lives, gathered, kind_of, lengths, place_of
+from checkers.engines.lease_lives import LONGEST, Life, column, gathered, kind_of, lengths, place_of
 from checkers.engines.sorting import Column, by_number
 from checkers.history.history import History
-from checkers.history.lists import any_of
+from checkers.history.holds import next_asked
+from checkers.history.lists import Lists, any_of
 from checkers.models.model import Settings, Unusable
 from checkers.wire import INFINITY, NESTED, NONE, SHARED, F, Outcome
 
@@ -74,7 +75,7 @@ class Attempts:
     order: Column
     group: Column
     again: Mapping[int, int]
-    lives: Lives
+    lives: Sequence[Life]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -122,7 +123,8 @@ def gather(history: History, settings: Settings) -> Attempts:
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
     folded = fold(order, group, Calls(*[c[name] for name in Calls._fields]))
-    return _attempts(history, settings, folded, (order, group), _asked_again(history), None)
+    again = next_asked(Lists(history)) if kind_of(history) != "grant" else {}
+    return _attempts(history, settings, folded, (order, group), again, None)
 
 
 def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts:
@@ -161,11 +163,11 @@ def _attempts(
     names = np.unique(session[session != 0])
     index = np.where(session != 0, np.searchsorted(names, session), -1)
     ttl = np.where(granted, c["ttl"][rows], 0)
-    lives, ttls = gathered(history, settings, names.tolist(), (index, np.where(answers.answered == 1, ttl, 0)), kept)
+    lives = gathered(history, settings, names.tolist(), (index, np.where(answers.answered == 1, ttl, 0)), kept)
     in_session = index >= 0
     if in_session.any():
-        start = np.where(in_session, np.maximum(start, lives.opened[index]), start)
-        ttl = np.where(in_session, ttls[index], ttl)
+        start = np.where(in_session, np.maximum(start, column(lives, "opened")[index]), start)
+        ttl = np.where(in_session, column(lives, "ttl")[index], ttl)
     ttl = np.minimum(np.where(ttl == 0, min(settings.ttl or history.facts.ttl, LONGEST), ttl), LONGEST)
     endless = (answers.answered == 1) & (ttl <= 0)
     if endless.any():
@@ -209,21 +211,6 @@ def _fit(history: History, settings: Settings) -> None:
     shared = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & SHARED != 0)
     if shared.any():
         raise Unusable(f"{place_of(history, int(np.argmax(shared)))}: a reader's acquire: a lease has one holder")
-
-
-def _asked_again(history: History) -> dict[int, int]:
-    """Acquire row → when the same session asked for the same key again: it had given up what it held."""
-    c = history.columns
-    whole = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & NESTED == 0) & (c["session"] != 0)
-    again: dict[int, int] = {}
-    latest: dict[tuple[int, int], int] = {}
-    if kind_of(history) != "grant":
-        for row in np.flatnonzero(whole).tolist():
-            name = (int(c["session"][row]), int(c["key"][row]))
-            if name in latest:
-                again[latest[name]] = int(c["inv"][row])
-            latest[name] = row
-    return again
 
 
 def _differs(column: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from checkers.engines.lease_attempts import Attempts, restrict
 from checkers.engines.lease_modes import FULL, TOLD, pose
+from checkers.engines.lease_problem import fewest
 from checkers.engines.lease_solve import solve
 from checkers.models.model import Settings
 from checkers.wire import F, Outcome
@@ -42,16 +43,7 @@ def least(
         part = restrict(attempts, settings, rows)
         return bool(solve(pose(part, mode, ordered=ordered)[0]).conflicts)
 
-    size = len(units) // 2
-    while size:  # halves, quarters, ..., single ones
-        place = 0
-        while place < len(units):
-            rest = units[:place] + units[place + size :]
-            if rest and contradict(rest, proofs):
-                units = rest
-            else:
-                place += size
-        size //= 2
+    units = fewest(units, lambda rest: contradict(rest, proofs), len(units) // 2)
     if sum(map(len, units)) + len(proofs) <= SMALL:
         for proof in list(proofs):
             fewer = [row for row in proofs if row != proof]
@@ -93,7 +85,7 @@ def _proofs(attempts: Attempts, mode: int, grants: Sequence[int]) -> list[int]:
     """What was said about the sessions of grants."""
     outcome = attempts.history.columns["outcome"]
     sessions = np.unique(attempts.session[list(grants)])
-    rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives.proof[z]]
+    rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
     return [row for row in rows if mode == FULL or outcome[row] != Outcome.FAIL]
 
 

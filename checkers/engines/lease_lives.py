@@ -29,42 +29,23 @@ _ABOUT: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 _refusal = is_refusal.plain_form()
 
 
-@dataclass(frozen=True, slots=True)
-class Lives:
-    """Arrays with an element for each session, times in ns.
-
-    lived   when it certainly lived (creation, keep-alives); until: its lease lasts until then at least.
-    opened  when it was created at the earliest, 0 if that is not known; trusted: its lease lasts until then even if
-            keep-alives were acknowledged of what had ended.
-    shut    from here on its client may have closed it; dead: by then it was over, if what was refused is believed.
-    closed  by then it was over, if what its client was told of its closing is believed.
-    closings  from where to where its closings that may have happened are in the next two: their invocations, and their
-            returns (`INFINITY`: unanswered).
-    proof   rows of creation and acknowledged keep-alives, closings and refusals.
-    """
-
-    lived: Ints
-    until: Ints
-    opened: Ints
-    trusted: Ints
-    shut: Ints
-    dead: Ints
-    closed: Ints
-    closings: Ints
-    closing_inv: Ints
-    closing_ret: Ints
-    proof: tuple[tuple[int, ...], ...]
-
-
 @dataclass(slots=True)
-class _Life:
-    """One session, while its rows are walked in order of invocation. answered: when its creation was; kept: returns and
-    invocations of its acknowledged keep-alives; closings: invocations and returns.
+class Life:
+    """One session; ns.
+
+    lived     when it certainly lived (creation, keep-alives); length: the least that each of these adds to its lease.
+    opened    when it was created at the earliest, 0 if that is not known; answered: when that was.
+    shut      from here on its client may have closed it; dead: by then it was over, if what was refused is believed.
+    closed    by then it was over, if what its client was told of its closing is believed.
+    kept      returns and invocations of its acknowledged keep-alives.
+    closings  invocations and returns (`INFINITY`: unanswered) of closings that may have happened.
+    proof     rows of creation and acknowledged keep-alives, closings and refusals.
     """
 
     lived: int = 0
-    opened: int = 0
+    length: int = 0
     ttl: int = 0
+    opened: int = 0
     answered: int = 0
     used: bool = False
     shut: int = INFINITY
@@ -74,58 +55,54 @@ class _Life:
     closings: list[tuple[int, int]] = field(default_factory=list)
     proof: list[int] = field(default_factory=list)
 
-    def trusted(self, length: int) -> int:
-        """Up to when its lease lasts as creation and those keep-alives tell that were answered before its end."""
-        end = self.opened + length if self.opened else 0
+    @property
+    def until(self) -> int:
+        """Its lease lasts until then at least."""
+        return self.lived + self.length if self.lived else 0
+
+    @property
+    def trusted(self) -> int:
+        """Its lease lasts until then even if keep-alives were acknowledged of what had ended."""
+        end = self.opened + self.length if self.opened else 0
         for ret, inv in sorted(self.kept):
             if ret < end:
-                end = max(end, inv + length)
+                end = max(end, inv + self.length)
         return end
+
+
+def column(lives: Sequence[Life], name: str) -> Ints:
+    """One field of all of them."""
+    return np.array([getattr(life, name) for life in lives], np.int64)
 
 
 def gathered(
     history: History, settings: Settings, names: Sequence[int], granted: tuple[Ints, Ints], kept: Set[int] | None
-) -> tuple[Lives, Ints]:
-    """The sessions of these names, and the TTL of each (0: not known). Raises Unusable.
+) -> list[Life]:
+    """The sessions of these names. Raises Unusable.
 
     granted: of each attempt its session, -1 for none, and the TTL that it was granted, 0 for none. kept: the only rows
     that count, None for all.
     """
     c = history.columns
-    lives = {name: _Life() for name in names}
+    lives = [Life() for _ in names]
+    life_of = dict(zip(names, lives, strict=True))
     rows = np.flatnonzero(any_of(c["f"], _ABOUT)).tolist() if names and kept is None else sorted(kept or ())
     for row in rows:
-        life = lives.get(int(c["session"][row]))
+        life = life_of.get(int(c["session"][row]))
         if life is not None and c["f"][row] in _ABOUT:
             _add(history, row, life)
-    every = list(lives.values())
-
-    def column(name: str) -> Ints:
-        return np.array([getattr(life, name) for life in every], np.int64)
-
-    ttl, (session, ttls) = column("ttl"), granted
+    session, ttls = granted
     for attempt in np.flatnonzero((session >= 0) & (ttls > 0)).tolist():
-        z = session[attempt]
-        ttl[z] = min(ttl[z] or int(ttls[attempt]), int(ttls[attempt]))
-    ttl[ttl == 0] = min(settings.ttl or history.facts.ttl, LONGEST)
-    length, lived = lengths(ttl, history, settings), column("lived")
-    spans = np.array([span for life in every for span in life.closings], np.int64).reshape(-1, 2)
-    return Lives(
-        lived=lived,
-        until=np.where(lived > 0, lived + length, 0),
-        opened=column("opened"),
-        trusted=np.array([life.trusted(most) for life, most in zip(every, length.tolist(), strict=True)], np.int64),
-        shut=column("shut"),
-        dead=column("dead"),
-        closed=column("closed"),
-        closings=np.cumsum([0, *(len(life.closings) for life in every)]),
-        closing_inv=spans[:, 0].copy(),
-        closing_ret=spans[:, 1].copy(),
-        proof=tuple(tuple(life.proof) for life in every),
-    ), ttl
+        life = lives[session[attempt]]
+        life.ttl = min(life.ttl or int(ttls[attempt]), int(ttls[attempt]))
+    for life in lives:
+        life.ttl = life.ttl or min(settings.ttl or history.facts.ttl, LONGEST)
+    for life, length in zip(lives, lengths(column(lives, "ttl"), history, settings).tolist(), strict=True):
+        life.length = length
+    return lives
 
 
-def _add(history: History, row: int, life: _Life) -> None:
+def _add(history: History, row: int, life: Life) -> None:
     """What one row about a session says of it. Raises Unusable."""
     c = history.columns
     kind, outcome, inv, ret = (int(c[name][row]) for name in ("f", "outcome", "inv", "ret"))

@@ -8,14 +8,13 @@ smallest E(a) that what is believed allows. O(n).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from checkers.engines.kernel import kernel
 from checkers.engines.lease_attempts import Attempts
-from checkers.engines.lease_fold import Answers
 from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions, in_token_order
+from checkers.engines.lease_lives import column
 from checkers.engines.lease_problem import Problem
 from checkers.wire import INFINITY, NONE
 
@@ -24,84 +23,6 @@ TOLD: Final = 1
 UNREFUSED: Final = 2
 FULL: Final = 3
 """Modes; see `checkers.engines.leases`."""
-
-
-class Asked(NamedTuple):
-    """Of each attempt; times in ns."""
-
-    start: Ints  # its earliest instant
-    ret: Ints  # when it was answered
-    length: Ints  # the least that its lease adds to it
-    gone: Ints  # from then on it may have been released, or given up by its session
-    in_session: Ints  # 1 if it is in one
-
-
-class Windows(NamedTuple):
-    """Of those attempts that count; names as in `Grants`."""
-
-    who: Ints  # the attempt
-    latest: Ints
-    lasts: Ints
-    fixed: Ints
-    held: Ints
-    free: Ints
-    over: Ints
-
-
-@kernel
-def narrow(mode: int, asked: Asked, answers: Answers) -> Windows:
-    """Start windows in one mode."""
-    ret, length, gone, in_session = asked.ret, asked.length, asked.gone, asked.in_session
-    answered, renewed, proven = answers.answered, answers.renewed, answers.proven
-    freeing, freed, frees, refused = answers.freeing, answers.freed, answers.frees, answers.refused
-    n = len(ret)
-    who = np.zeros(n, np.int64)
-    latest = np.zeros(n, np.int64)
-    lasts = np.zeros(n, np.int64)
-    fixed = np.zeros(n, np.int64)
-    held = np.zeros(n, np.int64)
-    free = np.zeros(n, np.int64)
-    over = np.zeros(n, np.int64)
-    count = 0
-    for i in range(n):
-        certain = mode >= UNREFUSED and frees[i] > 0
-        if answered[i] != 1 and not certain and (mode == BLIND or renewed[i] < 0):
-            continue  # an acquire without an answer, which may never have happened
-        last = ret[i] if answered[i] == 1 else INFINITY
-        lease, until, known, parting, end = length[i], -1, -1, gone[i], INFINITY
-        if mode != BLIND:
-            known = renewed[i]
-            until = -1 if known < 0 else known + lease
-            last = min(last, proven[i])
-            if answered[i] < 0 or known > freed[i]:
-                last = -1  # renewed or released what was never granted; renewed after its release had returned
-        if mode == FULL:
-            end = refused[i]
-        if certain:
-            parting = freeing[i]
-            if in_session[i] == 0:
-                lease = INFINITY
-            end = min(end, freed[i])
-            last = min(last, freed[i])
-            if frees[i] > 1:
-                last = -1
-        if end < INFINITY:
-            possible = -1
-            if max(parting, known) <= end or in_session[i] != 0:
-                possible = end
-            elif lease < INFINITY and until <= end:
-                possible = end - lease
-            last = min(last, possible)
-        who[count] = i
-        latest[count] = last
-        lasts[count] = lease
-        fixed[count] = until
-        held[count] = known
-        free[count] = parting
-        over[count] = end
-        count += 1
-    who, latest, lasts, fixed = who[:count], latest[:count], lasts[:count], fixed[:count]
-    return Windows(who, latest, lasts, fixed, held[:count], free[:count], over[:count])
 
 
 def pose(
@@ -117,23 +38,53 @@ def pose(
     keys: only these. bound: ns for which a client may believe what is not so. ordered: keys whose order is that of
     their tokens, found from the attempts where it is not given.
     """
-    answers, gone = attempts.answers, np.minimum(attempts.answers.released, attempts.asked)
-    in_session = (attempts.session >= 0).astype(np.int64)
-    narrowed = narrow(mode, Asked(attempts.start, attempts.ret, attempts.length, gone, in_session), answers)
-    who, latest, lasts, fixed, held, free, over = narrowed
+    answered, frees = attempts.answers.answered, attempts.answers.frees
+    counts = answered == 1  # an acquire without an answer may never have happened
+    if mode != BLIND:
+        counts |= attempts.answers.renewed >= 0
+    if mode >= UNREFUSED:
+        counts |= frees > 0
+    if keys is not None:
+        counts &= np.isin(attempts.key, list(keys))
+    who = np.flatnonzero(counts)
     sessions = _sessions(attempts, mode)
-    session, frees = attempts.session[who], answers.frees[who]
+    grants = _grants(attempts, mode, who)
+    if attempts.lives:
+        grants = _in_sessions(attempts, mode, who, grants, sessions)
+    if bound is not None:
+        grants = grants._replace(floor=np.maximum(attempts.answers.believed[who] - bound, 0))
+    ordered = in_order_of_tokens(attempts) if ordered is None else ordered
+    return Problem(grants, attempts.renewals, sessions, ordered), who
+
+
+def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
+    """The attempts that count, as far as their sessions have no say."""
+    answers = attempts.answers
     nothing = np.zeros(len(who), np.int64)
-    bits, optional = nothing, nothing
-    if in_session.any():
-        some = session >= 0
-        if attempts.touch:
-            bits = np.where(some, TOUCHES, 0) + np.where(some & (frees > 0) & (mode != BLIND), PARTS, 0)
-            unanswered = some & (frees == 0) & (answers.released[who] < INFINITY)
-            optional = (unanswered & (answers.released[who] + lasts > sessions.until[session])).astype(np.int64)
-        if mode >= UNREFUSED:
-            bits = bits + np.where(some & (frees > 0), CERTAIN, 0)
-    grants = Grants(
+    asked, session, length = attempts.asked[who], attempts.session[who], attempts.length[who]
+    released, freed, frees = answers.released[who], answers.freed[who], answers.frees[who]
+    answered = answers.answered[who]
+    latest = np.where(answered == 1, attempts.ret[who], INFINITY)
+    lasts, free, over = length, np.minimum(released, asked), np.full(len(who), INFINITY, np.int64)
+    held = fixed = nothing - 1
+    if mode != BLIND:
+        held = answers.renewed[who]
+        fixed = np.where(held < 0, -1, held + length)
+        latest = np.minimum(latest, answers.proven[who])
+        # Renewed or released what was never granted; renewed after its release had returned.
+        latest[(answered < 0) | (held > freed)] = -1
+    if mode == FULL:
+        over = answers.refused[who]
+    if mode >= UNREFUSED:
+        certain = frees > 0
+        free = np.where(certain, answers.freeing[who], free)
+        lasts = np.where(certain & (session < 0), INFINITY, lasts)
+        over, latest = np.minimum(over, freed), np.minimum(latest, freed)
+        latest[frees > 1] = -1
+        expired = np.where((lasts < INFINITY) & (fixed <= over), over - lasts, -1)
+        possible = np.where((np.maximum(free, held) <= over) | (session >= 0), over, expired)
+        latest = np.minimum(latest, possible)
+    return Grants(
         key=attempts.key[who],
         token=attempts.token[who],
         start=attempts.start[who],
@@ -143,47 +94,57 @@ def pose(
         held=held,
         free=free,
         over=over,
-        floor=nothing if bound is None else np.maximum(answers.believed[who] - bound, 0),
+        floor=nothing,
         first=answers.first[who] if mode == BLIND else nothing,
         last=answers.last[who] if mode == BLIND else nothing,
         session=session,
-        bits=bits,
-        parts=np.where(frees > 0, answers.freeing[who], answers.released[who]),
-        asked=attempts.asked[who],
-        optional=optional,
+        bits=nothing,
+        parts=nothing,
+        asked=asked,
+        optional=nothing,
     )
-    ordered = in_order_of_tokens(attempts) if ordered is None else ordered
-    problem = Problem(grants, attempts.renewals, sessions, ordered)
-    if keys is None:
-        return problem, who
-    chosen = np.flatnonzero(np.isin(grants.key, list(keys)))
-    return problem.part(chosen), who[chosen]
+
+
+def _in_sessions(attempts: Attempts, mode: int, who: Ints, grants: Grants, sessions: Sessions) -> Grants:
+    """The same with what they and their releases do to their sessions."""
+    released, frees = attempts.answers.released[who], attempts.answers.frees[who]
+    in_session, freed = grants.session >= 0, frees > 0
+    bits = np.where(in_session & freed & (mode >= UNREFUSED), CERTAIN, 0)
+    optional = grants.optional
+    if attempts.touch:
+        bits += np.where(in_session, TOUCHES, 0) + np.where(in_session & freed & (mode != BLIND), PARTS, 0)
+        unanswered = in_session & ~freed & (released < INFINITY)
+        optional = (unanswered & (released + grants.lasts > sessions.until[grants.session])).astype(np.int64)
+    parts = np.where(freed, attempts.answers.freeing[who], released)
+    return grants._replace(bits=bits, parts=parts, optional=optional)
 
 
 def _sessions(attempts: Attempts, mode: int) -> Sessions:
     """What this mode believes of sessions."""
-    lives = attempts.lives
-    alive, until = (lives.opened, lives.trusted) if mode == BLIND else (lives.lived, lives.until)
+    lives, blind = attempts.lives, mode == BLIND
+    alive, until = column(lives, "opened" if blind else "lived"), column(lives, "trusted" if blind else "until")
     if mode == TOLD and len(others := attempts.prolonging()):
-        alive, until, z, at = alive.copy(), until.copy(), attempts.session[others], attempts.answers.freeing[others]
+        z, at = attempts.session[others], attempts.answers.freeing[others]
         np.maximum.at(alive, z, at)
         np.maximum.at(until, z, at + attempts.length[others])
-    dead = np.full(len(lives.dead), INFINITY, np.int64)
+    dead = np.full(len(lives), INFINITY, np.int64)
     if mode >= UNREFUSED:
-        dead = lives.closed
+        dead = column(lives, "closed")
     if mode == FULL:
-        dead = np.minimum(dead, lives.dead)
-    return Sessions(alive, until, lives.shut, dead, lives.closings, lives.closing_inv, lives.closing_ret)
+        dead = np.minimum(dead, column(lives, "dead"))
+    closings = np.cumsum([0, *(len(life.closings) for life in lives)])
+    spans = np.array([span for life in lives for span in life.closings], np.int64).reshape(-1, 2)
+    return Sessions(alive, until, column(lives, "shut"), dead, closings, spans[:, 0].copy(), spans[:, 1].copy())
 
 
 def in_order_of_tokens(attempts: Attempts) -> frozenset[int]:
     """Keys whose grants all carry tokens that do not contradict real time: they come in the order of their tokens."""
     answered, frees, renewed = attempts.answers.answered, attempts.answers.frees, attempts.answers.renewed
     counts = (answered == 1) | (frees > 0) | ((answered < 0) & (renewed >= 0))
-    some = np.flatnonzero(counts & (attempts.token != NONE))
-    if not len(some):
+    tokened = np.flatnonzero(counts & (attempts.token != NONE))
+    if not len(tokened):
         return frozenset()
-    by = some[np.lexsort((attempts.token[some], attempts.key[some]))]
+    by = tokened[np.lexsort((attempts.token[tokened], attempts.key[tokened]))]
     clear = in_token_order(attempts.key[by], attempts.token[by], attempts.start[by], attempts.ret[by])
     bare = np.unique(attempts.key[counts & (attempts.token == NONE)])
     return frozenset(np.setdiff1d(np.unique(attempts.key[by][clear != 0]), bare).tolist())

@@ -37,11 +37,11 @@ def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) 
     leases = np.minimum(settled.lasting, problem.sessions.shut).tolist()
     ends = [max(life, (lease, 1)) for life, lease in zip(lived, leases, strict=True)]
     starts = list(zip(settled.begun.tolist(), settled.rank.tolist(), strict=True))
-    found = [*_of_grants(attempts, part, who[solution.order], starts, ends)]
+    moments = [*_of_grants(attempts, part, who[solution.order], starts, ends)]
     for z in np.unique(part.grants.session[part.grants.session >= 0]).tolist():
         closed = int(problem.sessions.shut[z]) if problem.sessions.shut[z] <= settled.lasting[z] else -1
-        found += _of_session(attempts, z, ends[z], closed)
-    return np.array([row for *_, row in sorted(found)], np.int64)
+        moments += _of_session(attempts, z, ends[z], closed)
+    return np.array([row for *_, row in sorted(moments)], np.int64)
 
 
 def _of_grants(
@@ -81,7 +81,7 @@ def _of_grants(
 def _of_session(attempts: Attempts, z: int, end: tuple[int, int], closed: int) -> Iterator[_Point]:
     """closed: when its client closed it, -1 if it may have ended before."""
     c = attempts.history.columns
-    for row in attempts.lives.proof[z]:
+    for row in attempts.lives[z].proof:
         kind, fate, at = (int(c[name][row]) for name in ("f", "outcome", "inv"))
         if kind == F.SESSION_CLOSE and at <= end[0] and closed == at:
             yield (*end, -1, _RELEASED, row)

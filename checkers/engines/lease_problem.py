@@ -6,9 +6,9 @@ another in one order only: they are forced. A grant without a core is movable: i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ from checkers.wire import INFINITY
 PATIENCE: Final = 10_000
 """Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
 
+
+Unit = TypeVar("Unit")
 
 _earliest_end = earliest_end.plain_form()
 
@@ -116,14 +118,14 @@ def likely(problem: Problem) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """
     grants = problem.grants
     if len(problem.sessions.alive):
-        sessions, some = problem.sessions, grants.session >= 0
+        sessions, in_session = problem.sessions, grants.session >= 0
         alive, until = sessions.alive.copy(), sessions.until.copy()
-        certain, touches = (grants.bits & CERTAIN) != 0, some & ((grants.bits & TOUCHES) != 0)
-        np.maximum.at(alive, grants.session[some], np.where(certain, grants.free, grants.start)[some])
+        certain, touches = (grants.bits & CERTAIN) != 0, in_session & ((grants.bits & TOUCHES) != 0)
+        np.maximum.at(alive, grants.session[in_session], np.where(certain, grants.free, grants.start)[in_session])
         np.maximum.at(until, grants.session[touches], (grants.start + grants.lasts)[touches])
         end_of = np.maximum(np.minimum(until, sessions.shut), alive)
-        lasts = np.where(some, np.where(certain, INFINITY, 0), grants.lasts)
-        grants = grants._replace(lasts=lasts, fixed=np.where(some, end_of[grants.session], grants.fixed))
+        lasts = np.where(in_session, np.where(certain, INFINITY, 0), grants.lasts)
+        grants = grants._replace(lasts=lasts, fixed=np.where(in_session, end_of[grants.session], grants.fixed))
     ends = core_ends(grants, problem.renewals)
     first = grants.latest
     if problem.ordered:
@@ -173,3 +175,17 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
     none, ever = np.zeros(len(names), np.int64), np.full(len(names), INFINITY, np.int64)
     sessions = Sessions(none, none, ever, ever, np.zeros(len(names) + 1, np.int64), nothing[:0], nothing[:0])
     return Problem(grants, Renewals(nothing[:0], nothing[:0]), sessions, ordered, quorum=lease == "quorum")
+
+
+def fewest(units: list[Unit], conflict: Callable[[list[Unit]], bool], size: int) -> list[Unit]:
+    """Of units that are in conflict so few that none can be left out: tried `size` at a time, then half that, ..."""
+    while size:
+        place = 0
+        while place < len(units):
+            rest = units[:place] + units[place + size :]
+            if rest and conflict(rest):
+                units = rest
+            else:
+                place += size
+        size //= 2
+    return units

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final
 
-from checkers.engines.lease_problem import Problem, Windows
+from checkers.engines.lease_problem import Problem, Windows, fewest
 from checkers.engines.lease_search import Budget, Search
 from checkers.history.finding import OutOfBudget
 
@@ -140,11 +140,7 @@ def _smallest(windows: Windows, conflict: tuple[int, ...], deadline: float) -> t
     """A conflict none of whose grants can be left out, unless it is too large to try."""
     if len(conflict) > SMALL:
         return conflict
-    for n in conflict:
-        rest = tuple(m for m in conflict if m != n)
-        if not _possible(windows, rest, deadline):
-            conflict = rest
-    return conflict
+    return tuple(fewest(list(conflict), lambda rest: not _possible(windows, rest, deadline), 1))
 
 
 def _possible(windows: Windows, grants: Sequence[int], deadline: float) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.lease_kernels import PARTS, Ints
-from checkers.engines.lease_problem import PATIENCE, Problem, Solution, likely
+from checkers.engines.lease_problem import PATIENCE, Problem, Solution, fewest, likely
 from checkers.history.finding import OutOfBudget
 
 WORK: Final = 2_000_000
@@ -170,21 +170,16 @@ def _fits(problem: Problem, order: list[int], budget: list[int]) -> bool:
     return True
 
 
-def fewest(problem: Problem, grants: Sequence[int]) -> tuple[int, ...]:
+def fewest_grants(problem: Problem, grants: Sequence[int]) -> tuple[int, ...]:
     """Of grants that have no room together so few that none can be left out, as far as the budget goes."""
-    left, size = list(grants), len(grants) // 2
     budget = WORK
-    while size:
-        place = 0
-        while place < len(left):
-            rest = left[:place] + left[place + size :]
-            budget -= len(rest) + 1
-            try:
-                if budget > 0 and rest and _decide(problem.part(np.array(rest, np.int64)))[0] is None:
-                    left = rest
-                    continue
-            except OutOfBudget:
-                pass
-            place += size
-        size //= 2
-    return tuple(left)
+
+    def conflict(rest: list[int]) -> bool:
+        nonlocal budget
+        budget -= len(rest) + 1
+        try:
+            return budget > 0 and _decide(problem.part(np.array(rest, np.int64)))[0] is None
+        except OutOfBudget:
+            return False
+
+    return tuple(fewest(list(grants), conflict, len(grants) // 2))

@@ -27,7 +27,7 @@ def solve(problem: Problem) -> Solution:
     order, movable = likely(problem)
     settled = problem.part(order).settled()
     stuck = np.flatnonzero(settled.stuck)
-    found: dict[int, tuple[int, ...]] = {}
+    conflicting: dict[int, tuple[int, ...]] = {}
     undecided: dict[int, str] = {}
     keys = problem.grants.key[order]
     firsts = np.searchsorted(keys, keys[stuck], "left")
@@ -36,7 +36,7 @@ def solve(problem: Problem) -> Solution:
     for place, first, last in zip(stuck.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
         key, mine = int(keys[place]), order[first:last]
         if key in problem.ordered or not movable[mine].any():
-            found[key] = tuple(order[_chained(problem, order, settled.begun, first, place) : place + 1].tolist())
+            conflicting[key] = tuple(order[_chained(problem, order, settled.begun, first, place) : place + 1].tolist())
             continue
         fitting: list[int] = []
         try:
@@ -47,10 +47,10 @@ def solve(problem: Problem) -> Solution:
             undecided[key] = str(spent)
             continue
         if conflict:
-            found[key] = tuple(mine[list(conflict)].tolist())
+            conflicting[key] = tuple(mine[list(conflict)].tolist())
         else:
             order[first:last] = mine[fitting]
-    return Solution(found, undecided, order)
+    return Solution(conflicting, undecided, order)
 
 
 def _chained(problem: Problem, order: Ints, begun: Ints, first: int, stuck: int) -> int:

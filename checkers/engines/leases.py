@@ -22,7 +22,8 @@ on. What a session was granted or acknowledged after the return of its own closi
 closing ended nothing; from unrefused on it is a contradiction in itself, as a renewal after its own release is. What
 precedes a session's creation by its client's own order is no answer of the service, and refused as input.
 
-Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens.
+Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens. O(n log
+n) for each mode, but for what `checkers.engines.lease_solve` has to search.
 """
 
 from __future__ import annotations
@@ -108,6 +109,6 @@ def _blamed(
 def _whole(attempts: Attempts, left: dict[int, tuple[int, ...]]) -> set[int]:
     """The keys of conflicts, and those that share sessions with them."""
     keys = set(left)
-    if len(attempts.lives.lived):
+    if attempts.lives:
         keys.update(attempts.key[list({attempt for mine in left.values() for attempt in mine})].tolist())
     return keys

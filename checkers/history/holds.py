@@ -210,7 +210,7 @@ def _granted(lists: Lists) -> Iterator[Hold]:
     key, session, process = lists.column("key"), lists.column("session"), lists.column("process")
     renewals, releases, lost = (_rows_by_owner(lists, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
     flags = lists.column("flags")
-    last, closed, asked = _last_events(lists), _closings(lists), _next_asked(lists)
+    last, closed, asked = _last_events(lists), _closings(lists), next_asked(lists)
     for row in lists.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
@@ -309,7 +309,7 @@ def _extremes(lists: Lists, outcome: Outcome, *kinds: F) -> dict[int, tuple[int,
     return result
 
 
-def _next_asked(lists: Lists) -> dict[int, int]:
+def next_asked(lists: Lists) -> dict[int, int]:
     """Acquire row → ns at which the same session asked for the same name again: it had given up what it held.
 
     An adapter may then remove what an unanswered or impossible release left behind.

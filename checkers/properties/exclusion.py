@@ -15,7 +15,7 @@ import numpy as np
 
 from checkers.engines.lease_problem import Problem, posed
 from checkers.engines.lease_schedule import conflicts
-from checkers.engines.lease_sessions import fewest, solve_sessions
+from checkers.engines.lease_sessions import fewest_grants, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
@@ -133,7 +133,7 @@ def _across_keys(view: View, problem: Problem, holds: Sequence[Hold]) -> tuple[l
     if any(hold.shared for hold in holds):
         return [], []
     solution = solve_sessions(problem, SECONDS_ACROSS)
-    found = [[holds[n] for n in fewest(problem, grants)] for grants in solution.conflicts.values()]
+    found = [[holds[n] for n in fewest_grants(problem, grants)] for grants in solution.conflicts.values()]
     return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
 
 
