@@ -35,6 +35,7 @@ from checkers.wire import INFINITY
 PATIENCE: Final = 10_000
 """Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
 
+_LARGEST: Final = (1 << 63) - 1
 
 Unit = TypeVar("Unit")
 
@@ -142,8 +143,8 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
     """
     fields = dict(zip(Hold._fields, zip(*holds, strict=True), strict=True)) if holds else {}
 
-    def column(name: str) -> Ints:
-        return np.array(fields.get(name, ()), np.int64)
+    def column(name: str, most: int = _LARGEST) -> Ints:
+        return np.array([min(value, most) for value in fields.get(name, ())], np.int64)
 
     session = column("session")
     names = np.unique(session[session != 0])
@@ -158,8 +159,8 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
         token=column("token"),
         start=column("start"),
         latest=column("latest"),
-        lasts=column("length"),
-        fixed=column("fixed"),
+        lasts=column("length", INFINITY),
+        fixed=column("fixed", INFINITY),  # sums of times and TTLs, which may be too large
         held=column("renewed"),
         free=column("free"),
         over=ever,

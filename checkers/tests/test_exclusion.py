@@ -36,6 +36,11 @@ def without_lease() -> Book:
     return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
 
 
+def endless() -> Book:
+    """Granted for longer than there are numbers, from a renewal on."""
+    return Book(keys=("a",)).acquire(8, 10, 1, ttl=(1 << 63) - 1).renew(11, 12, 1)
+
+
 @cases(
     "book, valid",
     ("drift brings the deadline forward", two((12, 18), drift=0.2), True),
@@ -48,6 +53,8 @@ def without_lease() -> Book:
     ("an unanswered release may have happened at once", two((12, 14)).release(14, 0, 1, INFO), True),
     ("but not earlier", two((12, 13)).release(14, 0, 1, INFO), False),
     ("a refused release releases nothing", two((12, 14)).release(12, 13, 1, FAIL), False),
+    ("a lease that ends beyond all times", endless().acquire(12, 19, 2), False),
+    ("unless it was released", endless().release(14, 15, 1).acquire(12, 19, 2), True),
     ("no lease, before the last event", without_lease().acquire(3, 8, 2), False),
     ("no lease, after the last event", without_lease().acquire(3, 9, 2), True),
     ("no lease, before the release", without_lease().release(12, 13, 1).acquire(3, 11, 2), False),
