@@ -40,7 +40,7 @@ LOOSE: Final = "reads without a token, or without a value, that have no place of
 
 def fenced_store(history: History, settings: Settings) -> Answer:
     """Rule of the store: the lane's own, where it has one, else that of the settings. Raises ValueError."""
-    columns, terms = asked(history, settings, rule_of(history, settings))
+    columns, terms = posed(history, settings, rule_of(history, settings))
     broken = _judged(columns, terms)
     keys = columns.key[broken.at]
     conflicts = tuple(
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
 
 def fenced_findings(history: History, rule: Rule) -> Judged:
     """Whether a store can have gone by a rule, in all keys at once."""
-    columns, terms = asked(history, Settings(), rule)
+    columns, terms = posed(history, Settings(), rule)
     broken = _judged(columns, terms)
     findings = []
     for place in _places(broken, np.arange(len(broken.kind))):
@@ -129,7 +129,7 @@ def _judged(columns: Columns, terms: Terms) -> Broken:
     return Broken(broken.kind, rows[broken.at], rows[broken.rows], rows[broken.readers], repeated, loose, broken.order)
 
 
-def asked(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
+def posed(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
     """Arguments of the kernels."""
     c = history.columns
     values = values_of(history, settings)

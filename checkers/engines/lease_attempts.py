@@ -48,16 +48,16 @@ _refusal = is_refusal.plain_form()
 class Attempts:
     """Attempts to hold; arrays with an element for each, times in ns.
 
-    rows      the acquire, or the first operation of who never acquired.
-    start     earliest instant of the grant; ret: when it was answered.
-    length    the least that its lease adds to it, drift and grain of the server's clock deducted.
-    session   index into `lives`, -1 for a lease of its own.
-    asked     when its session asked for the same key again.
-    touch     whether each acknowledged request prolongs the session, not only keep-alives.
-    answers   what their clients were told; the renewals of all of them.
-    order     rows of all operations of attempts, those of an attempt together from its `answers.acquire` on.
-    group     of each of `order`: a number that owner and key have in common.
-    again     acquire row → when its session asked for the same key again.
+    rows         the acquire, or the first operation of who never acquired.
+    start        earliest instant of the grant; ret: when it was answered.
+    length       the least that its lease adds to it, drift and grain of the server's clock deducted.
+    session      index into `lives`, -1 for a lease of its own.
+    again        when its session asked for the same key again.
+    touch        whether each acknowledged request prolongs the session, not only keep-alives.
+    answers      what their clients were told; the renewals of all of them.
+    order        rows of all operations of attempts, those of an attempt together from its `answers.acquire` on.
+    group        of each of `order`: a number that owner and key have in common.
+    asked_again  acquire row → when its session asked for the same key again.
     """
 
     history: History
@@ -68,13 +68,13 @@ class Attempts:
     length: Ints
     token: Ints
     session: Ints
-    asked: Ints
+    again: Ints
     touch: bool
     answers: Answers
     renewals: Renewals
     order: Column
     group: Column
-    again: Mapping[int, int]
+    asked_again: Mapping[int, int]
     lives: Sequence[Life]
 
     def __len__(self) -> int:
@@ -123,8 +123,8 @@ def gather(history: History, settings: Settings) -> Attempts:
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
     folded = fold(order, group, Calls(*[c[name] for name in Calls._fields]))
-    again = next_asked(Lists(history)) if kind_of(history) != "grant" else {}
-    return _attempts(history, settings, folded, (order, group), again, None)
+    asked_again = next_asked(Lists(history)) if kind_of(history) != "grant" else {}
+    return _attempts(history, settings, folded, (order, group), asked_again, None)
 
 
 def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts:
@@ -134,7 +134,7 @@ def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts
     c = attempts.history.columns
     # Few: only what they need is worth a look.
     folded = fold(np.arange(len(order), dtype=np.int32), group, Calls(*[c[name][order] for name in Calls._fields]))
-    return _attempts(attempts.history, settings, folded, (order, group), attempts.again, rows)
+    return _attempts(attempts.history, settings, folded, (order, group), attempts.asked_again, rows)
 
 
 def _attempts(
@@ -142,7 +142,7 @@ def _attempts(
     settings: Settings,
     folded: Folded,
     grouped: tuple[Column, Column],
-    again: Mapping[int, int],
+    asked_again: Mapping[int, int],
     kept: Set[int] | None,
 ) -> Attempts:
     """grouped: order and group of `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
@@ -173,9 +173,9 @@ def _attempts(
     if endless.any():
         worst = int(rows[np.argmax(endless)])
         raise Unusable(f"{place_of(history, worst)}: nothing says how long its lease lasts (a TTL is needed)")
-    asked = np.full(len(rows), INFINITY, np.int64)
-    if again:
-        asked[in_session] = [again.get(row, INFINITY) for row in rows[in_session].tolist()]
+    again = np.full(len(rows), INFINITY, np.int64)
+    if asked_again:
+        again[in_session] = [asked_again.get(row, INFINITY) for row in rows[in_session].tolist()]
     return Attempts(
         history=history,
         rows=rows,
@@ -185,13 +185,13 @@ def _attempts(
         length=lengths(ttl, history, settings),
         token=np.where(granted & (answers.answered == 1), c["token"][rows], NONE),
         session=index,
-        asked=asked,
+        again=again,
         touch=kind == "touch",
         answers=answers,
         renewals=folded.renewals,
         order=order,
         group=group,
-        again=again,
+        asked_again=asked_again,
         lives=lives,
     )
 

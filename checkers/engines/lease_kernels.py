@@ -44,7 +44,7 @@ class Grants(NamedTuple):
     session: Ints  # index of its session, -1 for none
     bits: Ints  # a sum of the numbers above
     parts: Ints  # when it was released, where the release prolongs its session
-    asked: Ints  # when its session asked for the same key again, having given this grant up
+    again: Ints  # when its session asked for the same key again, having given this grant up
     optional: Ints  # 1: its unanswered release would prolong its session, and may have happened or not
 
 

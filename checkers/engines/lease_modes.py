@@ -61,11 +61,11 @@ def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
     """The attempts that count, as far as their sessions have no say."""
     answers = attempts.answers
     nothing = np.zeros(len(who), np.int64)
-    asked, session, length = attempts.asked[who], attempts.session[who], attempts.length[who]
+    again, session, length = attempts.again[who], attempts.session[who], attempts.length[who]
     released, freed, frees = answers.released[who], answers.freed[who], answers.frees[who]
     answered = answers.answered[who]
     latest = np.where(answered == 1, attempts.ret[who], INFINITY)
-    lasts, free, over = length, np.minimum(released, asked), np.full(len(who), INFINITY, np.int64)
+    lasts, free, over = length, np.minimum(released, again), np.full(len(who), INFINITY, np.int64)
     held = fixed = nothing - 1
     if mode != BLIND:
         held = answers.renewed[who]
@@ -100,7 +100,7 @@ def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
         session=session,
         bits=nothing,
         parts=nothing,
-        asked=asked,
+        again=again,
         optional=nothing,
     )
 

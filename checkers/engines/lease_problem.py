@@ -170,7 +170,7 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
         session=session,
         bits=bits,
         parts=parts,
-        asked=ever,
+        again=ever,
         optional=nothing,
     )
     none, ever = np.zeros(len(names), np.int64), np.full(len(names), INFINITY, np.int64)

@@ -75,7 +75,7 @@ def chosen(problem: Problem, executed: set[int]) -> Problem:
     happened = np.zeros(len(problem), bool)
     happened[list(executed)] = True
     never = (grants.optional != 0) & ~happened
-    bits, free = np.where(happened, grants.bits | PARTS, grants.bits), np.where(never, grants.asked, grants.free)
+    bits, free = np.where(happened, grants.bits | PARTS, grants.bits), np.where(never, grants.again, grants.free)
     return replace(problem, grants=grants._replace(bits=bits, free=free))
 
 

@@ -62,22 +62,22 @@ def _exclusive(history: History, settings: Settings, how: int) -> Answer:
     undecided = {k: _ODD for k in np.flatnonzero(held.odd).tolist() if k not in conflicts}
     skipped = _mask(keys, conflicts, undecided)
     refused = _refused(history, settings, skipped)
-    asked = _mask(keys, _key(history, refused))
+    with_tries = _mask(keys, _key(history, refused))
 
     def order() -> Column:
         member = locks_order.members(history, held, numbers, how)
         swept = together.sweep(history, held, 1, keys)
-        rows = locks_order.pinned(history, held, member, swept, skipped | asked).rows
+        rows = locks_order.pinned(history, held, member, swept, skipped | with_tries).rows
         if not len(refused):
             return rows
         reasons = locks_order.Refused(refused, place, phantoms)
-        wanted = asked & ~_mask(keys, conflicts, undecided)
+        wanted = with_tries & ~_mask(keys, conflicts, undecided)
         tried = locks_order.stretched(history, reach, member, held, reasons, wanted)
         return np.concatenate((rows, tried))
 
     if len(refused):
         reach = alone.stretched(history, held, keys)
-        undecided |= dict.fromkeys(np.flatnonzero(asked & reach.tied).tolist(), _OPEN_PLACE)
+        undecided |= dict.fromkeys(np.flatnonzero(with_tries & reach.tied).tolist(), _OPEN_PLACE)
         refused = refused[~reach.tied[_key(history, refused)]]
         place = alone.explained(history, reach, refused, own=how == TURNS)
         phantoms = alone.phantoms(history, held, reach, refused, place, own=how == TURNS)
