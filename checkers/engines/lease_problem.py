@@ -35,8 +35,6 @@ from checkers.wire import INFINITY
 PATIENCE: Final = 10_000
 """Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
 
-_LARGEST: Final = (1 << 63) - 1
-
 Unit = TypeVar("Unit")
 
 _earliest_end = earliest_end.plain_form()
@@ -143,8 +141,12 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
     """
     fields = dict(zip(Hold._fields, zip(*holds, strict=True), strict=True)) if holds else {}
 
-    def column(name: str, most: int = _LARGEST) -> Ints:
-        return np.array([min(value, most) for value in fields.get(name, ())], np.int64)
+    def column(name: str) -> Ints:
+        return np.array(fields.get(name, ()), np.int64)
+
+    def capped(name: str) -> Ints:
+        """Sums of times and TTLs, which may be too large."""
+        return np.array([min(value, INFINITY) for value in fields.get(name, ())], np.int64)
 
     session = column("session")
     names = np.unique(session[session != 0])
@@ -159,8 +161,8 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
         token=column("token"),
         start=column("start"),
         latest=column("latest"),
-        lasts=column("length", INFINITY),
-        fixed=column("fixed", INFINITY),  # sums of times and TTLs, which may be too large
+        lasts=capped("length"),
+        fixed=capped("fixed"),
         held=column("renewed"),
         free=column("free"),
         over=ever,
