@@ -116,7 +116,7 @@ def test_keys_are_judged_apart() -> None:
     assert result(book, "holder-exclusion").valid
 
 
-def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_movable_grants_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "BUDGET", 10)
     book = Book(keys=("a",))
     for owner in range(1, 15):
@@ -137,7 +137,7 @@ def crowded(grants: int, ttl: int) -> Book:
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many floats were looked at for each set of them."""
+    """How many movable grants were looked at for each set of them."""
     settle, looked = Search._settle, list[int]()
 
     def counting(search: Search, mask: int, end: int, path: Any, bits: Any) -> Any:
@@ -148,8 +148,8 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return looked
 
 
-def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget counts what each set of floats costs, so that hundreds of them cannot take hours."""
+def test_the_work_for_many_movable_grants_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget counts what each set of movable grants costs, so that hundreds of them cannot take hours."""
     monkeypatch.setattr(schedule, "BUDGET", 10_000)
     found = result(crowded(1_000, 3))
     assert found.valid is None
@@ -166,7 +166,7 @@ def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("ttl", [0, -5])
 def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, looked_at: list[int]) -> None:
-    """As a lock of somebody else's recorded them: all are floats, eight of them open at a time."""
+    """As a lock of somebody else's recorded them: all are movable, eight of them open at a time."""
     book = Book(keys=("a",), ttl=ttl)
     for owner in range(1, 3_001):
         book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)
