@@ -96,7 +96,7 @@ def gathered(
         life = lives[session[attempt]]
         life.ttl = min(life.ttl or int(ttls[attempt]), int(ttls[attempt]))
     for life in lives:
-        life.ttl = life.ttl or min(settings.ttl or history.facts.ttl, LONGEST)
+        life.ttl = min(life.ttl or settings.ttl or history.facts.ttl, LONGEST)
     for life, length in zip(lives, lengths(column(lives, "ttl"), history, settings).tolist(), strict=True):
         life.length = length
     return lives
