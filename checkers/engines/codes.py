@@ -8,7 +8,9 @@ from checkers.wire import F, Outcome, Reason
 
 ACQUIRE: Final = int(F.ACQUIRE)
 TRY_ACQUIRE: Final = int(F.TRY_ACQUIRE)
+RENEW: Final = int(F.RENEW)
 RELEASE: Final = int(F.RELEASE)
+BELIEF: Final = int(F.BELIEF)
 READ: Final = int(F.READ)
 WRITE: Final = int(F.WRITE)
 CAS: Final = int(F.CAS)
@@ -19,3 +21,4 @@ INFO: Final = int(Outcome.INFO)
 
 STALE_TOKEN: Final = int(Reason.STALE_TOKEN)
 NOT_OWNER: Final = int(Reason.NOT_OWNER)
+UNAVAILABLE: Final = int(Reason.UNAVAILABLE)

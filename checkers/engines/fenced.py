@@ -23,7 +23,7 @@ from checkers.engines.fenced_order import arranged
 from checkers.engines.fenced_origins import UNREAD, live, traced
 from checkers.engines.fenced_refusals import Store, explanations, needless
 from checkers.engines.fenced_screen import doubtful
-from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, bequeathed, overtaken, surveyed
+from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, carried_over, overtaken, surveyed
 from checkers.engines.fenced_zones import within
 from checkers.engines.kernel import SMALL, Column, kernel
 from checkers.engines.values import values_of
@@ -40,7 +40,7 @@ LOOSE: Final = "reads without a token, or without a value, that have no place of
 
 def fenced_store(history: History, settings: Settings) -> Answer:
     """Rule of the store: the lane's own, where it has one, else that of the settings. Raises ValueError."""
-    columns, terms = asked(history, settings, rule_of(history, settings))
+    columns, terms = posed(history, settings, rule_of(history, settings))
     broken = _judged(columns, terms)
     keys = columns.key[broken.at]
     conflicts = tuple(
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
 
 def fenced_findings(history: History, rule: Rule) -> Judged:
     """Whether a store can have gone by a rule, in all keys at once."""
-    columns, terms = asked(history, Settings(), rule)
+    columns, terms = posed(history, Settings(), rule)
     broken = _judged(columns, terms)
     findings = []
     for place in _places(broken, np.arange(len(broken.kind))):
@@ -122,14 +122,14 @@ def _judged(columns: Columns, terms: Terms) -> Broken:
     part = Columns(*[column[rows] for column in columns])
     part = part._replace(key=(np.cumsum(doubt)[part.key] - 1).astype(part.key.dtype))
     size = len(columns.key) if judged.fast or len(rows) >= SMALL else len(rows)
-    found = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))), 0)
+    broken = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))), 0)
     repeated, loose = np.zeros((2, len(doubt)), np.bool_)
-    repeated[doubt], loose[doubt] = found.repeated, found.loose
+    repeated[doubt], loose[doubt] = broken.repeated, broken.loose
     rows = np.append(rows, -1)  # so that -1 remains -1
-    return Broken(found.kind, rows[found.at], rows[found.rows], rows[found.readers], repeated, loose, found.order)
+    return Broken(broken.kind, rows[broken.at], rows[broken.rows], rows[broken.readers], repeated, loose, broken.order)
 
 
-def asked(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
+def posed(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
     """Arguments of the kernels."""
     c = history.columns
     values = values_of(history, settings)
@@ -174,14 +174,14 @@ def judged(columns: Columns, terms: Terms, arrange: int) -> Broken:
     turn = sequential(accesses, groups) if reads else np.full(keys, False, np.bool_)
     survey, findings = surveyed(accesses, groups, turn, terms)
     before, last, skip, findings = overtaken(accesses, groups, survey.early, survey.latest, reads, findings)
-    heir, reader, findings = bequeathed(accesses, groups, survey, skip, terms.initial, findings)
-    lead, findings = within(accesses, survey, heir, reader, findings)
+    final_write, reader, findings = carried_over(accesses, groups, survey, skip, terms.initial, findings)
+    lead, findings = within(accesses, survey, final_write, reader, findings)
     order = np.empty(0, np.int64)
     spared, refused = unanswered(kind)
     if refused or arrange:
         for k in range(keys):
             skip[k] = skip[k] or survey.doubtful[k] or loose[k]
-        store = Store(terms, accesses, groups, survey, before, last, heir, lead, skip)
+        store = Store(terms, accesses, groups, survey, before, last, final_write, lead, skip)
         reasons = explanations(store, spared)
         findings = needless(store, reasons, spared, findings)
         if arrange:

@@ -1,4 +1,7 @@
-"""Accesses to fenced stores, as columns, and what each of them proves."""
+"""Accesses to fenced stores, as columns, and what each of them proves.
+
+Source: checkers/CONDITIONS.md, sections 17 and 18. O(n).
+"""
 
 from __future__ import annotations
 
@@ -138,12 +141,12 @@ def unsettled(kind: Column, columns: Columns, keys: int) -> Column:
             result[k] = True
         elif what != NOTHING and what != IDLE and not UNKNOWN <= what <= READ_UNKNOWN:
             settled[k] = max(settled[k], ret[row])
-    some = False
+    misplaced = False
     for k in range(keys):
         if first[k] >= 0 and inv[first[k]] <= settled[k]:
             result[k] = True
-        some = some or (first[k] >= 0 and result[k])
-    if some:
+        misplaced = misplaced or (first[k] >= 0 and result[k])
+    if misplaced:
         for row in range(len(kind)):
             if kind[row] == FREE and result[key[row]]:
                 kind[row] = IDLE

@@ -1,9 +1,9 @@
 """An order of linearization points for the accesses of a fenced store, once it is known that there is one.
 
-Groups stand in the order of their tokens, what they hold as `fenced_zones` says, or as invoked where the accesses of a
-token follow one another. An unknown access that explains a refusal stands before the group of its token. A refusal
-stands before the first access that was invoked after it had returned: then real time holds, and whatever can have
-raised the bar by its return stands before it (checkers/CONDITIONS.md, sections 17 and 18).
+Source: checkers/CONDITIONS.md, sections 17 and 18. Groups stand in the order of their tokens, what they hold as
+`fenced_zones` says, or as invoked where the accesses of a token follow one another. An unknown access that explains a
+refusal stands before the group of its token. A refusal stands before the first access that was invoked after it had
+returned: then real time holds, and whatever can have raised the bar by its return stands before it. O(n log n).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) 
 def _within(store: Store, first: Column) -> Column:
     """Sorts the accesses of a group; equal ones stand as they were invoked."""
     kind, key, _, _, _, group, origin = store.accesses
-    turn, heir, skip = store.survey.turn, store.heir, store.skip
+    turn, final_write, skip = store.survey.turn, store.final_write, store.skip
     within = np.zeros(len(kind), np.int64)
     writes = np.empty(len(store.survey.writes), np.int32)
     count = 0
@@ -99,7 +99,7 @@ def _within(store: Store, first: Column) -> Column:
         row = writes[n]
         if first[group[row]] == row:
             within[row] = 0
-        elif heir[group[row]] == row:
+        elif final_write[group[row]] == row:
             within[row] = 2 * count + 2
         else:
             within[row] = 2 * n + 2

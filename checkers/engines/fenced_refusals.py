@@ -2,7 +2,8 @@
 
 Source: checkers/CONDITIONS.md, sections 17 and 18. The bar can stand above t once a group of a higher token, or an
 access that was never answered, has had its first access: not before all lower groups were invoked, nor before that
-access itself.
+access itself. Exact, since a refusal changes nothing, and what may have raised the bar never harms another such
+reason. O(n), and a binary search for each refusal that is needless.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Store(NamedTuple):
     survey: Survey
     before: Column  # of each group the row that was invoked last below it
     last: Column  # of each key the row that was invoked last
-    heir: Column  # of each group the write that later ones read, so that it must be its last
+    final_write: Column  # of each group the write that later ones read, so that it must be its last
     lead: Column  # of each group the write invoked first among those whose clusters may come first: see `fenced_zones`
     skip: Column  # of each key whether its refusals say nothing: it is out of order, or not to be judged here
 
@@ -48,15 +49,15 @@ def explanations(store: Store, spared: Column) -> Reasons:
     """spared: rows that are neither answered accesses nor irrelevant, in order of invocation."""
     kind, key, _, inv, _, group, origin = store.accesses
     order, begin = store.groups.order, store.groups.begin
-    latest, opener, carried = store.survey.latest, store.survey.opener, store.survey.carried
+    latest, first_write, carried = store.survey.latest, store.survey.first_write, store.survey.carried
     before, strict = store.before, store.terms.strict
     groups = len(order)
     first = np.full(groups, -1, np.int32)
     for here in range(groups):
         if carried[here] >= 0:
             first[here] = carried[here]
-        elif opener[here] >= 0:
-            first[here] = opener[here] if store.survey.turn[key[opener[here]]] else store.lead[here]
+        elif first_write[here] >= 0:
+            first[here] = first_write[here] if store.survey.turn[key[first_write[here]]] else store.lead[here]
     write = np.full(groups, -1, np.int32)
     read = np.full(groups, -1, np.int32)
     for row in spared:
@@ -78,7 +79,7 @@ def explanations(store: Store, spared: Column) -> Reasons:
             # It would overwrite what the next group still reads; strictly, it would keep its own group's write out.
             if not carries and not (strict and latest[here] >= 0):
                 best = _sooner(before, group, inv, best, write[here])
-            if not (strict and opener[here] >= 0):
+            if not (strict and first_write[here] >= 0):
                 best = _sooner(before, group, inv, best, read[here])
             upward[here] = best
         above[order[begin[k]]] = best
@@ -116,7 +117,7 @@ def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings)
     kind, key, _, inv, ret, group, _ = store.accesses
     order, begin, token = store.groups.order, store.groups.begin, store.groups.token
     before, strict = store.before, store.terms.strict
-    carried, opener = store.survey.carried, store.survey.opener
+    carried, first_write = store.survey.carried, store.survey.first_write
     for row in spared:
         if not READ_REFUSED <= kind[row] <= REFUSED or store.skip[key[row]]:
             continue
@@ -133,8 +134,8 @@ def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings)
                 # Lower groups were wholly invoked, and would have explained it; higher ones come after what was late.
                 if carried[there] >= 0 and inv[carried[there]] > ret[row]:
                     late = carried[there]
-                elif opener[there] >= 0 and inv[opener[there]] <= ret[row]:
-                    rival = opener[there]
+                elif first_write[there] >= 0 and inv[first_write[there]] <= ret[row]:
+                    rival = first_write[there]
             findings = noted(findings, NEEDLESS, int(row), (int(rival), int(late), int(row), -1))
     return findings
 

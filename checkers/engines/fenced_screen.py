@@ -1,7 +1,7 @@
 """A first look at a store that fences writes: in which keys something may be wrong.
 
-One walk over the accesses as they were invoked, one over the groups, in order of their tokens. Most histories need no
-more. Where this look is in doubt it says so, and the exact rules (`checkers.engines.fenced`) judge the key.
+One walk over the accesses as they were invoked, one over the groups, in order of their tokens: O(n). Most histories
+need no more. Where this look is in doubt it says so, and the exact rules (`checkers.engines.fenced`) judge the key.
 
 The values written under one token are taken to have been written in the order of their invocations. A read of an
 earlier one must then not be invoked after some access of a later one had returned; and a read that was invoked before

@@ -1,7 +1,8 @@
 """The groups of a fenced store: what each holds, whether they can follow one another, and what reads say of that.
 
 Source: checkers/CONDITIONS.md, sections 17 and 18. Where the fence is on writes alone, a read stands in the group of
-the write that it returned; where it is on reads too, in that of its own token. All else is the same rules.
+the write that it returned; where it is on reads too, in that of its own token. All else is the same rules, each of them
+necessary; all of them together, with `fenced_zones` and `fenced_refusals`, are sufficient. O(n).
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Survey(NamedTuple):
     doubtful: Column  # of each key whether a value that was read is that of several writes: not to be judged here
     early: Column  # of each group what returned first
     latest: Column  # of each group what was invoked last
-    opener: Column  # of each group its first write
-    writer: Column  # of each group its last write
+    first_write: Column  # of each group its first write
+    last_write: Column  # of each group its last write
     carried: Column  # of each group its first read of a value from a lower token
     carried_late: Column  # of each group its last such read
     first_ret: Column  # of each write of keys that do not take turns, what returned first of its cluster
@@ -121,8 +122,8 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
     token, count, strict = groups.token, len(groups.order), terms.strict
     early = np.full(count, -1, np.int32)
     latest = np.full(count, -1, np.int32)
-    opener = np.full(count, -1, np.int32)
-    writer = np.full(count, -1, np.int32)
+    first_write = np.full(count, -1, np.int32)
+    last_write = np.full(count, -1, np.int32)
     carried = np.full(count, -1, np.int32)
     carried_late = np.full(count, -1, np.int32)
     first_ret = np.full(len(kind), -1, np.int32)
@@ -150,7 +151,7 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
             if write <= UNSURE or (write >= 0 and kind[write] == REFUSED):
                 continue
             if turn[k]:
-                now = writer[here]
+                now = last_write[here]
                 if now < 0:
                     now = carried[here]
                 if now < 0:
@@ -177,11 +178,11 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
         elif what == ACCEPTED or (what == UNKNOWN and live(kind, origin, row)):
             here = group[row]
             latest[here] = row
-            if opener[here] < 0:
-                opener[here] = row
+            if first_write[here] < 0:
+                first_write[here] = row
             elif strict:
-                findings = noted(findings, SECOND_WRITE, row, (int(writer[here]), row, -1, -1))
-            writer[here] = row
+                findings = noted(findings, SECOND_WRITE, row, (int(last_write[here]), row, -1, -1))
+            last_write[here] = row
             if what == ACCEPTED and (early[here] < 0 or ret[row] < ret[early[here]]):
                 early[here] = row
             if not turn[key[row]]:
@@ -191,11 +192,13 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
                     first_ret[row] = row
     if strict:
         for here in range(count):
-            read, write = int(carried[here]), int(opener[here])
+            read, write = int(carried[here]), int(first_write[here])
             if write >= 0 and read >= 0 and kind[read] == READ_OK:
                 findings = noted(findings, SECOND_WRITE, write, (read, write, -1, -1))
     writes = writes[:clusters]
-    survey = Survey(turn, doubtful, early, latest, opener, writer, carried, carried_late, first_ret, last_inv, writes)
+    survey = Survey(
+        turn, doubtful, early, latest, first_write, last_write, carried, carried_late, first_ret, last_inv, writes
+    )
     return survey, findings
 
 
@@ -214,17 +217,17 @@ def overtaken(
     before = np.full(len(order), -1, np.int32)
     last = np.full(keys, -1, np.int32)
     disordered = np.full(keys, False, np.bool_)
-    some = False
+    broken_somewhere = False
     for k in range(keys):
         worst = -1
         for place in range(begin[k], begin[k + 1]):
             here = order[place]
             before[here] = worst
             if worst >= 0 and early[here] >= 0 and ret[early[here]] < inv[worst]:
-                disordered[k] = some = True
+                disordered[k] = broken_somewhere = True
             worst = max(worst, latest[here])
         last[k] = worst
-    if some:
+    if broken_somewhere:
         sooner = np.full(len(order), -1, np.int32)
         for k in range(keys):
             first = -1
@@ -243,7 +246,7 @@ def overtaken(
 
 
 @kernel
-def bequeathed(
+def carried_over(
     accesses: Accesses, groups: Groups, survey: Survey, disordered: Column, initial: int, findings: Findings
 ) -> tuple[Column, Column, Findings]:
     """Carried reads against the group that wrote last before theirs; a finding for each group that read another value.
@@ -253,8 +256,8 @@ def bequeathed(
     """
     value, group, origin = accesses.value, accesses.group, accesses.origin
     order, begin = groups.order, groups.begin
-    turn, writer, carried = survey.turn, survey.writer, survey.carried
-    heir = np.full(len(order), -1, np.int32)
+    turn, last_write, carried = survey.turn, survey.last_write, survey.carried
+    final_write = np.full(len(order), -1, np.int32)
     reader = np.full(len(order), -1, np.int32)
     for k in range(len(begin) - 1):
         if disordered[k]:
@@ -269,14 +272,14 @@ def bequeathed(
                     if value[read] != initial:
                         findings = noted(findings, NOT_LATEST, read, (read, -1, -1, -1))
                 elif turn[k]:
-                    if value[read] != value[writer[source]]:
-                        findings = noted(findings, NOT_LATEST, read, (int(writer[source]), read, -1, -1))
+                    if value[read] != value[last_write[source]]:
+                        findings = noted(findings, NOT_LATEST, read, (int(last_write[source]), read, -1, -1))
                 elif write < 0 or group[write] != source:
-                    findings = noted(findings, NOT_LATEST, read, (int(writer[source]), read, -1, -1))
-                elif heir[source] < 0:
-                    heir[source], reader[source] = write, read
-                elif heir[source] != write:
+                    findings = noted(findings, NOT_LATEST, read, (int(last_write[source]), read, -1, -1))
+                elif final_write[source] < 0:
+                    final_write[source], reader[source] = write, read
+                elif final_write[source] != write:
                     findings = noted(findings, NOT_LATEST, read, (int(reader[source]), read, -1, -1))
-            if writer[here] >= 0:
+            if last_write[here] >= 0:
                 source = here
-    return heir, reader, findings
+    return final_write, reader, findings

@@ -47,7 +47,7 @@ def sorted_clusters(rows: Column, accesses: Accesses, survey: Survey) -> Column:
 
 @kernel
 def within(
-    accesses: Accesses, survey: Survey, heir: Column, reader: Column, findings: Findings
+    accesses: Accesses, survey: Survey, final_write: Column, reader: Column, findings: Findings
 ) -> tuple[Column, Findings]:
     """The groups of the keys that do not take turns: carried reads first, then clusters, last the one read later.
 
@@ -55,7 +55,7 @@ def within(
     """
     inv, ret, group = accesses.inv, accesses.ret, accesses.group
     first_ret, last_inv = survey.first_ret, survey.last_inv
-    groups = len(heir)
+    groups = len(final_write)
     # Of each group the two writes whose clusters have the smallest f.
     low = np.full(groups, -1, np.int32)
     second = np.full(groups, -1, np.int32)
@@ -68,25 +68,25 @@ def within(
             low[here], second[here] = row, low[here]
         elif second[here] < 0 or f < returned(first_ret, ret, second[here]):
             second[here] = row
-        if row != heir[here]:
+        if row != final_write[here]:
             if top[here] >= 0 and f < inv[top[here]]:
                 hard[here] = True
             top[here] = max(top[here], last_inv[row])
-    some = False
+    any_hard = False
     for here in range(groups):
         late = survey.carried_late[here]
         if late >= 0 and low[here] >= 0 and inv[late] > returned(first_ret, ret, low[here]):
             findings = noted(findings, STALE_READ, int(late), (int(first_ret[low[here]]), int(late), -1, -1))
-        last = heir[here]
+        last = final_write[here]
         if last >= 0 and top[here] >= 0 and inv[top[here]] > returned(first_ret, ret, last):
             at = int(top[here])
             findings = noted(findings, OVERWRITTEN, at, (int(first_ret[last]), at, int(reader[here]), -1))
-        some = some or hard[here]
-    if some:
+        any_hard = any_hard or hard[here]
+    if any_hard:
         rows = np.empty(len(survey.writes), np.int32)
         count = 0
         for row in survey.writes:
-            if hard[group[row]] and heir[group[row]] != row:
+            if hard[group[row]] and final_write[group[row]] != row:
                 rows[count] = row
                 count += 1
         findings = _zones(rows[:count], accesses, survey, findings)
@@ -95,7 +95,7 @@ def within(
         here = group[row]
         if lead[here] < 0:
             other = second[here] if low[here] == row else low[here]
-            if other < 0 or (heir[here] != row and inv[last_inv[row]] <= returned(first_ret, ret, other)):
+            if other < 0 or (final_write[here] != row and inv[last_inv[row]] <= returned(first_ret, ret, other)):
                 lead[here] = row
     return lead, findings
 

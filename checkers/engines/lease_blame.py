@@ -1,6 +1,8 @@
 """Which operations a contradiction between leases rests on: as few as possible.
 
-Fewer grants, renewals, refusals and keep-alives never contradict each other more; releases stay with their grants.
+Source: checkers/CONDITIONS.md, section 16. Fewer grants, renewals, refusals and keep-alives never contradict each other
+more, so that what still does without one of them rests on the others; releases stay with their grants. A solution for
+each attempt at that: O(n log n) of them for n grants, each of what is left.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.lease_attempts import Attempts, restrict
-from checkers.engines.lease_kernels import FULL, TOLD
-from checkers.engines.lease_problem import pose
+from checkers.engines.lease_modes import FULL, TOLD, pose
+from checkers.engines.lease_problem import fewest
 from checkers.engines.lease_solve import solve
 from checkers.models.model import Settings
 from checkers.wire import F, Outcome
@@ -39,18 +41,9 @@ def least(
             return False
         rows = {row for unit in chosen for row in unit} | set(beside)
         part = restrict(attempts, settings, rows)
-        return bool(solve(pose(part, mode, ordered=ordered)).conflicts)
+        return bool(solve(pose(part, mode, ordered=ordered)[0]).conflicts)
 
-    size = len(units) // 2
-    while size:  # halves, quarters, ..., single ones
-        place = 0
-        while place < len(units):
-            rest = units[:place] + units[place + size :]
-            if rest and contradict(rest, proofs):
-                units = rest
-            else:
-                place += size
-        size //= 2
+    units = fewest(units, lambda rest: contradict(rest, proofs), len(units) // 2)
     if sum(map(len, units)) + len(proofs) <= SMALL:
         for proof in list(proofs):
             fewer = [row for row in proofs if row != proof]
@@ -84,15 +77,15 @@ def _beside(attempts: Attempts, grants: Sequence[int]) -> list[int]:
     """What may have prolonged the sessions of grants without being one."""
     others = attempts.prolonging()
     sessions = np.unique(attempts.session[list(grants)])
-    found: list[int] = others[np.isin(attempts.session[others], sessions)].tolist()
-    return found
+    beside: list[int] = others[np.isin(attempts.session[others], sessions)].tolist()
+    return beside
 
 
 def _proofs(attempts: Attempts, mode: int, grants: Sequence[int]) -> list[int]:
     """What was said about the sessions of grants."""
     outcome = attempts.history.columns["outcome"]
     sessions = np.unique(attempts.session[list(grants)])
-    rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.sessions.proof[z]]
+    rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
     return [row for row in rows if mode == FULL or outcome[row] != Outcome.FAIL]
 
 

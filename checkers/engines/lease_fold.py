@@ -1,25 +1,30 @@
-"""What each attempt to hold a lease consists of, gathered from the operations of a history in one pass."""
+"""What each attempt to hold a lease consists of, gathered from the operations of a history in one pass: O(n).
+
+An attempt is an acquire and all that its owner did to the key until its next acquire (checkers/CONDITIONS.md, section
+16). Which attempt an operation belongs to follows from its owner's own order alone; where it does not, that is said.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import NamedTuple
 
 import numpy as np
 
+from checkers.engines.codes import (
+    ACQUIRE,
+    BELIEF,
+    FAIL,
+    INFO,
+    OK,
+    RELEASE,
+    RENEW,
+    TRY_ACQUIRE,
+    UNAVAILABLE,
+)
 from checkers.engines.kernel import kernel
-from checkers.engines.lease_kernels import Ints
+from checkers.engines.lease_kernels import Ints, Renewals
 from checkers.engines.sorting import Column
-from checkers.wire import INFINITY, F, Outcome, Reason
-
-ACQUIRE: Final = int(F.ACQUIRE)
-TRY_ACQUIRE: Final = int(F.TRY_ACQUIRE)
-RENEW: Final = int(F.RENEW)
-RELEASE: Final = int(F.RELEASE)
-BELIEF: Final = int(F.BELIEF)
-OK: Final = int(Outcome.OK)
-FAIL: Final = int(Outcome.FAIL)
-INFO: Final = int(Outcome.INFO)
-UNAVAILABLE: Final = int(Reason.UNAVAILABLE)
+from checkers.wire import INFINITY
 
 EARLY, OVERLAPPING, AMBIGUOUS, UNANSWERED = 1, 2, 3, 4
 """Why operations of one owner cannot be told apart, or are none that a client can have asked for."""
@@ -56,21 +61,49 @@ def counts(order: Column, group: Column, f: Ints, outcome: Ints) -> tuple[int, i
     return attempts, renewals
 
 
+class Calls(NamedTuple):
+    """Columns of a history."""
+
+    f: Ints
+    outcome: Ints
+    reason: Ints
+    inv: Ints  # ns
+    ret: Ints  # ns
+
+
+class Answers(NamedTuple):
+    """What the client of each attempt was told; ns. Where it never was: `INFINITY` for what is first, -1 for last."""
+
+    acquire: Ints  # the place of its acquire in the order; of its first operation where it has none
+    answered: Ints  # 1 if that was acknowledged, 0 if it was not answered, -1 if there is none
+    renewed: Ints  # the last invocation of an acknowledged renewal
+    proven: Ints  # the first return of one
+    released: Ints  # the first invocation of a release that may have happened
+    freeing: Ints  # the last invocation of an acknowledged one
+    freed: Ints  # the first return of one
+    frees: Ints  # how many there are
+    refused: Ints  # the first return of a renewal or release that was told that the lock is not its owner's
+    believed: Ints  # the last moment at which the client believed that it holds
+    first: Ints  # where its acknowledged renewals begin in `Folded.renewals`
+    last: Ints  # and where they end
+
+
+class Folded(NamedTuple):
+    """answers: of each attempt, in the order of the operations. renewals: of all attempts."""
+
+    answers: Answers
+    renewals: Renewals
+    wrong: int  # EARLY, OVERLAPPING, AMBIGUOUS or UNANSWERED, 0 for none
+    where: int  # the place of that in the order
+
+
 @kernel
-def fold(
-    order: Column, group: Column, f: Ints, outcome: Ints, reason: Ints, inv: Ints, ret: Ints
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, int, int]:
-    """Gathers the operations of each attempt to hold.
+def fold(order: Column, group: Column, calls: Calls) -> Folded:
+    """order: rows of acquires, renewals, releases and beliefs; those of one owner and key together, as invoked.
 
-    Given columns, and the order of acquires, renewals, releases and beliefs in which those of one owner and key stand
-    together, in order of invocation; group is a number that owner and key have in common.
-
-    Returns per attempt: the place of its acquire (of its first operation where there was none), whether that was
-    answered (-1 where there was none), the last invocation and the first return of its acknowledged renewals, the first
-    invocation of a release that may have happened, the last invocation and the first return of acknowledged ones and
-    how many there were, the first return of a refusal, the last moment of belief, and from where to where its renewals
-    are in the next two; then invocations and returns of acknowledged renewals; then what is wrong, and the place where.
+    group: of each of these a number that owner and key have in common.
     """
+    f, outcome, reason, inv, ret = calls
     n, room = counts(order, group, f, outcome)
     acquire = np.full(n, -1, np.int64)
     answered = np.full(n, 1, np.int64)
@@ -87,10 +120,10 @@ def fold(
     renewal_inv = np.zeros(room, np.int64)
     renewal_ret = np.zeros(room, np.int64)
     renewals = 0
-    one = -1
+    here = -1
     current = -1
     busy = np.int64(0)
-    loose = False
+    unanswered = False
     wrong = 0
     where = -1
     for place in range(len(order)):
@@ -104,62 +137,48 @@ def fold(
             if acquires and current >= 0 and wrong == 0:
                 if busy > inv[row]:
                     wrong, where = OVERLAPPING, place
-                elif loose:
+                elif unanswered:
                     wrong, where = AMBIGUOUS, place
-            one += 1
-            current = one
-            acquire[one] = place
-            answered[one] = (1 if fate == OK else 0) if acquires else -1
-            first[one] = renewals
-            last[one] = renewals
+            here += 1
+            current = here
+            acquire[here] = place
+            answered[here] = (1 if fate == OK else 0) if acquires else -1
+            first[here] = renewals
+            last[here] = renewals
             busy = np.int64(ret[row]) if fate == OK else np.int64(0)
-            loose = fate == INFO
+            unanswered = fate == INFO
         if current < 0 or kind in (ACQUIRE, TRY_ACQUIRE):
             continue
         if kind == BELIEF:
             if fate == OK:
-                believed[one] = max(believed[one], inv[row])
+                believed[here] = max(believed[here], inv[row])
             continue
-        if wrong == 0 and answered[one] == 1 and inv[row] < ret[order[acquire[one]]]:
+        if wrong == 0 and answered[here] == 1 and inv[row] < ret[order[acquire[here]]]:
             wrong, where = EARLY, place
-        if wrong == 0 and answered[one] == 0 and kind == RENEW:
+        if wrong == 0 and answered[here] == 0 and kind == RENEW:
             wrong, where = UNANSWERED, place
         if fate != INFO:
             busy = max(busy, np.int64(ret[row]))
         if fate == FAIL:
-            if is_refusal(reason[row]) and answered[one] == 1:
-                refused[one] = min(refused[one], ret[row])
+            if is_refusal(reason[row]) and answered[here] == 1:
+                refused[here] = min(refused[here], ret[row])
         elif kind == RENEW:
             if fate == OK:
-                renewed[one] = max(renewed[one], inv[row])
-                proven[one] = min(proven[one], ret[row])
+                renewed[here] = max(renewed[here], inv[row])
+                proven[here] = min(proven[here], ret[row])
                 renewal_inv[renewals] = inv[row]
                 renewal_ret[renewals] = ret[row]
                 renewals += 1
-                last[one] = renewals
+                last[here] = renewals
         else:
-            released[one] = min(released[one], inv[row])
+            released[here] = min(released[here], inv[row])
             if fate == OK:
-                frees[one] += 1
-                freeing[one] = max(freeing[one], inv[row])
-                freed[one] = min(freed[one], ret[row])
+                frees[here] += 1
+                freeing[here] = max(freeing[here], inv[row])
+                freed[here] = min(freed[here], ret[row])
             else:
-                loose = True
-    return (
-        acquire,
-        answered,
-        renewed,
-        proven,
-        released,
-        freeing,
-        freed,
-        frees,
-        refused,
-        believed,
-        first,
-        last,
-        renewal_inv,
-        renewal_ret,
-        wrong,
-        where,
+                unanswered = True
+    answers = Answers(
+        acquire, answered, renewed, proven, released, freeing, freed, frees, refused, believed, first, last
     )
+    return Folded(answers, Renewals(renewal_inv, renewal_ret), wrong, where)

@@ -1,13 +1,14 @@
-"""The arithmetic of leases: when a hold can end at the earliest, and the earliest starts of holds in a given order.
+"""When a grant can end at the earliest, and when grants in a given order can begin at the earliest.
 
-Source: checkers/CONDITIONS.md, sections 3 and 5. Every question about leases is a start window [start, latest] of each
-grant and a monotone function E(a) >= a, the earliest moment at which the next grant is legal. E is monotone, so that in
-a given order the earliest starts are best for everybody, and decide.
+Source: checkers/CONDITIONS.md, sections 3 and 5. A grant is a start window [start, latest] and a monotone function
+E(a) >= a, the earliest moment at which the next grant is legal if this one began at `a`. As E is monotone, the
+earliest starts in a given order are best for every grant, and decide whether that order is possible. O(n); with
+sessions O(n) for each round of a least fixpoint.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,92 +18,72 @@ from checkers.wire import INFINITY
 
 Ints = npt.NDArray[np.int64]
 
-BLIND: Final = 0
-TOLD: Final = 1
-UNREFUSED: Final = 2
-FULL: Final = 3
-"""Modes; see `checkers.engines.leases`."""
-
 TOUCHES: Final = 1
 PARTS: Final = 2
 CERTAIN: Final = 4
-"""Bits of a grant in a session: it prolongs the session; so does its release; its hold lasted until its release."""
+"""Bits of a grant in a session: it prolongs the session; so does its release; it lasted until its release."""
+READER: Final = 8
+"""Bit of a grant that excludes writers only."""
+
+
+class Grants(NamedTuple):
+    """Grants of any number of keys, those of one key together where an order is meant; times in ns."""
+
+    key: Ints
+    token: Ints
+    start: Ints  # the earliest instant of the grant
+    latest: Ints  # the latest instant; before `start`: a contradiction in itself
+    lasts: Ints  # what the grant adds to its lease; `INFINITY`: only the release ends it
+    fixed: Ints  # its lease does not end before that, whenever it began
+    held: Ints  # when it was last known to be in force
+    free: Ints  # from then on it may have been released
+    over: Ints  # by then it has ended
+    floor: Ints  # nobody else is granted the key before that, whatever ended the grant: a client that believes
+    first: Ints  # where its renewals begin in `Renewals`, if those are doubted
+    last: Ints  # and where they end
+    session: Ints  # index of its session, -1 for none
+    bits: Ints  # a sum of the numbers above
+    parts: Ints  # when it was released, where the release prolongs its session
+    again: Ints  # when its session asked for the same key again, having given this grant up
+    optional: Ints  # 1: its unanswered release would prolong its session, and may have happened or not
+
+
+class Renewals(NamedTuple):
+    """Acknowledged renewals; ns."""
+
+    inv: Ints
+    ret: Ints
+
+
+class Sessions(NamedTuple):
+    """What is known of each session beside its grants; ns."""
+
+    alive: Ints  # it certainly lived then
+    until: Ints  # its lease lasts at least until then
+    shut: Ints  # from here on its client may have closed it
+    dead: Ints  # by then it is over
+    closings: Ints  # from where to where its closings are in the next two: its own place to the next one's
+    closing_inv: Ints
+    closing_ret: Ints
+
+
+class Settled(NamedTuple):
+    """The earliest starts of grants in an order. What has no place certainly has none, final or not."""
+
+    begun: Ints  # ns; of each grant, meaningless from the first of its key that is stuck
+    rank: Ints  # of each grant: its place among what happened at that instant
+    stuck: Ints  # of each grant: 1 if it has no place, the first of its key
+    lived: Ints  # ns; of each session until when it certainly lived
+    lived_rank: Ints  # of each session: the place of that
+    lasting: Ints  # ns; of each session until when its lease lasts
+    late: Ints  # of each session: 1 if it lived too long
+    final: bool  # whether patience was enough
 
 
 @kernel
-def narrow(
-    mode: int,
-    answered: Ints,
-    start: Ints,
-    ret: Ints,
-    length: Ints,
-    renewed: Ints,
-    proven: Ints,
-    released: Ints,
-    freeing: Ints,
-    freed: Ints,
-    frees: Ints,
-    refused: Ints,
-    in_session: Ints,
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
-    """Start windows of attempts in one mode.
-
-    Returns which of them count, and for those: the latest start, what the lease adds to it (`INFINITY`: only the
-    release ends the hold), until when it lasts at least, when it was last known to be held, when it may have been
-    released, and by when it must be over. A latest start before the earliest one is a contradiction in itself.
-    """
-    n = len(start)
-    who = np.zeros(n, np.int64)
-    latest = np.zeros(n, np.int64)
-    lasts = np.zeros(n, np.int64)
-    fixed = np.zeros(n, np.int64)
-    held = np.zeros(n, np.int64)
-    free = np.zeros(n, np.int64)
-    over = np.zeros(n, np.int64)
-    count = 0
-    for i in range(n):
-        certain = mode >= UNREFUSED and frees[i] > 0
-        if answered[i] != 1 and not certain and (mode == BLIND or renewed[i] < 0):
-            continue  # an acquire without an answer, which may never have happened
-        last = ret[i] if answered[i] == 1 else INFINITY
-        lease, until, known, parting, end = length[i], -1, -1, released[i], INFINITY
-        if mode != BLIND:
-            known = renewed[i]
-            until = -1 if known < 0 else known + lease
-            last = min(last, proven[i])
-            if answered[i] < 0 or known > freed[i]:
-                last = -1  # renewed or released what was never granted; renewed after its release had returned
-        if mode == FULL:
-            end = refused[i]
-        if certain:
-            parting = freeing[i]
-            if in_session[i] == 0:
-                lease = INFINITY
-            end = min(end, freed[i])
-            last = min(last, freed[i])
-            if frees[i] > 1:
-                last = -1
-        if end < INFINITY:
-            possible = -1
-            if max(parting, known) <= end or in_session[i] != 0:
-                possible = end
-            elif lease < INFINITY and until <= end:
-                possible = end - lease
-            last = min(last, possible)
-        who[count] = i
-        latest[count] = last
-        lasts[count] = lease
-        fixed[count] = until
-        held[count] = known
-        free[count] = parting
-        over[count] = end
-        count += 1
-    return who[:count], latest[:count], lasts[:count], fixed[:count], held[:count], free[:count], over[:count]
-
-
-@kernel
-def prolonged(a: Any, end: Any, first: int, last: int, length: int, inv: Ints, ret: Ints) -> Any:
+def prolonged(a: Any, end: Any, first: int, last: int, length: int, renewals: Renewals) -> Any:
     """The end of a lease whose renewals extended it only where they were answered before it can have ended."""
+    inv, ret = renewals
     changed = True
     while changed:
         changed = False
@@ -114,100 +95,72 @@ def prolonged(a: Any, end: Any, first: int, last: int, length: int, inv: Ints, r
 
 
 @kernel
-def closing(lived: Any, first: int, last: int, inv: Ints, ret: Ints) -> Any:
-    """When a session that still lived then can have been closed: not by what had returned before."""
-    earliest = np.int64(INFINITY)
-    for place in range(first, last):
-        if ret[place] >= lived:
-            earliest = min(earliest, np.int64(inv[place]))
-    return earliest
+def earliest_end(grants: Grants, renewals: Renewals, i: int, a: Any) -> Any:
+    """E(a) of a grant whose lease is its own."""
+    lease = max(a + grants.lasts[i], grants.fixed[i])
+    if grants.last[i] > grants.first[i]:
+        lease = prolonged(a, lease, grants.first[i], grants.last[i], grants.lasts[i], renewals)
+    return max(min(max(grants.free[i], a, grants.held[i]), lease), grants.floor[i])
 
 
-@kernel
-def soonest(
-    start: Ints,
-    lasts: Ints,
-    fixed: Ints,
-    held: Ints,
-    free: Ints,
-    floor: Ints,
-    first: Ints,
-    last: Ints,
-    inv: Ints,
-    ret: Ints,
-) -> Ints:
-    """E(start) of grants with leases of their own; see `settle`."""
-    n = len(start)
-    ends = np.zeros(n, np.int64)
-    for i in range(n):
-        lease = max(start[i] + lasts[i], fixed[i])
-        if last[i] > first[i]:
-            lease = prolonged(start[i], lease, first[i], last[i], lasts[i], inv, ret)
-        ends[i] = max(min(max(free[i], start[i], held[i]), lease), floor[i])
+def core_ends(grants: Grants, renewals: Renewals) -> Ints:
+    """E(start) of grants whose leases are their own."""
+    start = grants.start
+    lease = np.maximum(start + grants.lasts, grants.fixed)
+    ends: Ints = np.maximum(np.minimum(np.maximum(np.maximum(grants.free, start), grants.held), lease), grants.floor)
+    doubted = np.flatnonzero(grants.last > grants.first)
+    if len(doubted):
+        ends[doubted] = _core_ends(Grants(*[column[doubted] for column in grants]), renewals)
     return ends
 
 
 @kernel
-def settle(
-    key: Ints,
-    start: Ints,
-    latest: Ints,
-    lasts: Ints,
-    fixed: Ints,
-    held: Ints,
-    free: Ints,
-    over: Ints,
-    floor: Ints,
-    first: Ints,
-    last: Ints,
-    inv: Ints,
-    ret: Ints,
-    session: Ints,
-    bits: Ints,
-    parts: Ints,
-    alive: Ints,
-    until: Ints,
-    closings: Ints,
-    closing_inv: Ints,
-    closing_ret: Ints,
-    dead: Ints,
-    patience: int,
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, bool]:
-    """The earliest starts of grants in their order, those of one key together: the least fixpoint over all of them.
+def _core_ends(grants: Grants, renewals: Renewals) -> Ints:
+    ends = np.zeros(len(grants.start), np.int64)
+    for i in range(len(ends)):
+        ends[i] = earliest_end(grants, renewals, i, grants.start[i])
+    return ends
 
-    floor    nobody else is granted the key before that, whatever ended the hold (a client that believes).
-    session  of each grant, -1 for none; `bits` says what that means, and `parts` when it was released, where it was.
-    alive, until, dead  of each session: when it certainly lived, up to when its lease lasts at least, and by when it
-             must be over.
-    closings  of each session from where to where its closings are in the next two, its own place to the next one's.
+
+@kernel
+def closing(sessions: Sessions, z: int, lived: Any) -> Any:
+    """When a session that still lived then can have been closed: not by what had returned before."""
+    earliest = np.int64(INFINITY)
+    for place in range(sessions.closings[z], sessions.closings[z + 1]):
+        if sessions.closing_ret[place] >= lived:
+            earliest = min(earliest, np.int64(sessions.closing_inv[place]))
+    return earliest
+
+
+@kernel
+def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int) -> Settled:
+    """The earliest starts of grants in their order, those of one key together: the least fixpoint over all of them.
 
     The end of a session is later than all that it did in the order of events, not in time alone: so moments are
     pairs (time, rank). A rank beyond the number of sessions is a circle, which only a release can break.
-
-    Returns starts and their ranks, for each grant whether it has no place; for each session how long it certainly
-    lived, with the rank, up to when its lease lasts, whether it lived too long; and whether all this is final. What has
-    no place certainly has none, final or not.
     """
-    n = len(key)
-    sessions = len(alive)
+    key, start, latest, lasts, fixed = grants.key, grants.start, grants.latest, grants.lasts, grants.fixed
+    held, free, over, floor, first, last = (
+        grants.held,
+        grants.free,
+        grants.over,
+        grants.floor,
+        grants.first,
+        grants.last,
+    )
+    session, bits, parts = grants.session, grants.bits, grants.parts
+    n, count = len(key), len(sessions.alive)
     begun = np.zeros(n, np.int64)
     begun_rank = np.zeros(n, np.int64)
     stuck = np.zeros(n, np.int64)
-    again = np.zeros(n, np.int64)
-    seen = np.full(sessions, -1, np.int64)
-    for back in range(n):
-        i = n - 1 - back
-        if session[i] >= 0:
-            if seen[session[i]] == key[i]:
-                again[i] = 1  # what one session holds twice is separated by the release alone
-            seen[session[i]] = key[i]
-    lived = np.zeros(sessions, np.int64)
-    rank = np.full(sessions, 1, np.int64)
-    lasting = np.zeros(sessions, np.int64)
-    late = np.zeros(sessions, np.int64)
-    for z in range(sessions):
-        lived[z] = alive[z]
-        lasting[z] = until[z]
+    again = _held_twice(key, session, count)
+    lived = np.zeros(count, np.int64)
+    rank = np.full(count, 1, np.int64)
+    lasting = np.zeros(count, np.int64)
+    late = np.zeros(count, np.int64)
+    for z in range(count):
+        lived[z] = sessions.alive[z]
+        lasting[z] = sessions.until[z]
     changed = True
     rounds = 0
     while changed and rounds < patience:
@@ -233,7 +186,7 @@ def settle(
             if z < 0:
                 lease = max(a + lasts[i], fixed[i])
                 if last[i] > first[i]:
-                    lease = prolonged(a, lease, first[i], last[i], lasts[i], inv, ret)
+                    lease = prolonged(a, lease, first[i], last[i], lasts[i], renewals)
                 if lease < end:
                     end = lease
                     end_rank = a_rank if end == a else np.int64(0)
@@ -252,7 +205,7 @@ def settle(
                 if proof > lived[z] or (proof == lived[z] and proof_rank > rank[z]):
                     lived[z], rank[z] = proof, proof_rank
                     changed = True
-                    if proof_rank > sessions + 2:
+                    if proof_rank > count + 2:
                         beyond = np.int64(INFINITY)
                         for j in range(n):
                             if session[j] >= 0 and max(free[j], held[j]) > proof:
@@ -262,8 +215,7 @@ def settle(
                     lasting[z] = lease
                     changed = True
                 if again[i] == 0 and bits[i] & CERTAIN == 0:
-                    shut = closing(lived[z], closings[z], closings[z + 1], closing_inv, closing_ret)
-                    other, other_rank = min(lasting[z], shut), np.int64(1)
+                    other, other_rank = min(lasting[z], closing(sessions, z, lived[z])), np.int64(1)
                     if lived[z] >= other:
                         other, other_rank = lived[z], rank[z]
                     if other < end or (other == end and other_rank < end_rank):
@@ -273,8 +225,43 @@ def settle(
             if end > over[i]:
                 stuck[i] = 1
                 broken = True
-    for z in range(sessions):
-        shut = closing(lived[z], closings[z], closings[z + 1], closing_inv, closing_ret)
-        if max(lived[z], min(lasting[z], shut)) > dead[z]:
+    for z in range(count):
+        if max(lived[z], min(lasting[z], closing(sessions, z, lived[z]))) > sessions.dead[z]:
             late[z] = 1
-    return begun, begun_rank, stuck, lived, rank, lasting, late, not changed
+    return Settled(begun, begun_rank, stuck, lived, rank, lasting, late, not changed)
+
+
+@kernel
+def _held_twice(key: Ints, session: Ints, sessions: int) -> Ints:
+    """Of each grant whether its session is granted the key again, so that its release alone lies between the two."""
+    again = np.zeros(len(key), np.int64)
+    seen = np.full(sessions, -1, np.int64)
+    for back in range(len(key)):
+        i = len(key) - 1 - back
+        if session[i] >= 0:
+            if seen[session[i]] == key[i]:
+                again[i] = 1
+            seen[session[i]] = key[i]
+    return again
+
+
+@kernel
+def in_token_order(key: Ints, token: Ints, start: Ints, ret: Ints) -> Ints:
+    """Of each grant, sorted by key and token: 1 if the tokens of its key differ and agree with real time."""
+    n = len(key)
+    clear = np.full(n, 1, np.int64)
+    first = 0
+    highest = np.int64(0)
+    fine = True
+    for i in range(n):
+        if i == 0 or key[i] != key[i - 1]:
+            first, highest, fine = i, np.int64(0), True
+        elif token[i] == token[i - 1]:
+            fine = False
+        if ret[i] < highest:
+            fine = False
+        highest = max(highest, np.int64(start[i]))
+        if not fine and (i + 1 == n or key[i + 1] != key[i]):
+            for j in range(first, i + 1):
+                clear[j] = 0
+    return clear

@@ -1,70 +1,91 @@
-"""The order in which the operations of leases can have happened, from the earliest starts of their grants."""
+"""The order in which the operations of leases can have happened, from the earliest starts of their grants.
+
+Source: checkers/CONDITIONS.md, sections 3 and 5: each operation stands at the earliest instant that the starts allow,
+and no grant begins before the end of the one before it. O(n log n); asked for only as a proof.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
 from checkers.engines.lease_attempts import Attempts
-from checkers.engines.lease_kernels import CERTAIN
+from checkers.engines.lease_kernels import CERTAIN, Ints
 from checkers.engines.lease_problem import Problem, Solution
+from checkers.engines.lease_sessions import chosen
 from checkers.models.engine import Rows
 from checkers.wire import INFINITY, F, Outcome
 
 _ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)
-_LAST = INFINITY
+_LAST: Final = INFINITY
 
 
-def points(attempts: Attempts, problem: Problem, solution: Solution) -> Rows:
+_Point = tuple[int, int, int, int, int]
+"""(ns, rank, place of its grant in their order, or -1 for what is about a session, what it is, row): as sorted."""
+
+
+def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Rows:
     """Rows in an order of linearization points; meaningless where there are conflicts or undecided keys.
 
-    What happens at one instant stands in the order of (rank, place of the grant, what it is).
+    who: the attempt of each grant.
     """
-    if len(problem.alive):
-        from checkers.engines.lease_sessions import chosen
+    part = chosen(problem, set(solution.executed)).part(solution.order)
+    settled = part.settled()
+    lived = zip(settled.lived.tolist(), settled.lived_rank.tolist(), strict=True)
+    leases = np.minimum(settled.lasting, problem.sessions.shut).tolist()
+    ends = [max(life, (lease, 1)) for life, lease in zip(lived, leases, strict=True)]
+    starts = list(zip(settled.begun.tolist(), settled.rank.tolist(), strict=True))
+    moments = [*_of_grants(attempts, part, who[solution.order], starts, ends)]
+    for z in np.unique(part.grants.session[part.grants.session >= 0]).tolist():
+        closed = int(problem.sessions.shut[z]) if problem.sessions.shut[z] <= settled.lasting[z] else -1
+        moments += _of_session(attempts, z, ends[z], closed)
+    return np.array([row for *_, row in sorted(moments)], np.int64)
 
-        problem = chosen(problem, set(solution.executed))
-    part = problem.part(solution.order)
-    begun, rank, _, lived, lived_rank, lasting, _, _ = part.settled()
-    c = attempts.history.columns
+
+def _of_grants(
+    attempts: Attempts,
+    part: Problem,
+    who: Ints,
+    starts: Sequence[tuple[int, int]],
+    ends: Sequence[tuple[int, int]],
+) -> Iterator[_Point]:
+    """starts: instant and rank of each grant; ends: of each session."""
+    c, grants = attempts.history.columns, part.grants
     f, outcome, inv = c["f"].tolist(), c["outcome"].tolist(), c["inv"].tolist()
-    told: list[tuple[int, int, int, int, int]] = []
-    ends = [
-        max((int(lived[z]), int(lived_rank[z])), (min(int(lasting[z]), int(problem.shut[z])), 1))
-        for z in range(len(lived))
-    ]
-    for place, attempt in enumerate(part.who.tolist()):
-        a, level, z = int(begun[place]), int(rank[place]), int(part.session[place])
-        parting = max(int(part.free[place]), a, int(part.held[place]))
-        lease = ends[z][0] if z >= 0 else max(a + int(part.lasts[place]), int(part.fixed[place]))
-        certain = bool(part.bits[place] & CERTAIN) or (z < 0 and part.lasts[place] >= INFINITY)
+    for place, (attempt, (a, rank)) in enumerate(zip(who.tolist(), starts, strict=True)):
+        z, free = int(grants.session[place]), int(grants.free[place])
+        parting = max(free, a, int(grants.held[place]))
+        lease = ends[z][0] if z >= 0 else max(a + int(grants.lasts[place]), int(grants.fixed[place]))
+        certain = bool(grants.bits[place] & CERTAIN) or (z < 0 and grants.lasts[place] >= INFINITY)
         over = parting if certain else min(parting, lease)
-        happened = False
+        released = False
         for row in attempts.operations(attempt):
             kind, fate, at = f[row], outcome[row], inv[row]
             if kind in (F.ACQUIRE, F.TRY_ACQUIRE):
-                told += [(a, level, place, _ACQUIRED, row)] if row == attempts.rows[attempt] else []
+                if row == attempts.rows[attempt]:
+                    yield (a, rank, place, _ACQUIRED, row)
             elif fate == Outcome.FAIL:
-                refusal = row in attempts.refusals(attempt)
-                told += [(max(at, over), _LAST, place, _REFUSED, row)] if refusal else []
+                if row in attempts.refusals(attempt):
+                    yield (max(at, over), _LAST, place, _REFUSED, row)
             elif kind == F.RENEW and fate == Outcome.OK:
-                told.append((max(at, a), level if at <= a else 0, place, _RENEWED, row))
-            elif kind == F.RELEASE and (fate == Outcome.OK or (not happened and over == parting and at <= parting)):
-                if fate == Outcome.INFO and (certain or part.free[place] != at):
+                yield (max(at, a), rank if at <= a else 0, place, _RENEWED, row)
+            elif kind == F.RELEASE and (fate == Outcome.OK or (not released and over == parting and at <= parting)):
+                if fate == Outcome.INFO and (certain or free != at):
                     continue
-                happened = True
-                told.append((parting, level if parting == a else 0, place, _RELEASED, row))
-    for z, rows in enumerate(attempts.sessions.proof):
-        if z not in part.session:
-            continue
-        for row in rows:
-            kind, fate, at = f[row], outcome[row], inv[row]
-            if kind == F.SESSION_CLOSE:
-                if at <= ends[z][0] and problem.shut[z] == at and problem.shut[z] <= lasting[z]:
-                    told.append((*ends[z], -1, _RELEASED, row))
-                elif fate == Outcome.OK:
-                    told.append((max(at, ends[z][0]), _LAST, -1, _REFUSED, row))
-            elif fate == Outcome.FAIL:
-                told.append((max(at, ends[z][0]), _LAST, -1, _REFUSED, row))
-            elif fate == Outcome.OK:
-                told.append((at, -1, -1, _ACQUIRED, row))
-    return np.array([row for *_, row in sorted(told)], np.int64)
+                released = True
+                yield (parting, rank if parting == a else 0, place, _RELEASED, row)
+
+
+def _of_session(attempts: Attempts, z: int, end: tuple[int, int], closed: int) -> Iterator[_Point]:
+    """closed: when its client closed it, -1 if it may have ended before."""
+    c = attempts.history.columns
+    for row in attempts.lives[z].proof:
+        kind, fate, at = (int(c[name][row]) for name in ("f", "outcome", "inv"))
+        if kind == F.SESSION_CLOSE and at <= end[0] and closed == at:
+            yield (*end, -1, _RELEASED, row)
+        elif fate == Outcome.FAIL or (kind == F.SESSION_CLOSE and fate == Outcome.OK):
+            yield (max(at, end[0]), _LAST, -1, _REFUSED, row)
+        elif fate == Outcome.OK:
+            yield (at, -1, -1, _ACQUIRED, row)

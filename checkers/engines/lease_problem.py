@@ -1,330 +1,194 @@
-"""What is asked about the attempts of a history in one mode: grants to be put in order, and the likeliest order.
+"""Grants of any number of keys to be put in order, and what came of that: what the solver of leases takes and returns.
 
-Grants whose core [latest, E(start)) is not empty can follow one another in one order only; the others are floats.
+Source: checkers/CONDITIONS.md, sections 3 to 5. Two grants whose cores [latest, E(start)) are not empty can follow one
+another in one order only: they are forced. A grant without a core is movable: it may stand in any gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from checkers.engines.kernel import kernel
-from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import (
-    BLIND,
     CERTAIN,
-    FULL,
     PARTS,
-    TOLD,
+    READER,
     TOUCHES,
-    UNREFUSED,
+    Grants,
     Ints,
-    narrow,
-    prolonged,
+    Renewals,
+    Sessions,
+    Settled,
+    core_ends,
+    earliest_end,
     settle,
-    soonest,
 )
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.history.holds import Hold
 from checkers.models.engine import Rows
-from checkers.wire import INFINITY, NONE
-
-SECONDS: Final = 20.0
-"""What all keys that need a search may take together."""
-
-_prolonged = prolonged.plain_form()
+from checkers.wire import INFINITY
 
 PATIENCE: Final = 10_000
 """Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
 
+Unit = TypeVar("Unit")
 
-class _Doubted(Hold):
-    """A hold whose renewals extended it only where they were answered in time: the other answers were lies."""
-
-    __slots__ = ()
-
-    def expires(self, a: int) -> int:
-        invs, rets = zip(*self.renewals, strict=True)
-        end: int = _prolonged(a, super().expires(a), 0, len(invs), self.length, invs, rets)
-        return end
+_earliest_end = earliest_end.plain_form()
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Grants to be put in order, in one mode; arrays with an element for each. Names as in `lease_kernels.settle`.
+    """What is asked about leases, in one mode.
 
-    who      attempt of each grant.
-    bits     of the grant in its session; `optional`: an unanswered release that would prolong the session. Without
-             that, the grant was given up when its session `asked` again.
-    ordered  keys whose grants come in the order of their tokens.
+    renewals  which `grants` refer to.
+    ordered   keys whose grants come in the order of their tokens.
+    quorum    whether a majority of servers gives each grant, so that it has no single instant: only pairs are judged.
     """
 
-    who: Ints
-    key: Ints
-    start: Ints
-    latest: Ints
-    lasts: Ints
-    fixed: Ints
-    held: Ints
-    free: Ints
-    over: Ints
-    floor: Ints
-    first: Ints
-    last: Ints
-    inv: Ints
-    ret: Ints
-    session: Ints
-    bits: Ints
-    parts: Ints
-    asked: Ints
-    optional: Ints
-    token: Ints
-    alive: Ints
-    until: Ints
-    shut: Ints
-    closings: Ints
-    closing_inv: Ints
-    closing_ret: Ints
-    dead: Ints
+    grants: Grants
+    renewals: Renewals
+    sessions: Sessions
     ordered: frozenset[int] = frozenset()
+    quorum: bool = False
 
     def __len__(self) -> int:
-        return len(self.who)
+        return len(self.grants.key)
 
     def part(self, chosen: Ints) -> Problem:
         """The same with these grants only, in this order."""
-        return replace(
-            self,
-            **{
-                name: getattr(self, name)[chosen]
-                for name in (
-                    *("who", "key", "start", "latest", "lasts", "fixed", "held", "free", "over", "floor", "first"),
-                    *("last", "session", "bits", "parts", "asked", "optional", "token"),
-                )
-            },
-        )
+        return replace(self, grants=Grants(*[column[chosen] for column in self.grants]))
 
-    def settled(self, patience: int = PATIENCE) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, bool]:
-        """See `lease_kernels.settle`."""
-        return settle(
-            self.key,
-            self.start,
-            self.latest,
-            self.lasts,
-            self.fixed,
-            self.held,
-            self.free,
-            self.over,
-            self.floor,
-            self.first,
-            self.last,
-            self.inv,
-            self.ret,
-            self.session,
-            self.bits,
-            self.parts,
-            self.alive,
-            self.until,
-            self.closings,
-            self.closing_inv,
-            self.closing_ret,
-            self.dead,
-            patience,
-        )
-
-    def hold(self, n: int) -> Hold:
-        """One grant as the scheduler takes it; its row is `n`."""
-        renewals = range(int(self.first[n]), int(self.last[n]))
-        start = int(self.start[n])
-        return (_Doubted if renewals else Hold)(
-            row=n,
-            key=int(self.key[n]),
-            owner=n + 1,
-            process=0,
-            token=int(self.token[n]),
-            session=0,
-            inv=start,
-            start=start,
-            ret=int(self.latest[n]),
-            ttl=0,
-            latest=int(self.latest[n]),
-            length=int(self.lasts[n]),
-            fixed=int(self.fixed[n]),
-            renewed=int(self.held[n]),
-            free=int(self.free[n]),
-            floor=int(self.floor[n]),
-            renewals=tuple((int(self.inv[place]), int(self.ret[place])) for place in renewals),
-        )
+    def settled(self) -> Settled:
+        """The earliest starts of all grants in this order."""
+        return settle(self.grants, self.renewals, self.sessions, PATIENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Windows:
+    """Grants of one key as lists, for walks that look at one after another; each known by its number."""
+
+    def __init__(self, problem: Problem) -> None:
+        first, last = problem.grants.first, problem.grants.last
+        ends = np.cumsum(last - first)
+        spans = zip(first[last > first].tolist(), last[last > first].tolist(), strict=True)
+        rows = np.concatenate([np.empty(0, np.int64), *(np.arange(*span) for span in spans)])
+        grants = problem.grants._replace(first=ends - (last - first), last=ends)
+        self._grants = Grants(*[column.tolist() for column in grants])
+        self._renewals = Renewals(*[column[rows].tolist() for column in problem.renewals])
+        self.start: list[int] = self._grants.start  # type: ignore[assignment]
+        self.latest: list[int] = self._grants.latest  # type: ignore[assignment]
+        self.token: list[int] = self._grants.token  # type: ignore[assignment]
+        self.over: list[int] = self._grants.over  # type: ignore[assignment]
+        self.reader = [bits & READER > 0 for bits in self._grants.bits]
+        self.core_end: list[int] = core_ends(problem.grants, problem.renewals).tolist()
+
+    def end(self, n: int, a: int) -> int:
+        """E(a) of one of them."""
+        end: int = _earliest_end(self._grants, self._renewals, n, a)
+        return end
+
+    def exclude(self, n: int, m: int) -> bool:
+        """Whether two of them may not hold together: all but two readers."""
+        return not (self.reader[n] and self.reader[m])
+
+
+class Solution(NamedTuple):
     """What became of a problem.
 
     conflicts  key → numbers of grants that have no room together.
     undecided  key → why.
     order      numbers of all grants, those of each key together; where the key fits, in an order that does.
-    begun      for each of `order` its earliest start; meaningless where there are conflicts.
     executed   numbers of the grants whose unanswered release is taken to have happened, though it prolonged a session.
     """
 
     conflicts: Mapping[int, tuple[int, ...]]
     undecided: Mapping[int, str]
-    order: Ints
-    begun: Ints
-    executed: frozenset[int] = field(default_factory=frozenset)
+    order: Rows
+    executed: Collection[int] = ()
 
 
-def pose(
-    attempts: Attempts,
-    mode: int,
-    *,
-    keys: Iterable[int] | None = None,
-    bound: int | None = None,
-    ordered: frozenset[int] | None = None,
-) -> Problem:
-    """What is asked in one mode.
+def likely(problem: Problem) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """All grants key by key in the order that is forced where any is, and for each whether it is movable.
 
-    keys: only these. bound: ns for which a client may believe what is not so. ordered: keys whose order is that of
-    their tokens, found from the attempts where it is not given.
+    What is certain of sessions is taken from wherever their grants stand in their windows.
     """
-    in_session = (attempts.session >= 0).astype(np.int64)
-    who, latest, lasts, fixed, held, free, over = narrow(
-        mode,
-        attempts.answered,
-        attempts.start,
-        attempts.ret,
-        attempts.length,
-        attempts.renewed,
-        attempts.proven,
-        np.minimum(attempts.released, attempts.asked),
-        attempts.freeing,
-        attempts.freed,
-        attempts.frees,
-        attempts.refused,
-        in_session,
-    )
-    sessions = attempts.sessions
-    blind = mode == BLIND
-    alive, until = (sessions.opened, sessions.trusted) if blind else (sessions.lived, sessions.until)
-    if mode == TOLD and len(beside := attempts.prolonging()):
-        alive, until, z, at = alive.copy(), until.copy(), attempts.session[beside], attempts.freeing[beside]
-        np.maximum.at(alive, z, at)
-        np.maximum.at(until, z, at + attempts.length[beside])
-    session, frees = attempts.session[who], attempts.frees[who]
-    bits = np.zeros(len(who), np.int64)
-    optional = np.zeros(len(who), np.int64)
-    if in_session.any():
-        if attempts.touch:
-            bits |= np.where(session >= 0, TOUCHES, 0)
-            bits |= np.where((session >= 0) & (frees > 0) & (mode != BLIND), PARTS, 0)
-            own = (session >= 0) & (frees == 0) & (attempts.released[who] < INFINITY)
-            lasting = until[session]
-            optional = (own & (attempts.released[who] + lasts > lasting)).astype(np.int64)
-        if mode >= UNREFUSED:
-            bits |= np.where((session >= 0) & (frees > 0), CERTAIN, 0)
-    dead = np.full(len(sessions.dead), INFINITY, np.int64)
-    if mode >= UNREFUSED:
-        dead = np.minimum(dead, sessions.closed)
-    if mode == FULL:
-        dead = np.minimum(dead, sessions.dead)
-    problem = Problem(
-        who=who,
-        key=attempts.key[who],
-        start=attempts.start[who],
-        latest=latest,
-        lasts=lasts,
-        fixed=fixed,
-        held=held,
-        free=free,
-        over=over,
-        floor=np.zeros(len(who), np.int64) if bound is None else np.maximum(attempts.believed[who] - bound, 0),
-        first=attempts.first[who] if blind else np.zeros(len(who), np.int64),
-        last=attempts.last[who] if blind else np.zeros(len(who), np.int64),
-        inv=attempts.renewal_inv,
-        ret=attempts.renewal_ret,
+    grants = problem.grants
+    if len(problem.sessions.alive):
+        sessions, in_session = problem.sessions, grants.session >= 0
+        alive, until = sessions.alive.copy(), sessions.until.copy()
+        certain, touches = (grants.bits & CERTAIN) != 0, in_session & ((grants.bits & TOUCHES) != 0)
+        np.maximum.at(alive, grants.session[in_session], np.where(certain, grants.free, grants.start)[in_session])
+        np.maximum.at(until, grants.session[touches], (grants.start + grants.lasts)[touches])
+        end_of = np.maximum(np.minimum(until, sessions.shut), alive)
+        lasts = np.where(in_session, np.where(certain, INFINITY, 0), grants.lasts)
+        grants = grants._replace(lasts=lasts, fixed=np.where(in_session, end_of[grants.session], grants.fixed))
+    ends = core_ends(grants, problem.renewals)
+    first = grants.latest
+    if problem.ordered:
+        first = np.where(np.isin(grants.key, list(problem.ordered)), grants.token, first)
+    return sorted_within(by_number(grants.key), grants.key, first, ends), ends <= grants.latest
+
+
+def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem:
+    """The holds of a recording, mode *told*, as one problem over all their keys; number n is `holds[n]`.
+
+    lease: the kind, as in `Facts.lease`. ordered: as in `Problem`. What a hold says of its session is used as it
+    stands; unanswered releases happened, and prolonged nothing. So a conflict across keys is certain, though there may
+    be some that this does not show.
+    """
+    fields = dict(zip(Hold._fields, zip(*holds, strict=True), strict=True)) if holds else {}
+
+    def column(name: str) -> Ints:
+        return np.array(fields.get(name, ()), np.int64)
+
+    def capped(name: str) -> Ints:
+        """Sums of times and TTLs, which may be too large."""
+        return np.array([min(value, INFINITY) for value in fields.get(name, ())], np.int64)
+
+    session = column("session")
+    names = np.unique(session[session != 0])
+    session = np.where(session != 0, np.searchsorted(names, session), -1)
+    parts = column("freeing")
+    bits = column("shared") * READER
+    if lease == "touch":
+        bits += np.where(session >= 0, TOUCHES + PARTS * (parts < INFINITY), 0)
+    nothing, ever = np.zeros(len(holds), np.int64), np.full(len(holds), INFINITY, np.int64)
+    grants = Grants(
+        key=column("key"),
+        token=column("token"),
+        start=column("start"),
+        latest=column("latest"),
+        lasts=capped("length"),
+        fixed=capped("fixed"),
+        held=column("renewed"),
+        free=column("free"),
+        over=ever,
+        floor=column("floor"),
+        first=nothing,
+        last=nothing,
         session=session,
         bits=bits,
-        parts=np.where(frees > 0, attempts.freeing[who], attempts.released[who]),
-        asked=attempts.asked[who],
-        optional=optional,
-        token=attempts.token[who],
-        alive=alive,
-        until=until,
-        shut=sessions.shut,
-        closings=sessions.closings,
-        closing_inv=sessions.closing_inv,
-        closing_ret=sessions.closing_ret,
-        dead=dead,
+        parts=parts,
+        again=ever,
+        optional=nothing,
     )
-    problem = replace(problem, ordered=in_order_of_tokens(attempts) if ordered is None else ordered)
-    return problem if keys is None else problem.part(np.flatnonzero(np.isin(problem.key, list(keys))))
+    none, ever = np.zeros(len(names), np.int64), np.full(len(names), INFINITY, np.int64)
+    sessions = Sessions(none, none, ever, ever, np.zeros(len(names) + 1, np.int64), nothing[:0], nothing[:0])
+    return Problem(grants, Renewals(nothing[:0], nothing[:0]), sessions, ordered, quorum=lease == "quorum")
 
 
-def likely(problem: Problem, until: Ints, alive: Ints) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """All grants key by key in the order that is forced where any is, and for each whether it is a float.
-
-    until, alive: of the sessions.
-    """
-    lasts, fixed = problem.lasts, problem.fixed
-    if len(alive):
-        end_of = np.maximum(np.minimum(until, problem.shut), alive)
-        some = problem.session >= 0
-        certain = (problem.bits & CERTAIN) != 0
-        lasts = np.where(some, np.where(certain, INFINITY, 0), lasts)
-        fixed = np.where(some, end_of[problem.session], fixed)
-    end = soonest(
-        problem.start,
-        lasts,
-        fixed,
-        problem.held,
-        problem.free,
-        problem.floor,
-        problem.first,
-        problem.last,
-        problem.inv,
-        problem.ret,
-    )
-    first = problem.latest
-    if problem.ordered:
-        known = np.isin(problem.key, list(problem.ordered))
-        first = np.where(known, problem.token, first)
-    return sorted_within(by_number(problem.key), problem.key, first, end), end <= problem.latest
-
-
-def in_order_of_tokens(attempts: Attempts) -> frozenset[int]:
-    """Keys whose grants all carry tokens that do not contradict real time: they come in the order of their tokens."""
-    counts = (attempts.answered == 1) | (attempts.frees > 0) | ((attempts.answered < 0) & (attempts.renewed >= 0))
-    some = np.flatnonzero(counts & (attempts.token != NONE))
-    if not len(some):
-        return frozenset()
-    by = some[np.lexsort((attempts.token[some], attempts.key[some]))]
-    clear = in_token_order(attempts.key[by], attempts.token[by], attempts.start[by], attempts.ret[by])
-    bare = np.unique(attempts.key[counts & (attempts.token == NONE)])
-    return frozenset(np.setdiff1d(np.unique(attempts.key[by][clear != 0]), bare).tolist())
-
-
-@kernel
-def in_token_order(key: Ints, token: Ints, start: Ints, ret: Ints) -> Ints:
-    """For each grant, sorted by key and token: 1 if the tokens of its key differ and agree with real time."""
-    n = len(key)
-    clear = np.full(n, 1, np.int64)
-    first = 0
-    highest = np.int64(0)
-    fine = True
-    for i in range(n):
-        if i == 0 or key[i] != key[i - 1]:
-            first, highest, fine = i, np.int64(0), True
-        elif token[i] == token[i - 1]:
-            fine = False
-        if ret[i] < highest:
-            fine = False
-        highest = max(highest, np.int64(start[i]))
-        if not fine and (i + 1 == n or key[i + 1] != key[i]):
-            for j in range(first, i + 1):
-                clear[j] = 0
-    return clear
+def fewest(units: list[Unit], conflict: Callable[[list[Unit]], bool], size: int) -> list[Unit]:
+    """Of units that are in conflict so few that none can be left out: tried `size` at a time, then half that, ..."""
+    while size:
+        place = 0
+        while place < len(units):
+            rest = units[:place] + units[place + size :]
+            if rest and conflict(rest):
+                units = rest
+            else:
+                place += size
+        size //= 2
+    return units

@@ -22,7 +22,8 @@ on. What a session was granted or acknowledged after the return of its own closi
 closing ended nothing; from unrefused on it is a contradiction in itself, as a renewal after its own release is. What
 precedes a session's creation by its client's own order is no answer of the service, and refused as input.
 
-Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens.
+Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens. O(n log
+n) for each mode, but for what `checkers.engines.lease_solve` has to search.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ import numpy as np
 
 from checkers.engines.lease_attempts import Attempts, gather
 from checkers.engines.lease_blame import least
-from checkers.engines.lease_kernels import BLIND, FULL, TOLD, UNREFUSED
+from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_of_tokens, pose
 from checkers.engines.lease_points import points
-from checkers.engines.lease_problem import Solution, in_order_of_tokens, pose
 from checkers.engines.lease_solve import solve
 from checkers.history.history import History
-from checkers.models.engine import Answer, Conflict, Rows
+from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
 
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
@@ -58,48 +58,47 @@ SECONDS: Final = 5.0
 
 
 def lease(history: History, settings: Settings) -> Answer:
-    """Exact but for floats beyond a budget. Raises Unusable."""
+    """Exact but for what exceeds a budget. Raises Unusable."""
     attempts = gather(history, settings)
     ordered = in_order_of_tokens(attempts)
-    problem = pose(attempts, FULL, ordered=ordered)
+    problem, who = pose(attempts, FULL, ordered=ordered)
     solution = solve(problem)
-    conflicts: tuple[Conflict, ...] = ()
-    if solution.conflicts:
-        conflicts = tuple(_blamed(attempts, settings, solution, problem.who, ordered))
-    return Answer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, solution))
+    conflicting = {key: tuple(who[list(grants)].tolist()) for key, grants in solution.conflicts.items()}
+    conflicts = tuple(_blamed(attempts, settings, conflicting, ordered)) if conflicting else ()
+    return Answer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, who, solution))
 
 
 def in_mode(history: History, settings: Settings, mode: str, bound: int | None = None) -> Answer:
     """The answer in one of `MODES` alone. bound: ns; and no client believes longer than that in what it has lost."""
     attempts = gather(history, settings)
-    problem = pose(attempts, MODES[mode], bound=bound)
+    problem, who = pose(attempts, MODES[mode], bound=bound)
     solution = solve(problem)
     conflicts = tuple(
-        Conflict(BLAME[MODES[mode]], key, tuple(attempts.rows[problem.who[list(grants)]].tolist()))
+        Conflict(BLAME[MODES[mode]], key, tuple(attempts.rows[who[list(grants)]].tolist()))
         for key, grants in solution.conflicts.items()
     )
-
-    def no_order() -> Rows:
-        return np.zeros(0, np.int64)
-
-    return Answer(conflicts, dict(solution.undecided), no_order)
+    return Answer(conflicts, dict(solution.undecided), lambda: np.zeros(0, np.int64))
 
 
 def _blamed(
-    attempts: Attempts, settings: Settings, solution: Solution, who: Rows, ordered: frozenset[int]
+    attempts: Attempts, settings: Settings, conflicting: dict[int, tuple[int, ...]], ordered: frozenset[int]
 ) -> Iterator[Conflict]:
-    """Key by key what the first mode in which there is a conflict found; the earliest as small as they can be."""
-    left = {key: tuple(who[list(grants)].tolist()) for key, grants in solution.conflicts.items()}
+    """Key by key what the first mode in which there is a conflict found; the earliest as small as they can be.
+
+    conflicting: key → attempts that have no room together in the mode that believes most.
+    """
+    left = conflicting
     blamed: list[tuple[int, int, int, tuple[int, ...]]] = []
     for mode in (BLIND, TOLD, UNREFUSED, FULL):
-        found = left
+        conflicts = left
         if mode != FULL and left:
-            problem = pose(attempts, mode, keys=_whole(attempts, left), ordered=ordered)
-            solved = solve(problem)
-            found = {key: tuple(problem.who[list(grants)].tolist()) for key, grants in solved.conflicts.items()}
-        for key, mine in found.items():
+            problem, who = pose(attempts, mode, keys=_whole(attempts, left), ordered=ordered)
+            conflicts = {key: tuple(who[list(grants)].tolist()) for key, grants in solve(problem).conflicts.items()}
+        for key, mine in conflicts.items():
             blamed.append((int(attempts.start[list(mine)].max()), key, mode, mine))
-        left = {key: mine for key, mine in left.items() if found.keys().isdisjoint(attempts.key[list(mine)].tolist())}
+        left = {
+            key: mine for key, mine in left.items() if conflicts.keys().isdisjoint(attempts.key[list(mine)].tolist())
+        }
     deadline = time.monotonic() + SECONDS
     for place, (_, key, mode, mine) in enumerate(sorted(blamed)):
         yield Conflict(
@@ -110,6 +109,6 @@ def _blamed(
 def _whole(attempts: Attempts, left: dict[int, tuple[int, ...]]) -> set[int]:
     """The keys of conflicts, and those that share sessions with them."""
     keys = set(left)
-    if len(attempts.sessions.lived):
-        keys.update(attempts.key[list({one for mine in left.values() for one in mine})].tolist())
+    if attempts.lives:
+        keys.update(attempts.key[list({attempt for mine in left.values() for attempt in mine})].tolist())
     return keys

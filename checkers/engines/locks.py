@@ -1,7 +1,9 @@
-"""The engines of the locks: mutex, reentrant mutex, readers and writers, permits.
+"""The locks without leases: mutex, reentrant mutex, readers and writers, permits.
 
-Holds are put together from what each owner did (`locks_holds`), and then the cores of all must fit beside one another
-(`locks_alone`, `locks_together`). Every answer is exact; what is left undecided is listed there.
+Source: checkers/CONDITIONS.md, section 15. What each owner held follows from its own operations (`locks_holds`); then
+the cores of all holds must fit beside one another, which is enough: to acquire at the return and release at the
+invocation holds the cores and nothing more, and to hold less is always allowed. O(n) for one holder
+(`locks_alone`), else O(n log n) (`locks_together`). Exact; what is left to the search is listed there.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
 
 _ODD: Final = "operations of one owner overlap, or go on after an unanswered release: more than one story fits"
-_FLOAT: Final = "a refused try beside a hold whose place in the order is open"
+_OPEN_PLACE: Final = "a refused try beside a hold whose place in the order is open"
 _LOOSE: Final = "a refused try that only an unanswered acquire with an unanswered release may explain"
 _OWN: Final = "a refused try beside an acquire of the same owner that was under way"
 _COUNTED: Final = "a refused try that only some of the possible orders explain"
@@ -52,36 +54,36 @@ def semaphore(history: History, settings: Settings) -> Answer:
 
 def _exclusive(history: History, settings: Settings, how: int) -> Answer:
     keys, numbers = _keys(history), slots(history)
-    found = holds(history, numbers, how, keys)
-    one, other = alone.overlaps(history, found, keys)
-    conflicts = dict(_failures(history, found))
-    for k in np.flatnonzero(one >= 0).tolist():
-        conflicts.setdefault(k, Conflict("overlap", k, _four(found, int(one[k]), int(other[k]))))
-    undecided = {k: _ODD for k in np.flatnonzero(found.odd).tolist() if k not in conflicts}
+    held = holds(history, numbers, how, keys)
+    first, second = alone.overlaps(history, held, keys)
+    conflicts = dict(_failures(history, held))
+    for k in np.flatnonzero(first >= 0).tolist():
+        conflicts.setdefault(k, Conflict("overlap", k, _four(held, int(first[k]), int(second[k]))))
+    undecided = {k: _ODD for k in np.flatnonzero(held.odd).tolist() if k not in conflicts}
     skipped = _mask(keys, conflicts, undecided)
     refused = _refused(history, settings, skipped)
-    asked = _mask(keys, _key(history, refused))
+    with_tries = _mask(keys, _key(history, refused))
 
     def order() -> Column:
-        member = locks_order.members(history, found, numbers, how)
-        swept = together.sweep(history, found, 1, keys)
-        rows = locks_order.pinned(history, found, member, swept, skipped | asked).rows
+        member = locks_order.members(history, held, numbers, how)
+        swept = together.sweep(history, held, 1, keys)
+        rows = locks_order.pinned(history, held, member, swept, skipped | with_tries).rows
         if not len(refused):
             return rows
         reasons = locks_order.Refused(refused, place, phantoms)
-        wanted = asked & ~_mask(keys, conflicts, undecided)
-        tried = locks_order.stretched(history, reach, member, found, reasons, wanted)
+        wanted = with_tries & ~_mask(keys, conflicts, undecided)
+        tried = locks_order.stretched(history, reach, member, held, reasons, wanted)
         return np.concatenate((rows, tried))
 
     if len(refused):
-        reach = alone.stretched(history, found, keys)
-        undecided |= dict.fromkeys(np.flatnonzero(asked & reach.tied).tolist(), _FLOAT)
+        reach = alone.stretched(history, held, keys)
+        undecided |= dict.fromkeys(np.flatnonzero(with_tries & reach.tied).tolist(), _OPEN_PLACE)
         refused = refused[~reach.tied[_key(history, refused)]]
         place = alone.explained(history, reach, refused, own=how == TURNS)
-        phantoms = alone.phantoms(history, found, reach, refused, place, own=how == TURNS)
+        phantoms = alone.phantoms(history, held, reach, refused, place, own=how == TURNS)
         for n in np.flatnonzero(place < 0).tolist():
             k, row = int(_key(history, refused[n])), int(refused[n])
-            if phantoms[n] == alone.MAYBE or (phantoms[n] < 0 and found.loose[k]):
+            if phantoms[n] == alone.MAYBE or (phantoms[n] < 0 and held.loose[k]):
                 undecided.setdefault(k, _LOOSE)
             elif phantoms[n] < 0:
                 rows = (*alone.beside(reach, k, int(-1 - place[n])), row)
@@ -94,13 +96,13 @@ def _exclusive(history: History, settings: Settings, how: int) -> Answer:
 
 def _together(history: History, settings: Settings, how: int) -> Answer:
     keys, numbers = _keys(history), slots(history)
-    found = holds(history, numbers, how, keys)
+    held = holds(history, numbers, how, keys)
     permits = settings.permits if how == COUNT else together.READERS
-    swept = together.sweep(history, found, permits, keys)
-    conflicts = dict(_failures(history, found))
-    for k, rows in together.crowded(history, found, swept, permits).items():
+    swept = together.sweep(history, held, permits, keys)
+    conflicts = dict(_failures(history, held))
+    for k, rows in together.crowded(history, held, swept, permits).items():
         conflicts.setdefault(k, Conflict("overlap" if how == EITHER else "too-many", k, rows))
-    undecided = {k: _ODD for k in np.flatnonzero(found.odd).tolist() if k not in conflicts}
+    undecided = {k: _ODD for k in np.flatnonzero(held.odd).tolist() if k not in conflicts}
     refused = _refused(history, settings, _mask(keys, conflicts, undecided))
     verdict, at, before = together.refusals(history, swept, permits, refused, keys)
     for n in np.flatnonzero(verdict != together.EXPLAINED).tolist():
@@ -113,8 +115,8 @@ def _together(history: History, settings: Settings, how: int) -> Answer:
 
     def order() -> Column:
         skipped = _mask(keys, conflicts, undecided)
-        member = locks_order.members(history, found, numbers, how)
-        certain = locks_order.pinned(history, found, member, swept, skipped)
+        member = locks_order.members(history, held, numbers, how)
+        certain = locks_order.pinned(history, held, member, swept, skipped)
         tried = ~skipped[_key(history, refused)]
         others = locks_order.Order(refused[tried], at[tried], np.where(before[tried], 0, 4))
         return locks_order.merged(certain, others)
@@ -129,8 +131,8 @@ def _refused(history: History, settings: Settings, skipped: Column) -> Column:
 
 def _mask(keys: int, *chosen: Iterable[int]) -> Column:
     mask = np.zeros(keys, bool)
-    for some in chosen:
-        mask[list(some)] = True
+    for numbers in chosen:
+        mask[list(numbers)] = True
     return mask
 
 
@@ -142,17 +144,17 @@ def _key(history: History, rows: Any) -> Any:
     return history.columns["key"][rows]
 
 
-def _failures(history: History, found: Holds) -> Iterator[tuple[int, Conflict]]:
+def _failures(history: History, held: Holds) -> Iterator[tuple[int, Conflict]]:
     """By key; of each the first."""
-    order = np.argsort(found.failed, kind="stable")
-    keys, first = np.unique(_key(history, found.failed[order]), return_index=True)
+    order = np.argsort(held.failed, kind="stable")
+    keys, first = np.unique(_key(history, held.failed[order]), return_index=True)
     for k, n in zip(keys.tolist(), order[first].tolist(), strict=True):
-        twice = found.failed_kind[n] == TWICE
-        rows = (int(found.failed_with[n]), int(found.failed[n])) if twice else (int(found.failed[n]),)
+        twice = held.failed_kind[n] == TWICE
+        rows = (int(held.failed_with[n]), int(held.failed[n])) if twice else (int(held.failed[n]),)
         yield k, Conflict("second-acquire" if twice else "release-by-another", k, rows)
 
 
-def _four(found: Holds, one: int, other: int) -> tuple[int, ...]:
+def _four(held: Holds, first: int, second: int) -> tuple[int, ...]:
     """The rows of two holds: the earlier, the later's release, and its acquire, which broke the rule."""
-    rows = (found.acquire[one], found.release[one], found.release[other], found.acquire[other])
+    rows = (held.acquire[first], held.release[first], held.release[second], held.acquire[second])
     return tuple(int(row) for row in rows if row >= 0)

@@ -2,9 +2,10 @@
 
 Source: checkers/CONDITIONS.md, section 15. The core of a hold, from the acquire's return to the release's invocation,
 was held for certain; to acquire at the return and release at the invocation realises the cores and nothing more. So
-without refused tries a history is valid iff no two cores overlap and no float lies strictly inside one. Where cores are
-disjoint they give the order of all holds, and each can be stretched to both sides as far as its operations and its
-neighbours' cores allow, all at once: a refused try is explained iff it meets a stretched hold of somebody else.
+without refused tries a history is valid iff no two cores overlap and no momentary hold lies strictly inside one. Where
+cores are disjoint they give the order of all holds, and each can be stretched to both sides as far as its operations
+and its neighbours' cores allow, all at once: a refused try is explained iff it meets a stretched hold of somebody else.
+Exact. O(n), and O(n log n) where tries were refused.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from checkers.history.history import History
 from checkers.wire import INFINITY, F, Outcome, Reason
 
 
-def overlaps(history: History, found: Holds, keys: int) -> tuple[Column, Column]:
+def overlaps(history: History, held: Holds, keys: int) -> tuple[Column, Column]:
     """For each key two holds that cannot both be, as indexes into the holds, or -1 twice."""
     c = history.columns
-    return _overlaps(found.acquire, found.release, Times(c["inv"], c["ret"], c["outcome"], c["key"]), keys)
+    return _overlaps(held.acquire, held.release, Times(c["inv"], c["ret"], c["outcome"], c["key"]), keys)
 
 
 class Times(NamedTuple):
@@ -40,29 +41,29 @@ class Times(NamedTuple):
 def _overlaps(acquire: Column, release: Column, times: Times, keys: int) -> tuple[Column, Column]:
     inv, ret, outcome, key = times
     # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
-    one = np.full(keys, -1, np.int64)
-    other = np.full(keys, -1, np.int64)
+    first = np.full(keys, -1, np.int64)
+    second = np.full(keys, -1, np.int64)
     last = np.full(keys, -1, np.int32)
     end = np.zeros(keys, np.int64)
-    # Floats since the last core: those that no later one lies within, the last one on top.
+    # Momentary holds since the last core: those that no later one lies within, the last one on top.
     top = np.full(keys, -1, np.int32)
     below = np.empty(len(acquire), np.int32)
     for h in range(len(acquire)):
         a, r = acquire[h], release[h]
         k = key[a]
-        if one[k] >= 0:
+        if first[k] >= 0:
             continue
         begun = INFINITY if outcome[a] == INFO else ret[a]
         ended = INFINITY if r < 0 else inv[r]
         if begun < ended:
             if begun < end[k]:
-                one[k] = last[k]
-                other[k] = h
+                first[k] = last[k]
+                second[k] = h
             x = top[k]
             while x >= 0:
-                if inv[release[x]] > begun and _until(acquire[x], release[x], ret, outcome) < ended and one[k] < 0:
-                    one[k] = h
-                    other[k] = x
+                if inv[release[x]] > begun and _until(acquire[x], release[x], ret, outcome) < ended and first[k] < 0:
+                    first[k] = h
+                    second[k] = x
                 x = below[x]
             top[k] = -1
             last[k] = h
@@ -74,12 +75,12 @@ def _overlaps(acquire: Column, release: Column, times: Times, keys: int) -> tupl
                 x = below[x]
             below[h] = x
             top[k] = h
-    return one, other
+    return first, second
 
 
 @kernel
 def _until(acquire: int, release: int, ret: Column, outcome: Column) -> int:
-    """ns; the last instant of a float."""
+    """ns; the last instant of a momentary hold."""
     until = INFINITY if outcome[release] == INFO else ret[release]
     return until if outcome[acquire] == INFO else min(until, ret[acquire])
 
@@ -99,13 +100,13 @@ class Stretched(NamedTuple):
     tied: Column  # of each key whether two holds of no length at one instant have no order
 
 
-def stretched(history: History, found: Holds, keys: int) -> Stretched:
-    """Only meaningful for keys whose cores are disjoint and that have no floats but those tied to one instant."""
+def stretched(history: History, held: Holds, keys: int) -> Stretched:
+    """Only for keys whose cores are disjoint and that have no momentary holds but those tied to one instant."""
     c = history.columns
-    begin, end = spans(history, found)
-    key = c["key"][found.acquire].astype(np.int64)
+    begin, end = spans(history, held)
+    key = c["key"][held.acquire].astype(np.int64)
     order = np.lexsort((begin, end, key))
-    acquire, release, begin, end, key = found.acquire[order], found.release[order], begin[order], end[order], key[order]
+    acquire, release, begin, end, key = held.acquire[order], held.release[order], begin[order], end[order], key[order]
     first = np.searchsorted(key, np.arange(keys + 1))
     until = np.where((release < 0) | (c["outcome"][release] == Outcome.INFO), INFINITY, c["ret"][release])
     earliest, latest = c["inv"][acquire].copy(), until
@@ -166,7 +167,7 @@ def _explained(tries: Tries, holds: Stretched, own: int) -> Column:
 MAYBE: Final = -2
 
 
-def phantoms(history: History, found: Holds, holds: Stretched, refused: Column, place: Column, *, own: bool) -> Column:
+def phantoms(history: History, held: Holds, holds: Stretched, refused: Column, place: Column, *, own: bool) -> Column:
     """For each try that no hold explains the row of an unanswered acquire that can have come last, and does.
 
     -1 for none, `MAYBE` where that is not decided: among reentrant holds (not own).
@@ -174,7 +175,7 @@ def phantoms(history: History, found: Holds, holds: Stretched, refused: Column, 
     c = history.columns
     result = np.full(len(refused), -1, np.int64)
     waiting: dict[int, list[int]] = {}
-    for row in np.sort(found.ghosts).tolist():
+    for row in np.sort(held.ghosts).tolist():
         waiting.setdefault(int(c["key"][row]), []).append(row)
     for n in np.flatnonzero(place < 0):
         k = int(c["key"][refused[n]])
@@ -212,9 +213,9 @@ def entangled(history: History, holds: Stretched, refused: Column, place: Column
     Only an owner that tries while it acquires can be in both places: not all stretches are possible at once.
     """
     c = history.columns
-    some = np.flatnonzero((place >= 0) & (place + 1 < len(holds.acquire)))
-    following = holds.acquire[place[some] + 1]
-    tries = refused[some]
+    before_another = np.flatnonzero((place >= 0) & (place + 1 < len(holds.acquire)))
+    following = holds.acquire[place[before_another] + 1]
+    tries = refused[before_another]
     same = (c["key"][following] == c["key"][tries]) & (c["owner"][following] == c["owner"][tries])
-    tangled = tries[same & (holds.earliest[place[some] + 1] <= c["inv"][tries])]
+    tangled = tries[same & (holds.earliest[place[before_another] + 1] <= c["inv"][tries])]
     return set(c["key"][tangled].tolist())

@@ -1,14 +1,15 @@
 """What each owner did with a lock, put together: holds, from an acquire to the release that ended it.
 
-An owner's operations follow one another, and what it holds follows from them alone, whoever else was there: its
-acquires and releases must take turns (or balance, for reentrant locks and permits). So this is one walk over the rows
-in order of invocation with a few numbers for each pair of key and owner, and holds come out in the order in which
-their releases were invoked.
+Source: checkers/CONDITIONS.md, section 15. An owner's operations follow one another, and what it holds follows from
+them alone, whoever else was there: its acquires and releases must take turns (or balance, for reentrant locks and
+permits). So this is one walk over the rows in order of invocation with a few numbers for each pair of key and owner,
+O(n), and holds come out in the order in which their releases were invoked.
 
 What is unknown is used where nothing else explains what was acknowledged, and else left out: an unanswered acquire
-where a release was acknowledged that has no other (a float: it held for an instant, somewhere), an unanswered release
-where the owner acquired again, or did nothing more. Not decided here (the key is `odd`): an owner whose operations
-overlap so that more than one story fits, and one that goes on after an unanswered release that was not needed.
+where a release was acknowledged that has no other (a momentary hold: it held for an instant, somewhere), an unanswered
+release where the owner acquired again, or did nothing more. Not decided here (the key is `odd`): an owner whose
+operations overlap so that more than one story fits, and one that goes on after an unanswered release that was not
+needed.
 """
 
 from __future__ import annotations
@@ -95,14 +96,14 @@ class Holds(NamedTuple):
 def holds(history: History, slots: Slots, how: int, keys: int) -> Holds:
     """how: TURNS, DEPTH, COUNT or EITHER."""
     c = history.columns
-    found, state, in_order = _pair(Calls(*[c[name] for name in Calls._fields]), slots, how, keys)
-    if found.odd.any():  # what was said of an odd owner before it showed may be wrong
-        fine = state[slots.of[found.acquire] * _SIZE + _STATUS] != _ODD
-        found = found._replace(acquire=found.acquire[fine], release=found.release[fine])
+    result, state, in_order = _pair(Calls(*[c[name] for name in Calls._fields]), slots, how, keys)
+    if result.odd.any():  # what was said of an odd owner before it showed may be wrong
+        fine = state[slots.of[result.acquire] * _SIZE + _STATUS] != _ODD
+        result = result._replace(acquire=result.acquire[fine], release=result.release[fine])
     if not in_order:
-        order = np.argsort(np.where(found.release < 0, len(history), found.release), kind="stable")
-        found = found._replace(acquire=found.acquire[order], release=found.release[order])
-    return found
+        order = np.argsort(np.where(result.release < 0, len(history), result.release), kind="stable")
+        result = result._replace(acquire=result.acquire[order], release=result.release[order])
+    return result
 
 
 class _Walk(NamedTuple):
@@ -244,7 +245,17 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[Holds, Colum
             state[s + _STATUS] = _ODD
             odd[key[i]] = True
     count, ghosts, loose = _left(walk, key, how, keys, count)
-    # A failure stands if nothing came that was invoked before it was over.
+    kinds = _lasting(calls, slot, state, failures, failed, failed_with)
+    sure = len(kinds)
+    result = Holds(acquire[:count], release[:count], failed[:sure], kinds, failed_with[:sure], odd, ghosts, loose)
+    return result, state, in_order
+
+
+@kernel
+def _lasting(calls: Calls, slot: Column, state: Column, failures: int, failed: Column, failed_with: Column) -> Column:
+    """Moves failures that stand to the front, and returns the kind of each; they do if nothing came that was invoked
+    before they were over.
+    """
     kinds = np.empty(failures, np.int32)
     sure = 0
     for n in range(failures):
@@ -252,10 +263,9 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[Holds, Colum
         if state[int(slot[i]) * _SIZE + _STATUS] == _FAILED:
             failed[sure] = i
             failed_with[sure] = failed_with[n]
-            kinds[sure] = NOT_HELD if f[i] == RELEASE else TWICE
+            kinds[sure] = NOT_HELD if calls.f[i] == RELEASE else TWICE
             sure += 1
-    found = Holds(acquire[:count], release[:count], failed[:sure], kinds[:sure], failed_with[:sure], odd, ghosts, loose)
-    return found, state, in_order
+    return kinds[:sure]
 
 
 @kernel
@@ -328,12 +338,12 @@ def _next(first: int, after: Column, newest: Column) -> int:
     return int(following)
 
 
-def spans(history: History, found: Holds) -> tuple[Column, Column]:
+def spans(history: History, held: Holds) -> tuple[Column, Column]:
     """Core of each hold, ns: from the acquire's return to the release's invocation; `INFINITY` where that never came.
 
-    A float, which held for an instant only, has a core that ends before it begins, or where it does.
+    A momentary hold has a core that ends before it begins, or where it does.
     """
     c = history.columns
-    begin = np.where(c["outcome"][found.acquire] == Outcome.INFO, INFINITY, c["ret"][found.acquire])
-    end = np.where(found.release < 0, INFINITY, c["inv"][found.release])
+    begin = np.where(c["outcome"][held.acquire] == Outcome.INFO, INFINITY, c["ret"][held.acquire])
+    end = np.where(held.release < 0, INFINITY, c["inv"][held.release])
     return begin, end

@@ -1,4 +1,8 @@
-"""Orders of linearization points for locks: what proves a valid verdict."""
+"""Orders of linearization points for locks: what proves a valid verdict.
+
+Source: checkers/CONDITIONS.md, section 15. Each acquire stands at its return and each release at its invocation, which
+holds the cores and nothing more; refused tries stand where a stretched hold explains them. O(n log n).
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,14 @@ class Order(NamedTuple):
     phases: Column  # what goes first at one instant
 
 
-def pinned(history: History, found: Holds, inner: Column, swept: Sweep, skipped: Column) -> Order:
+def pinned(history: History, held: Holds, inner: Column, swept: Sweep, skipped: Column) -> Order:
     """Each acquire at its return and each release at its invocation.
 
-    At one instant cores end first (phase 1), then floats come (2), then cores begin (3). inner: for each row the hold
-    that it is a part of, or -1. skipped: mask of the keys to leave out.
+    At one instant cores end first (phase 1), then momentary holds come (2), then cores begin (3). inner: for each row
+    the hold that it is a part of, or -1. skipped: mask of the keys to leave out.
     """
     c = history.columns
-    begin, end = spans(history, found)
+    begin, end = spans(history, held)
     rows = np.flatnonzero(inner >= 0)
     rows = rows[~skipped[c["key"][rows]]]
     hold = inner[rows]
@@ -42,13 +46,13 @@ def pinned(history: History, found: Holds, inner: Column, swept: Sweep, skipped:
     return Order(rows[order], point[order], phase[order])
 
 
-def members(history: History, found: Holds, slots: Slots, how: int) -> Column:
+def members(history: History, held: Holds, slots: Slots, how: int) -> Column:
     """For each row the hold that it is a part of, or -1: an acquire, its release, and what lies inside."""
     member = np.full(len(history), -1, np.int64)
-    count = np.arange(len(found.acquire))
-    member[found.acquire] = count
-    ended = found.release >= 0
-    member[found.release[ended]] = count[ended]
+    count = np.arange(len(held.acquire))
+    member[held.acquire] = count
+    ended = held.release >= 0
+    member[held.release[ended]] = count[ended]
     if how == DEPTH:
         c = history.columns
         acknowledged = (c["outcome"] == Outcome.OK) & np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE))
@@ -87,7 +91,7 @@ class Refused(NamedTuple):
 
 
 def stretched(
-    history: History, holds: alone.Stretched, member: Column, found: Holds, refused: Refused, wanted: Column
+    history: History, holds: alone.Stretched, member: Column, held: Holds, refused: Refused, wanted: Column
 ) -> Column:
     """Rows in order, of the keys in the mask `wanted`, where holds reach as far as refused tries may need them to."""
     tried, place, phantoms = refused
@@ -104,10 +108,10 @@ def stretched(
             following[holds.first[k + 1] - 1] = max(int(c["inv"][phantoms[n]]), alone.freed(history, holds, k))
     until = np.minimum(holds.latest, following)  # where each hold ends
     # Numbers of holds in this order, for the rows that belong to one; phantoms come after all.
-    number = np.empty(len(found.acquire), np.int64)
+    number = np.empty(len(held.acquire), np.int64)
     by_acquire = np.full(len(history), -1, np.int64)
     by_acquire[holds.acquire] = np.arange(len(key))
-    number[:] = by_acquire[found.acquire]
+    number[:] = by_acquire[held.acquire]
     rows = np.flatnonzero(member >= 0)
     rows = rows[wanted[c["key"][rows]]]
     hold = number[member[rows]]
@@ -117,10 +121,10 @@ def stretched(
     explained = wanted[c["key"][tried]]
     tries, at = tried[explained], place[explained]
     late = np.zeros(len(tries), bool)
-    some = at >= 0
-    late[some] = c["inv"][tries[some]] > until[at[some]]
+    met = at >= 0
+    late[met] = c["inv"][tries[met]] > until[at[met]]
     final = np.zeros(len(tries), bool)
-    final[some] = np.isin(at[some], last)
+    final[met] = np.isin(at[met], last)
     at = np.where(late & ~final, at + 1, at)
     at = np.where((at < 0) | (late & final), len(key), at)
     begun = np.append(holds.earliest, [0])[at]

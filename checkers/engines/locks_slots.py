@@ -1,4 +1,4 @@
-"""Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array."""
+"""Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array: O(n)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Holds that may overlap: readers beside readers, and as many owners as there are permits.
 
 Source: checkers/CONDITIONS.md, section 15. To acquire at the return and release at the invocation holds the least at
-every moment, so without refused tries a history is valid iff that fits, and every float finds a moment at which there
-is room. With refused tries the orders are real choices: what holds even so is accepted, what no order explains is
-refused, and the rest is left to the search.
+every moment, so without refused tries a history is valid iff that fits, and every momentary hold finds a moment at
+which there is room. With refused tries the orders are real choices: what holds even so is accepted, what no order
+explains is refused, and the rest is left to the search. O(n log n).
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ class Blocked(NamedTuple):
 class Sweep(NamedTuple):
     """What happens if everybody holds as briefly as possible."""
 
-    at: Column  # ns; of each hold that is a float where it finds room
+    at: Column  # ns; of each momentary hold where it finds room
     bad: Column  # of each key the hold that finds none, or -1
     blocked: Blocked
 
 
-def sweep(history: History, found: Holds, permits: int, keys: int) -> Sweep:
+def sweep(history: History, held: Holds, permits: int, keys: int) -> Sweep:
     """permits: `READERS`, or how many there are."""
     c = history.columns
-    begin, end = spans(history, found)
-    until = np.where(c["outcome"][found.release] == Outcome.INFO, INFINITY, c["ret"][found.release])
-    until = np.where(c["outcome"][found.acquire] == Outcome.INFO, until, np.minimum(until, begin))
+    begin, end = spans(history, held)
+    until = np.where(c["outcome"][held.release] == Outcome.INFO, INFINITY, c["ret"][held.release])
+    until = np.where(c["outcome"][held.acquire] == Outcome.INFO, until, np.minimum(until, begin))
     core = begin < end
     acquires = np.flatnonzero(core)
     acquires = acquires[np.argsort(begin[acquires], kind="stable")]
     events = _Events(acquires, np.flatnonzero(core & (end < INFINITY)), np.flatnonzero(~core))
-    shared = (c["flags"][found.acquire] & SHARED) != 0
-    return _sweep(_Cores(c["key"][found.acquire], shared, begin, end, until), events, permits, keys)
+    shared = (c["flags"][held.acquire] & SHARED) != 0
+    return _sweep(_Cores(c["key"][held.acquire], shared, begin, end, until), events, permits, keys)
 
 
 class _Cores(NamedTuple):
@@ -64,7 +64,7 @@ class _Cores(NamedTuple):
     shared: Column
     begin: Column
     end: Column
-    until: Column  # the last instant of a float
+    until: Column  # the last instant of a momentary hold
 
 
 class _Events(NamedTuple):
@@ -72,13 +72,13 @@ class _Events(NamedTuple):
 
     acquires: Column  # of cores, by their begins
     releases: Column  # of cores, by their ends
-    floats: Column  # by their ends
+    momentary: Column  # by their ends
 
 
 @kernel
 def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
     key, shared, begin, end, until = cores
-    acquires, releases, floats = events
+    acquires, releases, momentary = events
     at = np.full(len(begin), -1, np.int64)
     bad = np.full(keys, -1, np.int64)
     readers = np.zeros(keys, np.int64)  # or permits in use
@@ -94,13 +94,13 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
     over = np.empty(most, np.int64)
     everybody = np.zeros(most, np.bool_)
     count = 0
-    a, r, f = 0, 0, 0
-    while a < len(acquires) or r < len(releases) or f < len(floats):
-        # At one instant releases come first, then floats, then acquires.
+    a, r, m = 0, 0, 0
+    while a < len(acquires) or r < len(releases) or m < len(momentary):
+        # At one instant releases come first, then momentary holds, then acquires.
         to_release = end[releases[r]] if r < len(releases) else INFINITY + 1
-        to_float = end[floats[f]] if f < len(floats) else INFINITY + 1
+        to_momentary = end[momentary[m]] if m < len(momentary) else INFINITY + 1
         to_acquire = begin[acquires[a]] if a < len(acquires) else INFINITY + 1
-        if to_acquire < to_release and to_acquire < to_float:
+        if to_acquire < to_release and to_acquire < to_momentary:
             h = acquires[a]
             a += 1
             k = key[h]
@@ -118,7 +118,7 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
             if full[k] < 0 and (permits == READERS or readers[k] == permits):
                 full[k] = to_acquire
             continue
-        if to_release <= to_float:
+        if to_release <= to_momentary:
             h = releases[r]
             r += 1
             k = key[h]
@@ -138,15 +138,15 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
                 full[k] = -1
             now = to_release
         else:
-            h = floats[f]
-            f += 1
+            h = momentary[m]
+            m += 1
             k = key[h]
             if bad[k] >= 0:
                 continue
             next_[h] = waiting[k]
             waiting[k] = h
-            now = to_float
-        # Floats that find room now.
+            now = to_momentary
+        # Momentary holds that find room now.
         h = waiting[k]
         before = -1
         while h >= 0:
@@ -174,15 +174,15 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
     return Sweep(at, bad, Blocked(of[:count], since[:count], over[:count], everybody[:count]))
 
 
-def crowded(history: History, found: Holds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
+def crowded(history: History, held: Holds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
     """Key → rows of holds that cannot all be."""
     result: dict[int, tuple[int, ...]] = {}
     bad = np.flatnonzero(swept.bad >= 0)
     if not len(bad):
         return result
-    begin, end = spans(history, found)
+    begin, end = spans(history, held)
     flags = history.columns["flags"]
-    key = history.columns["key"][found.acquire]
+    key = history.columns["key"][held.acquire]
     by_key = np.argsort(key, kind="stable")
     places = np.searchsorted(key[by_key], bad), np.searchsorted(key[by_key], bad, "right")
     for k, first, last in zip(bad.tolist(), *places, strict=True):
@@ -191,16 +191,16 @@ def crowded(history: History, found: Holds, swept: Sweep, permits: int) -> dict[
         if begin[h] < end[h]:
             meeting = others[(begin[others] <= begin[h]) & (end[others] > begin[h]) & (others != h)]
             if permits == READERS:
-                if flags[found.acquire[h]] & SHARED:
-                    meeting = meeting[flags[found.acquire[meeting]] & SHARED == 0]
+                if flags[held.acquire[h]] & SHARED:
+                    meeting = meeting[flags[held.acquire[meeting]] & SHARED == 0]
                 meeting = meeting[:1]
             else:
                 meeting = meeting[np.argsort(begin[meeting], kind="stable")][:permits]
         else:
-            until = history.columns["ret"][found.release[h]]
+            until = history.columns["ret"][held.release[h]]
             meeting = others[(begin[others] < until) & (end[others] > end[h]) & (others != h)]
-        rows = [row for x in meeting for row in (found.acquire[x], found.release[x])]
-        rows += [found.release[h], found.acquire[h]]
+        rows = [row for x in meeting for row in (held.acquire[x], held.release[x])]
+        rows += [held.release[h], held.acquire[h]]
         result[k] = tuple(int(row) for row in rows if row >= 0)
     return result
 

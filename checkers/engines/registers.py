@@ -96,8 +96,8 @@ def decide(history: History, settings: Settings, values: Values, *, swaps: bool)
     known = forced(parts)
     order = np.argsort(known.chains.low)
     crossed = crossings(order, known.chains, keys)
-    kind = np.where(known.found.kind, known.found.kind, crossed.kind)
-    rows = np.where(np.repeat(known.found.kind, 4), known.found.rows, crossed.rows)
+    kind = np.where(known.contradictions.kind, known.contradictions.kind, crossed.kind)
+    rows = np.where(np.repeat(known.contradictions.kind, 4), known.contradictions.rows, crossed.rows)
     bad = kind != 0
     repeated, contested = known.clusters.repeated, known.clusters.contested
     undecided = dict.fromkeys(np.flatnonzero(repeated & ~bad).tolist(), _REPEATED)
@@ -139,10 +139,10 @@ def _placed(
     return merged[np.lexsort((places, key[merged]))], stuck
 
 
-def _conflicts(history: History, values: Values, found: Contradictions) -> tuple[Conflict, ...]:
-    """One for each key that contradicts itself. Rows of what was found: shape (keys, 4)."""
+def _conflicts(history: History, values: Values, contradictions: Contradictions) -> tuple[Conflict, ...]:
+    """One for each key that contradicts itself. Rows: shape (keys, 4)."""
     c = history.columns
-    kind, rows = found
+    kind, rows = contradictions
     keys = np.flatnonzero(kind)
     refused: dict[tuple[int, int], int] = {}
     if (kind == NEVER_WRITTEN).any():
@@ -172,14 +172,14 @@ def _roles(history: History, settings: Settings, values: Values, keys: int, *, s
     rest = int(swaps), int(settings.failed_cas == "observes"), values.initial, values.nothing, values.absent
     for apart in (1, 0):
         if width * (keys if apart else 1) <= room:
-            found = _seen(c, values, Numbering(keys, low, width, apart, *rest))
-            if found is not None:
-                return found
+            parts = _seen(c, values, Numbering(keys, low, width, apart, *rest))
+            if parts is not None:
+                return parts
     values, width = compact(values, c["key"], c["f"] == F.READ)
     special = values.initial, values.nothing, values.absent
-    found = _seen(c, values, Numbering(keys, 0, width, 0, *rest[:2], *special))
-    assert found is not None
-    return found
+    parts = _seen(c, values, Numbering(keys, 0, width, 0, *rest[:2], *special))
+    assert parts is not None
+    return parts
 
 
 def _seen(c: Columns, values: Values, numbering: Numbering) -> Roles | None:

@@ -1,7 +1,8 @@
 """What decides a register with unique values, as loops over its operations: `checkers.engines.registers` says how.
 
-A cluster is the write of a value and the reads of it, known by a number. A cluster whose value was set by comparing it
-with that of another stands right behind that one: such a chain has one place in any order.
+Source: checkers/CONDITIONS.md, section 19. A cluster is the write of a value and the reads of it, known by a number. A
+cluster whose value was set by comparing it with that of another stands right behind that one: such a chain has one
+place in any order. O(n).
 """
 
 from __future__ import annotations
@@ -183,13 +184,13 @@ class Contradictions(NamedTuple):
 
 
 @kernel
-def contradicted(found: Contradictions, key: int, kind: int, rows: tuple[int, int, int, int]) -> None:
+def contradicted(wrong: Contradictions, key: int, kind: int, rows: tuple[int, int, int, int]) -> None:
     """Notes what is wrong with a key, if nothing was so far."""
-    if found.kind[key] == 0:
-        found.kind[key] = kind
+    if wrong.kind[key] == 0:
+        wrong.kind[key] = kind
         place = 4 * key
-        found.rows[place], found.rows[place + 1] = rows[0], rows[1]
-        found.rows[place + 2], found.rows[place + 3] = rows[2], rows[3]
+        wrong.rows[place], wrong.rows[place + 1] = rows[0], rows[1]
+        wrong.rows[place + 2], wrong.rows[place + 3] = rows[2], rows[3]
 
 
 class Clusters(NamedTuple):
@@ -205,7 +206,7 @@ class Clusters(NamedTuple):
 
 
 @kernel
-def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
+def gather(roles: Roles, about: Observed, wrong: Contradictions) -> Clusters:
     """Puts clusters together, and notes contradictions.
 
     A value written more than once that nobody saw is several values; one that was seen says nothing, except that
@@ -245,11 +246,11 @@ def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
                 if early[cluster] < 0 or ret[row] < ret[early[cluster]]:
                     early[cluster] = row
             elif writers[cluster] == 0:
-                contradicted(found, int(here), NEVER_WRITTEN, (row, -1, -1, -1))
+                contradicted(wrong, int(here), NEVER_WRITTEN, (row, -1, -1, -1))
             else:
                 repeated[here] = True
                 if cluster < first and ret[row] < inv[write[cluster]]:
-                    contradicted(found, int(here), BEFORE_WRITE, (row, int(write[cluster]), -1, -1))
+                    contradicted(wrong, int(here), BEFORE_WRITE, (row, int(write[cluster]), -1, -1))
             continue
         certain = part <= SWAP
         if writers[cluster] > 1 and (seen[cluster] or asked[cluster]):
@@ -262,9 +263,9 @@ def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
             if writers[source] > 1:
                 repeated[here] = True
             if writers[source] == 0:
-                contradicted(found, int(here), NEVER_WRITTEN, (row, -1, -1, -1))
+                contradicted(wrong, int(here), NEVER_WRITTEN, (row, -1, -1, -1))
             elif certain and source < first and ret[row] < inv[write[source]]:
-                contradicted(found, int(here), BEFORE_WRITE, (row, int(write[source]), -1, -1))
+                contradicted(wrong, int(here), BEFORE_WRITE, (row, int(write[source]), -1, -1))
         if writers[cluster] > 1:
             if seen[cluster] and not alone:
                 continue
@@ -276,19 +277,19 @@ def gather(roles: Roles, about: Observed, found: Contradictions) -> Clusters:
             if swap[source] < 0:
                 swap[source] = row
             else:
-                contradicted(found, int(here), SWAPPED_TWICE, (int(swap[source]), row, -1, -1))
+                contradicted(wrong, int(here), SWAPPED_TWICE, (int(swap[source]), row, -1, -1))
     clusters = Clusters(mine, writer, swap, early, late, repeated, contested)
     for row in range(n):
         if role[row] == REFUSED:
             cluster = expected[row]
             if writers[cluster] == 1 and (cluster >= first or writer[cluster] >= 0):
                 contested[key[row]] = True
-                _without_reason(roles, clusters, cluster, row, found)
+                _without_reason(roles, clusters, cluster, row, wrong)
     return clusters
 
 
 @kernel
-def _without_reason(roles: Roles, clusters: Clusters, cluster: int, row: int, found: Contradictions) -> None:
+def _without_reason(roles: Roles, clusters: Clusters, cluster: int, row: int, wrong: Contradictions) -> None:
     """Notes a failed compare-and-set that met nothing but the value that it expected."""
     role, inv, ret = roles.role, roles.inv, roles.ret
     writer, swap, early, late = clusters.writer, clusters.swap, clusters.early, clusters.late
@@ -301,4 +302,4 @@ def _without_reason(roles: Roles, clusters: Clusters, cluster: int, row: int, fo
         if other >= 0 and inv[other] > latest:
             ended, latest = other, inv[other]
     if soonest < inv[row] and ret[row] < latest:
-        contradicted(found, int(roles.key[row]), WITHOUT_REASON, (int(begun), int(ended), row, -1))
+        contradicted(wrong, int(roles.key[row]), WITHOUT_REASON, (int(begun), int(ended), row, -1))

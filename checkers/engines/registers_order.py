@@ -1,7 +1,8 @@
 """The order of a register's clusters, once `checkers.engines.registers_kernels` has gathered them.
 
-Source: Gibbons and Korach, *Testing shared memories* (1997), for clusters that follow one another freely; what is
-glued by compare-and-set moves as one.
+Source: Gibbons and Korach, *Testing shared memories* (1997), for clusters that follow one another freely;
+checkers/CONDITIONS.md, section 19. What is glued by compare-and-set moves as one. Sorted by what must come first, two
+chains contradict each other iff the later one in that order must come before the earlier: O(n log n), exact.
 """
 
 from __future__ import annotations
@@ -51,26 +52,23 @@ class Forced(NamedTuple):
 
     clusters: Clusters
     chains: Chains
-    found: Contradictions
+    contradictions: Contradictions
 
 
 @kernel
 def forced(roles: Roles) -> Forced:
     """Only what every order has in common."""
-    found = Contradictions(np.zeros(roles.keys, np.int8), np.full(4 * roles.keys, -1, np.int32))
-    clusters = gather(roles, observed(roles), found)
-    return Forced(clusters, _chains(roles, clusters, found), found)
+    wrong = Contradictions(np.zeros(roles.keys, np.int8), np.full(4 * roles.keys, -1, np.int32))
+    clusters = gather(roles, observed(roles), wrong)
+    return Forced(clusters, _chains(roles, clusters, wrong), wrong)
 
 
 @kernel
-def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
+def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
     role, key, inv, ret, first = roles.role, roles.key, roles.inv, roles.ret, roles.first
     mine, writer, swap, early, late = clusters.mine, clusters.writer, clusters.swap, clusters.early, clusters.late
     room = len(writer)
-    follows = np.zeros(room, np.bool_)
-    for cluster in range(room):
-        if swap[cluster] >= 0:
-            follows[mine[swap[cluster]]] = True
+    follows = _followers(clusters)
     walked = np.zeros(room, np.bool_)
     heads = np.empty(room, np.int32)
     keys = np.empty(room, np.int32)
@@ -102,7 +100,7 @@ def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
             if row >= 0:
                 if role[row] != MAYBE_WRITE and role[row] != MAYBE_SWAP:
                     if ret[row] < ended:
-                        contradicted(found, int(here), STALE, (int(last), int(row), -1, -1))
+                        contradicted(wrong, int(here), STALE, (int(last), int(row), -1, -1))
                     if ret[row] < begun:
                         begun = np.int64(ret[row])
                         start = row
@@ -113,7 +111,7 @@ def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
             if row >= 0:
                 if ret[row] < ended:
                     kind = BEFORE_WRITE if last == writer[cluster] else STALE
-                    contradicted(found, int(here), kind, (int(last), int(row), -1, -1))
+                    contradicted(wrong, int(here), kind, (int(last), int(row), -1, -1))
                 if ret[row] < begun:
                     begun = np.int64(ret[row])
                     start = row
@@ -129,29 +127,45 @@ def _chains(roles: Roles, clusters: Clusters, found: Contradictions) -> Chains:
         begins[count], ends[count] = np.int64(-1) if start < 0 else begun, ended
         lows[count] = 2 * min(begun, ended) + (1 if begun < ended else 0)
         count += 1
-    for cluster in range(room):
-        row = writer[cluster]
-        if row >= 0 and not walked[cluster]:
-            contradicted(found, int(key[row]), CIRCLE, (int(row), -1, -1, -1))
+    _circles(roles, clusters, walked, wrong)
     firsts, lasts, begins, ends = firsts[:count], lasts[:count], begins[:count], ends[:count]
     return Chains(heads[:count], keys[:count], firsts, lasts, begins, ends, lows[:count])
+
+
+@kernel
+def _followers(clusters: Clusters) -> Column:
+    """Of each cluster whether it stands behind another in a chain."""
+    follows = np.zeros(len(clusters.swap), np.bool_)
+    for row in clusters.swap:
+        if row >= 0:
+            follows[clusters.mine[row]] = True
+    return follows
+
+
+@kernel
+def _circles(roles: Roles, clusters: Clusters, walked: Column, wrong: Contradictions) -> None:
+    """Clusters that no walk from the head of a chain has come to: each follows another of them."""
+    for cluster in range(len(walked)):
+        row = clusters.writer[cluster]
+        if row >= 0 and not walked[cluster]:
+            contradicted(wrong, int(roles.key[row]), CIRCLE, (int(row), -1, -1, -1))
 
 
 @kernel
 def crossings(order: Column, chains: Chains, keys: int) -> Contradictions:
     """Of each key whether two of its chains must each come before the other. order: the chains, sorted."""
     _, key, first, last, begun, ended, _ = chains
-    found = Contradictions(np.zeros(keys, np.int8), np.full(4 * keys, -1, np.int32))
+    wrong = Contradictions(np.zeros(keys, np.int8), np.full(4 * keys, -1, np.int32))
     held = np.full(keys, -1, np.int32)
     for chain in order:
         here = key[chain]
         other = held[here]
         if other >= 0 and ended[other] > begun[chain]:
             proof = int(first[other]), int(last[chain]), int(first[chain]), int(last[other])
-            contradicted(found, int(here), CROSSING, proof)
+            contradicted(wrong, int(here), CROSSING, proof)
         if begun[chain] < ended[chain] and (other < 0 or ended[chain] > ended[other]):
             held[here] = chain
-    return found
+    return wrong
 
 
 @kernel
@@ -171,22 +185,18 @@ def numbered(heads: Column, clusters: Clusters) -> Column:
     return number
 
 
+class _Bounds(NamedTuple):
+    """Of each place in an order, among those of its key."""
+
+    soonest: Column  # ns; the first return from here on
+    latest: Column  # ns; the last invocation up to here
+    ends: Column  # the place behind the cluster that stands here
+
+
 @kernel
-def gaps(sequence: Column, guests: Column, by_ret: Column, roles: Roles, mine: Column) -> tuple[Column, Column]:
-    """Where what changes nothing can stand in an order: of each guest the place in `sequence` before which it fits, and
-    of each key whether one of them does not.
-
-    sequence  rows in order, key by key, the clusters of each value together.
-    guests    failed compare-and-sets and reads that say nothing, key by key, in order of invocation.
-    by_ret    indexes into `guests`, key by key, in order of return.
-    mine      of each row its cluster.
-
-    Each guest takes the first place that real time and the guests before it allow and where the register does not
-    hold what it expected. For the given sequence that is exact; another sequence of the clusters may have more room.
-    """
-    role, _, expected, key, inv, ret, first, keys = roles
+def _bounds(sequence: Column, roles: Roles, mine: Column) -> _Bounds:
+    role, key, inv, ret = roles.role, roles.key, roles.inv, roles.ret
     n = len(sequence)
-    count = len(guests)
     soonest = np.empty(n, np.int64)
     latest = np.empty(n, np.int64)
     ends = np.empty(n, np.int32)
@@ -204,6 +214,25 @@ def gaps(sequence: Column, guests: Column, by_ret: Column, roles: Roles, mine: C
         latest[place] = inv[row]
         if place > 0 and key[sequence[place - 1]] == key[row]:
             latest[place] = max(latest[place], latest[place - 1])
+    return _Bounds(soonest, latest, ends)
+
+
+@kernel
+def gaps(sequence: Column, guests: Column, by_ret: Column, roles: Roles, mine: Column) -> tuple[Column, Column]:
+    """Where what changes nothing can stand in an order: of each guest the place in `sequence` before which it fits, and
+    of each key whether one of them does not.
+
+    sequence  rows in order, key by key, the clusters of each value together.
+    guests    failed compare-and-sets and reads that say nothing, key by key, in order of invocation.
+    by_ret    indexes into `guests`, key by key, in order of return.
+    mine      of each row its cluster.
+
+    Each guest takes the first place that real time and the guests before it allow and where the register does not
+    hold what it expected. For the given sequence that is exact; another sequence of the clusters may have more room.
+    """
+    role, _, expected, key, inv, ret, first, keys = roles
+    n, count = len(sequence), len(guests)
+    soonest, latest, ends = _bounds(sequence, roles, mine)
     chosen = np.full(count, -1, np.int64)
     stuck = np.zeros(keys, np.bool_)
     here = np.int64(-1)

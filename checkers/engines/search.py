@@ -1,6 +1,7 @@
 """The search of several keys: one after the other for a while, then again for longer, until one is bad or all are good.
 
-A key whose search explodes must not hide another that is cheaply bad: budgets grow from round to round.
+Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide another that is cheaply bad:
+budgets grow from round to round. Exact within its budgets; exponential in what is in flight at once or unanswered.
 """
 
 from __future__ import annotations
@@ -139,20 +140,20 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
         unfinished = []
         for key in waiting:
             try:
-                found = None if key in searches else _deduced(keys[key], model)
-                if found is None:
+                searched = None if key in searches else _deduced(keys[key], model)
+                if searched is None:
                     if key not in searches:
                         searches[key] = KeySearch(keys[key], model, deadline)
-                    found = searches[key].run(steps)
+                    searched = searches[key].run(steps)
             except OutOfTime:
                 progress = f"after {searches[key].progress}" if key in searches else f"with {len(keys[key])} operations"
-                found = Searched(None, reason=f"the budget was spent {progress}")
-            if found is None:
+                searched = Searched(None, reason=f"the budget was spent {progress}")
+            if searched is None:
                 unfinished.append(key)
                 continue
             searches.pop(key, None)
-            results[key] = found
-            if found.valid is False:
+            results[key] = searched
+            if searched.valid is False:
                 return results
         waiting = unfinished
         steps *= GROWTH

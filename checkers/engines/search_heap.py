@@ -1,4 +1,4 @@
-"""Kernels of the search in a table: which configuration is looked at next."""
+"""Kernels of the search in a table (`search_table`): which configuration is looked at next."""
 
 from __future__ import annotations
 

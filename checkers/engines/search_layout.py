@@ -1,4 +1,4 @@
-"""Kernels of the search in a table: who is in flight at which return, with which bit in masks."""
+"""Kernels of the search in a table (`search_table`): who is in flight at which return, with which bit in masks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a search knows of its operations before it begins: their kinds, and who is in flight when one returns.
 
-Answered operations are numbered in the order of their returns, so that event e is the return of operation e; unknown
-ones follow, in order of invocation. What returned before another was invoked comes before it; at one instant
-invocations come first.
+Source: checkers/CONDITIONS.md, sections 2 and 21. Answered operations are numbered in the order of their returns, so
+that event e is the return of operation e; unknown ones follow, in order of invocation. What returned before another was
+invoked comes before it; at one instant invocations come first.
 """
 
 from __future__ import annotations

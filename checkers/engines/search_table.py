@@ -1,7 +1,8 @@
 """The general search over a table of transitions, for specifications with few states: the same choices, compiled.
 
-See `checkers.engines.search_states` for what a configuration is and which are tried. The table says more than a model
-does: kinds of operations with the same transitions are one kind, and one that never leaves a state changes nothing.
+Source: checkers/CONDITIONS.md, section 21; `checkers.engines.search_states` says what a configuration is and which are
+tried. The table says more than a model does: kinds of operations with the same transitions are one kind, and one that
+never leaves a state changes nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """What became of each element that was added to a set, from reads of the whole: Jepsen's set-full analysis.
 
+Source: checkers/CONDITIONS.md, section 20: exact, since these words are the definition.
+
 known        from the earliest return of an acknowledged addition of an element, or of a read that shows it.
 lost         known before the last read without it was invoked, which comes after the last read with it. Invalid.
 stable       tried to be added and read, and no read without it was invoked after the last read with it.

@@ -95,7 +95,7 @@ def sort_rows(rows: Column, begin: int, end: int, first: Column, second: Column)
 
 
 @kernel
-def _above(one: int, other: int, first: Column, second: Column) -> bool:
-    if first[one] != first[other]:
-        return bool(first[one] > first[other])
-    return bool(second[one] > second[other])
+def _above(row: int, below: int, first: Column, second: Column) -> bool:
+    if first[row] != first[below]:
+        return bool(first[row] > first[below])
+    return bool(second[row] > second[below])

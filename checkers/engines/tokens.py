@@ -50,7 +50,7 @@ def judged(grants: Columns, keys: int) -> Findings:
     group = groups.of
     early = np.full(len(groups.order), -1, np.int32)
     latest = np.full(len(groups.order), -1, np.int32)
-    opener = np.full(len(groups.order), -1, np.int32)
+    first_grant = np.full(len(groups.order), -1, np.int32)
     findings = no_findings()
     for row in range(len(kind)):
         here = group[row]
@@ -59,10 +59,10 @@ def judged(grants: Columns, keys: int) -> Findings:
         latest[here] = row
         if early[here] < 0 or ret[row] < ret[early[here]]:
             early[here] = row
-        if opener[here] < 0:
-            opener[here] = row
-        elif (flags[row] & flags[opener[here]] & SHARED) == 0:
-            findings = noted(findings, SECOND_WRITE, row, (int(opener[here]), row, -1, -1))
+        if first_grant[here] < 0:
+            first_grant[here] = row
+        elif (flags[row] & flags[first_grant[here]] & SHARED) == 0:
+            findings = noted(findings, SECOND_WRITE, row, (int(first_grant[here]), row, -1, -1))
     accesses = Accesses(kind, grants.key, grants.token, inv, ret, group, group)
     return overtaken(accesses, groups, early, latest, 1, findings)[3]
 

@@ -194,7 +194,7 @@ def _granted(view: Rows) -> Iterator[Hold]:
     key, session, process = view.column("key"), view.column("session"), view.column("process")
     renewals, releases, lost = (_rows_by_owner(view, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
     flags = view.column("flags")
-    last, closed, again = _last_events(view), _closings(view), _next_asked(view)
+    last, closed, again = _last_events(view), _closings(view), next_asked(view)
     for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
@@ -294,7 +294,7 @@ def _extremes(view: Rows, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, i
     return result
 
 
-def _next_asked(view: Rows) -> dict[int, int]:
+def next_asked(view: Rows) -> dict[int, int]:
     """Acquire row → ns at which the same session asked for the same name again: it had given up what it held.
 
     An adapter may then remove what an unanswered or impossible release left behind.

@@ -12,8 +12,11 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from checkers.engines.lease_schedule import by_majority, in_any_order, in_order
-from checkers.engines.lease_sessions import fewest, posed, solve_sessions
+import numpy as np
+
+from checkers.engines.lease_problem import Problem, posed
+from checkers.engines.lease_schedule import conflicts
+from checkers.engines.lease_sessions import fewest_grants, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds import IN_SESSIONS, Hold, exclude
 from checkers.history.view import View
@@ -28,7 +31,8 @@ GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"
 
 SECONDS: Final = 30.0
-"""For the search for an order of grants, all keys together. Few histories need any of it."""
+SECONDS_ACROSS: Final = 20.0
+"""For the search for an order of grants, all keys one by one, and all together. Few histories need any of it."""
 
 
 def _examine_server(view: View) -> Examined:
@@ -36,15 +40,20 @@ def _examine_server(view: View) -> Examined:
     findings: list[Finding] = []
     undecided: list[str] = []
     deadline = time.monotonic() + SECONDS
-    for key, holds in view.holds.by_key.items():
-        findings += _after_release(holds)
+    by_key = view.holds.by_key
+    holds = tuple(hold for some in by_key.values() for hold in some)
+    ordered = frozenset(key for key, some in by_key.items() if tokens_of(some) and not disordered(some))
+    problem = posed(holds, view.facts.lease, ordered)
+    for key in by_key:
+        numbers = np.flatnonzero(problem.grants.key == key)
+        findings += _after_release(by_key[key])
         try:
-            for conflict in _conflicts(view, holds, deadline):
-                findings.append(_finding(conflict))  # what was found before a budget ran out stays found
+            for conflict in conflicts(problem.part(numbers), deadline):
+                findings.append(_finding([by_key[key][n] for n in conflict]))  # stays if a budget then runs out
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
     if not findings and not undecided:
-        findings, undecided = _across_keys(view)
+        findings, undecided = _across_keys(view, problem, holds)
     return Examined(findings, undecided="; ".join(undecided) or None)
 
 
@@ -100,29 +109,16 @@ def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
             there.append(hold)
 
 
-def _conflicts(view: View, holds: Sequence[Hold], deadline: float) -> Iterator[tuple[Hold, ...]]:
-    if view.facts.lease == "quorum":
-        return by_majority(holds)
-    if tokens_of(holds) and not disordered(holds):
-        return in_order(sorted(holds, key=lambda hold: hold.token))
-    return in_any_order(holds, deadline=deadline)
-
-
-def _across_keys(view: View) -> tuple[list[Finding], list[str]]:
-    """Grants that have no room among the keys that share sessions, and why that is not known."""
-    several = {(hold.session, hold.key) for hold in view.holds if hold.session}
-    if (
-        view.facts.lease not in IN_SESSIONS
-        or len(several) == len({session for session, _ in several})
-        or any(hold.shared for hold in view.holds)
-    ):
+def _across_keys(view: View, problem: Problem, holds: Sequence[Hold]) -> tuple[list[Finding], list[str]]:
+    """What has no room among the keys that share sessions, and why that is not known. holds: of the problem."""
+    several = {(hold.session, hold.key) for hold in holds if hold.session}
+    if view.facts.lease not in IN_SESSIONS or len(several) == len({session for session, _ in several}):
         return [], []
-    holds = tuple(view.holds)
-    ordered = frozenset(key for key, holds in view.holds.by_key.items() if tokens_of(holds) and not disordered(holds))
-    problem = posed(holds, touch=view.facts.lease == "touch", ordered=ordered)
-    solution = solve_sessions(problem)
-    conflicts = [tuple(holds[n] for n in fewest(problem, grants)) for grants in solution.conflicts.values()]
-    return [_finding(conflict) for conflict in conflicts], sorted(set(solution.undecided.values()))
+    if any(hold.shared for hold in holds):
+        return [], []
+    solution = solve_sessions(problem, SECONDS_ACROSS)
+    found = [[holds[n] for n in fewest_grants(problem, grants)] for grants in solution.conflicts.values()]
+    return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
 
 
 def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
@@ -131,7 +127,7 @@ def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
             yield Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
 
 
-def _finding(conflict: tuple[Hold, ...]) -> Finding:
+def _finding(conflict: Sequence[Hold]) -> Finding:
     rows: list[int] = []
     for hold in conflict:
         rows.append(hold.row)

@@ -6,7 +6,8 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
-from checkers.engines.lease_schedule import in_any_order
+from checkers.engines.lease_problem import posed
+from checkers.engines.lease_schedule import conflicts
 from checkers.engines.search import search
 from checkers.history.holds import Hold
 from checkers.history.view import View
@@ -56,13 +57,15 @@ def schedule(rng: Random) -> str:
         fixed = rng.choice((0, 0, latest, latest + 2))
         hold = Hold(row, 0, row + 1, row, NONE, 0, start, start, latest, length)
         holds.append(hold._replace(latest=latest, length=length, fixed=fixed, free=released))
-    conflicts = list(in_any_order(holds))
-    for conflict in conflicts:
+    order: list[int] = []
+    found = list(conflicts(posed(holds, "grant", frozenset()), order=order))
+    for numbers in found:
+        conflict = [holds[n] for n in numbers]
         if brute.schedulable(conflict):
             raise Disagreement(f"reported as a conflict, though these fit:\n{conflict}\namong {holds}")
-    floats = sum(hold.latest >= hold.core_end for hold in holds)
-    word = compare(not conflicts, brute.schedulable(holds), holds)
-    return f"{word}, {'some' if floats else 'no'} floats"
+    movable = sum(hold.latest >= hold.core_end for hold in holds)
+    word = compare(not found, brute.schedulable(holds), holds)
+    return f"{word}, {'some' if movable else 'none'} movable"
 
 
 def holder(rng: Random) -> str:

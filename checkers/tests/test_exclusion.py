@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from checkers.engines import lease_schedule as schedule
+from checkers.engines.lease_search import Search
 from checkers.properties import exclusion
 from checkers.properties.exclusion import GAP, OVERLAP
 from checkers.properties.exercise import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
@@ -25,6 +26,11 @@ def two(second: tuple[int, int], **facts: Any) -> Book:
 def without_lease() -> Book:
     """Held until release or silence."""
     return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
+
+
+def endless() -> Book:
+    """Granted for longer than there are numbers, from a renewal on."""
+    return Book(keys=("a",)).acquire(8, 10, 1, ttl=(1 << 63) - 1).renew(11, 12, 1)
 
 
 def three(ttl: int, second: int) -> Book:
@@ -82,6 +88,8 @@ HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
     ("an unanswered release may have happened at once", SERVER, two((12, 14)).release(14, 0, 1, INFO), VALID),
     ("but not earlier", SERVER, two((12, 13)).release(14, 0, 1, INFO), INVALID),
     ("a refused release releases nothing", SERVER, two((12, 14)).release(12, 13, 1, FAIL), INVALID),
+    ("a lease that ends beyond all times", SERVER, endless().acquire(12, 19, 2), INVALID),
+    ("unless it was released", SERVER, endless().release(14, 15, 1).acquire(12, 19, 2), VALID),
     ("no lease, before the last event", SERVER, without_lease().acquire(3, 8, 2), INVALID),
     ("no lease, after the last event", SERVER, without_lease().acquire(3, 9, 2), VALID),
     ("no lease, before the release", SERVER, without_lease().release(12, 13, 1).acquire(3, 11, 2), INVALID),
@@ -108,8 +116,8 @@ def test_exclusion_and_tokens(name: str, book: Book, expected: dict[str, object]
     assert answers(name, book, expected) == expected
 
 
-def test_too_many_floats_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule.in_any_order, "__defaults__", (10,))
+def test_too_many_movable_grants_are_unknown_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "BUDGET", 10)
     book = Book(keys=("a",))
     for owner in range(1, 15):
         book.acquire(owner, 400, owner, ttl=3 + owner)
@@ -129,20 +137,20 @@ def crowded(grants: int, ttl: int) -> Book:
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many floats were looked at for each set of them."""
-    settle, looked = schedule._Search._settle, list[int]()
+    """How many movable grants were looked at for each set of them."""
+    settle, looked = Search._settle, list[int]()
 
-    def counting(mask: int, end: int, path: Any, bits: Any) -> Any:
+    def counting(search: Search, mask: int, end: int, path: Any, bits: Any) -> Any:
         looked.append(len(bits))
-        return settle(mask, end, path, bits)
+        return settle(search, mask, end, path, bits)
 
-    monkeypatch.setattr(schedule._Search, "_settle", staticmethod(counting))
+    monkeypatch.setattr(Search, "_settle", counting)
     return looked
 
 
-def test_the_work_for_many_floats_at_once_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget counts what each set of floats costs, so that hundreds of them cannot take hours."""
-    monkeypatch.setattr(schedule.in_any_order, "__defaults__", (10_000,))  # taken when it was defined
+def test_the_work_for_many_movable_grants_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget counts what each set of movable grants costs, so that hundreds of them cannot take hours."""
+    monkeypatch.setattr(schedule, "BUDGET", 10_000)
     found = result_on(crowded(1_000, 3), SERVER)
     assert found.valid is None
     assert found.reason == "a: 1000 grants without a certain moment overlap: too many orders to try"
@@ -158,7 +166,7 @@ def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("ttl", [0, -5])
 def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, looked_at: list[int]) -> None:
-    """As a lock of somebody else's recorded them: all are floats, eight of them open at a time."""
+    """As a lock of somebody else's recorded them: all are movable, eight of them open at a time."""
     book = Book(keys=("a",), ttl=ttl)
     for owner in range(1, 3_001):
         book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)

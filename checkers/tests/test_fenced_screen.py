@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from checkers.bench.generate import GENERATORS, Shape
-from checkers.engines.fenced import asked, fenced_store, screened
+from checkers.engines.fenced import fenced_store, posed, screened
 from checkers.models.model import Settings
 from checkers.models.stores import RULES
 from checkers.tests.build import FAIL, INFO, Book
@@ -55,10 +55,10 @@ def test_a_value_of_two_keys_is_no_reason_to_pass_either() -> None:
 def test_what_is_normal_passes_and_what_is_not_is_judged_alone(processes: int) -> None:
     shape = Shape(20_000, processes, 20, unknown=50)
     history = GENERATORS["fenced-store"](shape)
-    doubt = screened(*asked(history, Settings(), RULES["fence-writes"]))
+    doubt = screened(*posed(history, Settings(), RULES["fence-writes"]))
     assert not doubt.any()
     bad = GENERATORS["fenced-store"](shape._replace(bad=True, unknown=0))
-    doubt = screened(*asked(bad, Settings(), RULES["fence-writes"]))
+    doubt = screened(*posed(bad, Settings(), RULES["fence-writes"]))
     assert np.count_nonzero(doubt) == 1
     (conflict,) = fenced_store(bad, Settings()).conflicts
     assert doubt[conflict.key]

@@ -231,6 +231,11 @@ def test_who_does_not_wait_for_the_answer_to_a_creation(early: bool) -> None:
     assert decide(kept, "lease").valid is False
 
 
+def test_a_session_may_last_longer_than_there_are_numbers() -> None:
+    book = Book(lease="session").add(F.SESSION_OPEN, 1, 2, session=7, ttl=(1 << 63) - 1)
+    assert said(book.acquire(3, 4, 1, session=7).acquire(30, 31, 2, session=8))[0] == INSIDE
+
+
 def test_impossible_sessions_are_refused() -> None:
     book = Book(lease="session", ttl=10).acquire(8, 9, 1, session=7).add(F.SESSION_CLOSE, 1, 2, session=7)
     with pytest.raises(Unusable, match="created"):
