@@ -256,6 +256,7 @@ def _build(image: Image, base_id: str, say: Say) -> None:
         timeout=BUILT_WITHIN,
     )  # fmt: skip
     # What the build leaves untagged: the stage with the compiler in it, the image of yesterday's recipe.
-    # A Go compiler's takes long to remove where disks are busy.
-    docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
+    # A Go compiler's takes long to remove where disks are busy. The engine prunes for one client at a time.
+    with machine.alone("image-prune"):
+        docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
     say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")
