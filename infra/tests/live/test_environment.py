@@ -45,7 +45,7 @@ class TestEnvironment:
     def test_unknown_names_are_told_with_what_there_is(self, environment: OwnEnvironment) -> None:
         with pytest.raises(Unknown, match="there are redis, zookeeper"):
             environment.ensure("mysql")
-        with pytest.raises(Unknown, match="there are .*redis1"):
+        with pytest.raises(Unknown, match=r"there are .*redis1"):
             environment.node("redis9")
         with pytest.raises(Unknown, match=r"etcd1.*toxiproxy"):
             environment.logs("nobody")
