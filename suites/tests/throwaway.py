@@ -29,6 +29,7 @@ class Words(Backend):
     traits = frozenset({Trait.FIRST_NODE})
     lacks: ClassVar[Mapping[Trait, str]] = dict.fromkeys(set(Trait) - traits, "a single server that has nothing")
     pace = 0.1
+    fatal = b".*giving up: (.*)"
     question = b"who\n"
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
