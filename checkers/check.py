@@ -16,7 +16,7 @@ from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.register import PROPERTIES
 from checkers.properties.token_order import TOKEN_ORDER
-from checkers.wire import NONE, F
+from checkers.row_format import NONE, F
 
 
 def check(history: History, properties: Iterable[str] | None = None) -> tuple[CheckResult, ...]:

@@ -19,11 +19,11 @@ from checkers.history.values import shown
 from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Model, Settings, Unusable
 from checkers.models.operations import WHOLE, ByKey, Rows
-from checkers.models.own import ModelError, specification
 from checkers.models.registry import Specification
+from checkers.models.user_model import ModelError, specification
 from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.witness import tell
-from checkers.wire import Outcome
+from checkers.row_format import Outcome
 
 BUDGET: Final = 60.0
 """Seconds, where nothing else is said."""

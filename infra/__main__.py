@@ -18,7 +18,7 @@ COMMANDS = {
         "versions of the backends that can be had here, and how to ask for them",
     ),
     "faults": ("infra.faults.register:main", "every fault, and the backends that it can be done to"),
-    "planted": ("infra.docker.planted:main", "servers with a bug planted in them, which the suite must find"),
+    "planted": ("infra.docker.servers_with_bugs:main", "servers with a bug planted in them, which the suite must find"),
     "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),
     "status": ("infra.commands:status", "environments, their nodes, versions, leaders, links and faults"),
     "logs": ("infra.commands:logs", "what a node wrote"),

@@ -38,7 +38,7 @@ from infra.network import topology
 from infra.network.addressing import Reach
 from infra.network.links import Links
 from infra.network.topology import STORE
-from infra.network.toxiproxy import Api
+from infra.network.toxiproxy_api import Api
 from infra.waiting import MonotonicClock, comes_true
 
 STORE_VERSION: Final = "17"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, Self, cast, runtime_checkable
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import Access
 from suites.declarations import Bounds, Count, Flag, Fraction, Lease, Patterns, Seconds, Ttl
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history.history import History
-from checkers.wire import INFINITY, NONE, F, Outcome
+from checkers.row_format import INFINITY, NONE, F, Outcome
 
 SECONDS: Final = 60.0
 """CPU time that Porcupine may take for one check."""

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkers import wire
+from checkers import row_format
 from checkers.history.history import Columns, Facts, History
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers.row_format import NONE, F, Outcome, Reason
 
 STEP: Final = 1_000
 """ns between two linearization points."""
@@ -310,7 +310,7 @@ def _stale_read(rng: np.random.Generator, rows: Table, changes: npt.NDArray[np.b
 
 def _table(n: int, **given: Any) -> Table:
     """Rows that were answered, with the columns that are given: arrays, or one value for all."""
-    rows: Table = {name: np.zeros(n, np.int64) for name, _ in wire.FIELDS}
+    rows: Table = {name: np.zeros(n, np.int64) for name, _ in row_format.FIELDS}
     for name in ("token", "value", "base"):
         rows[name][:] = NONE
     rows["outcome"][:] = Outcome.OK
@@ -326,7 +326,7 @@ def _history(name: str, shape: Shape, rows: Table, ghost: Table | None = None) -
     rows = {column: values[order] for column, values in rows.items()}
     rows["process"] += (int(rows["process"].max(initial=0)) + 1) * _unanswered_before(rows)
     rows["ret"][rows["outcome"] == Outcome.INFO] = 0
-    columns: Columns = {column: rows[column].astype(kind) for column, kind in wire.FIELDS}
+    columns: Columns = {column: rows[column].astype(kind) for column, kind in row_format.FIELDS}
     facts = Facts(
         trial="",
         lane=f"{name}, {shape.operations} operations",

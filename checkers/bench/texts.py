@@ -8,7 +8,7 @@ import numpy as np
 
 from checkers.formats.formats import load_any
 from checkers.history.history import History
-from checkers.wire import NONE, F, Outcome
+from checkers.row_format import NONE, F, Outcome
 
 _NAMES: Final = {F.READ: "read", F.WRITE: "write", F.CAS: "cas"}
 _TYPES: Final = {Outcome.OK: "ok", Outcome.FAIL: "fail", Outcome.INFO: "info"}

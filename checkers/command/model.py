@@ -16,9 +16,9 @@ from checkers.history.history import BadHistory, History
 from checkers.linearizability import BUDGET, ModelResult, decide
 from checkers.models.model import UNSET, Settings
 from checkers.models.operations import WHOLE, Operations, Source
-from checkers.models.own import ModelError, specification
 from checkers.models.registry import Specification
-from checkers.wire import INFINITY, NONE, F
+from checkers.models.user_model import ModelError, specification
+from checkers.row_format import INFINITY, NONE, F
 
 if TYPE_CHECKING:
     from checkers.measures.record import Measure, Value

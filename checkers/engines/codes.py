@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkers.wire import F, Outcome, Reason
+from checkers.row_format import F, Outcome, Reason
 
 ACQUIRE: Final = int(F.ACQUIRE)
 TRY_ACQUIRE: Final = int(F.TRY_ACQUIRE)

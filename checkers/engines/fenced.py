@@ -32,7 +32,7 @@ from checkers.history.history import History
 from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 REPEATED: Final = "several writes of one value, which was read"
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"

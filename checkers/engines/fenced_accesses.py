@@ -11,7 +11,7 @@ import numpy as np
 
 from checkers.engines.codes import FAIL, NOT_OWNER, OK, READ, STALE_TOKEN, WRITE
 from checkers.engines.kernel import Column, kernel
-from checkers.wire import FINAL, NONE
+from checkers.row_format import FINAL, NONE
 
 # What an access proves. Neighbours are asked for together.
 NOTHING = 0

@@ -27,7 +27,7 @@ from checkers.engines.fenced_accesses import (
 )
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.sorting import sort_rows
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 PATIENCE = 8
 """Steps a row, on average, that looking for groups may take."""

@@ -17,7 +17,7 @@ from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import live
 from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 
 class Store(NamedTuple):

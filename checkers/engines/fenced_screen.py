@@ -15,7 +15,7 @@ import numpy as np
 from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, Columns, Range, Terms
 from checkers.engines.fenced_groups import Groups, layout
 from checkers.engines.kernel import Column, kernel
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 NOBODY = -1
 """Who wrote a value that nobody accessed so far; what is below stands for the key of a read that came before its write.

@@ -18,7 +18,7 @@ from checkers.engines.fenced_accesses import Accesses
 from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.sorting import sort_rows
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 
 @kernel

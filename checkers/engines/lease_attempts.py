@@ -33,7 +33,7 @@ from checkers.history.history import History
 from checkers.history.holds import next_asked
 from checkers.history.view import View
 from checkers.models.model import Settings, Unusable
-from checkers.wire import INFINITY, NESTED, NONE, SHARED, F, Outcome
+from checkers.row_format import INFINITY, NESTED, NONE, SHARED, F, Outcome
 
 _WRONG: Final = {
     EARLY: "asked for by an owner whose acquire had not been answered yet",

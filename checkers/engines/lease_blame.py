@@ -18,7 +18,7 @@ from checkers.engines.lease_modes import FULL, TOLD, pose
 from checkers.engines.lease_problem import fewest
 from checkers.engines.lease_solve import solve
 from checkers.models.model import Settings
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 SMALL: Final = 400
 """Operations of a conflict that is made smaller one operation at a time."""

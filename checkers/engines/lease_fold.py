@@ -24,7 +24,7 @@ from checkers.engines.codes import (
 from checkers.engines.kernel import kernel
 from checkers.engines.lease_kernels import Ints, Renewals
 from checkers.engines.sorting import Column
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 EARLY, OVERLAPPING, AMBIGUOUS, UNANSWERED = 1, 2, 3, 4
 """Why operations of one owner cannot be told apart, or are none that a client can have asked for."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines.kernel import kernel
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 Ints = npt.NDArray[np.int64]
 

@@ -19,7 +19,7 @@ from checkers.history.counting import any_of
 from checkers.history.history import History
 from checkers.history.holds import shortest
 from checkers.models.model import Settings, Unusable
-from checkers.wire import INFINITY, F, Outcome
+from checkers.row_format import INFINITY, F, Outcome
 
 LONGEST: Final = INFINITY >> 2
 """ns; a TTL of more than thirty years is as good as that."""

@@ -16,7 +16,7 @@ from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions, in_token_order
 from checkers.engines.lease_lives import column
 from checkers.engines.lease_problem import Problem
-from checkers.wire import INFINITY, NONE
+from checkers.row_format import INFINITY, NONE
 
 BLIND: Final = 0
 TOLD: Final = 1

@@ -30,7 +30,7 @@ from checkers.engines.lease_kernels import (
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.history.holds import Hold
 from checkers.models.engine import Rows
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 PATIENCE: Final = 10_000
 """Rounds of the fixpoint over sessions that prolong one another, before it is given up."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from checkers.engines.lease_problem import Windows
 from checkers.history.finding import OutOfBudget
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 WIDE: Final = 4096
 """Bits of a set that are handled in the time of a step."""

@@ -19,7 +19,7 @@ from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.engines.sorting import first_from
 from checkers.history.history import History
-from checkers.wire import INFINITY, F, Outcome, Reason
+from checkers.row_format import INFINITY, F, Outcome, Reason
 
 
 def overlaps(history: History, held: Holds, keys: int) -> tuple[Column, Column]:

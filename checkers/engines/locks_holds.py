@@ -22,7 +22,7 @@ from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_slots import Slots
 from checkers.history.history import History
-from checkers.wire import INFINITY, SHARED, Outcome
+from checkers.row_format import INFINITY, SHARED, Outcome
 
 TURNS: Final = 0
 """How: an owner holds once or not at all."""

@@ -16,7 +16,7 @@ from checkers.engines.locks_holds import DEPTH, Holds, spans
 from checkers.engines.locks_slots import Slots
 from checkers.engines.locks_together import Sweep
 from checkers.history.history import History
-from checkers.wire import INFINITY, F, Outcome
+from checkers.row_format import INFINITY, F, Outcome
 
 
 class Order(NamedTuple):

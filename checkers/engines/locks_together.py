@@ -16,7 +16,7 @@ from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_holds import Holds, spans
 from checkers.engines.sorting import first_from
 from checkers.history.history import History
-from checkers.wire import INFINITY, SHARED, F, Outcome
+from checkers.row_format import INFINITY, SHARED, F, Outcome
 
 READERS: Final = 0
 """In place of a number of permits: readers share, a writer is alone."""

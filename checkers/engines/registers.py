@@ -42,7 +42,7 @@ from checkers.engines.values import Values, compact, values_of
 from checkers.history.history import Columns, History
 from checkers.models.engine import Answer, Conflict, Rows
 from checkers.models.model import Settings
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 _SPARE: Final = 1024
 """How many more values than rows there may be before they are numbered anew."""

@@ -16,7 +16,7 @@ from checkers.engines.codes import FAIL, OK
 from checkers.engines.codes import READ as F_READ
 from checkers.engines.codes import WRITE as F_WRITE
 from checkers.engines.kernel import Column, kernel
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 READ: Final = 1
 WRITE: Final = 2

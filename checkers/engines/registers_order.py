@@ -27,7 +27,7 @@ from checkers.engines.registers_kernels import (
     gather,
     observed,
 )
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 
 class Chains(NamedTuple):

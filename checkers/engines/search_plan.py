@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 Numbers = npt.NDArray[np.int64]
 

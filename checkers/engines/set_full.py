@@ -24,7 +24,7 @@ from checkers.models.accumulators import Set, collection
 from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Operation, Settings
 from checkers.models.operations import ByKey, Operations
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 _KINDS: Final = (F.READ, F.ADD)
 

@@ -20,7 +20,7 @@ from checkers.engines.sorting import sort_rows
 from checkers.history.history import History
 from checkers.models.engine import Answer, Conflict
 from checkers.models.model import Settings
-from checkers.wire import NESTED, NONE, SHARED
+from checkers.row_format import NESTED, NONE, SHARED
 
 NOT_LARGER: Final = "token-not-larger"
 REPEATED: Final = "token-repeated"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from checkers.history.history import History
 from checkers.models.model import UNSET, Settings
-from checkers.wire import NONE
+from checkers.row_format import NONE
 
 Array = npt.NDArray[np.int64]
 

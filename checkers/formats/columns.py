@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers import wire
+from checkers import row_format
 from checkers.formats.events import UNSAID, different, named
 from checkers.formats.keys_and_values import Contents
 from checkers.formats.pairing import Operations
@@ -13,7 +13,7 @@ from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.values import plain, shown
-from checkers.wire import NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 
 _LOCKS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 _HOLDERS: Final = (F.RELEASE, F.RENEW)
@@ -27,7 +27,7 @@ def history(
     Raises BadHistory.
     """
     contents = Contents(ops)
-    columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in wire.FIELDS}
+    columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in row_format.FIELDS}
     for field in ("inv", "ret", "f", "outcome", "process"):
         columns[field][:] = getattr(ops, field)
     columns["key"][:], keys = contents.keys()
@@ -91,7 +91,7 @@ def _errors(ops: Operations, *, errors_as_values: bool) -> tuple[Numbers, tuple[
 
 
 def _reasons(ops: Operations, error: Numbers, texts: tuple[str, ...], token: Numbers) -> Numbers:
-    """`wire.Reason` of each failed operation."""
+    """`row_format.Reason` of each failed operation."""
     named_reasons = ops.events.atoms["reason"].values
     for place, value in enumerate(named_reasons):
         if word(value) not in REASONS:

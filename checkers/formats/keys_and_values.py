@@ -10,7 +10,7 @@ from checkers.formats.pairing import Operations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
 from checkers.history.values import Atoms, FrozenMap, plain, shown, spelled
-from checkers.wire import NONE, F, Outcome
+from checkers.row_format import NONE, F, Outcome
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
 """Verbs whose value is given when they are invoked."""

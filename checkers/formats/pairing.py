@@ -11,7 +11,7 @@ from checkers.formats.events import UNSAID, Events, missing
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
 from checkers.history.values import plain, shown
-from checkers.wire import Outcome
+from checkers.row_format import Outcome
 
 MOST: Final = 2**31 - 2
 """The largest process number that a column holds, and room for one more."""
@@ -24,7 +24,7 @@ class Ordered(NamedTuple):
 
     event    which event of the file.
     at       ns, or its place in the order: 1, 2, 3, ...
-    type     `vocabulary.INVOKE` or a `wire.Outcome`.
+    type     `vocabulary.INVOKE` or a `row_format.Outcome`.
     verb     index into `vocabulary.KINDS`, -1 for a nemesis' own words.
     process  number of the process; -1 for the nemesis.
     """

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final, NamedTuple
 
-from checkers.wire import SHARED, F, Outcome, Reason
+from checkers.row_format import SHARED, F, Outcome, Reason
 
 
 class Verb(NamedTuple):

@@ -1,6 +1,6 @@
 """A history: the columns of all operations of one lane, the fault intervals, and the facts needed to judge it.
 
-On disk it is one Arrow IPC file: the columns of `wire.FIELDS` and, as JSON in the schema's metadata, everything
+On disk it is one Arrow IPC file: the columns of `row_format.FIELDS` and, as JSON in the schema's metadata, everything
 else. Rows are in the order of invocation. A digest over both stands beside them, since Arrow itself does not notice
 a flipped bit.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers import wire
+from checkers import row_format
 from checkers.claims import Claim, Hazard
 
 T = TypeVar("T")
@@ -30,9 +30,9 @@ _DIGEST_KEY: Final = b"fencepost-digest"
 Columns = Mapping[str, npt.NDArray[Any]]
 DTYPE: Final = np.dtype(
     {
-        "names": [name for name, _ in wire.FIELDS],
-        "formats": [kind for _, kind in wire.FIELDS],
-        "itemsize": wire.ROW.size,
+        "names": [name for name, _ in row_format.FIELDS],
+        "formats": [kind for _, kind in row_format.FIELDS],
+        "itemsize": row_format.ROW.size,
     }
 )
 
@@ -65,7 +65,7 @@ class FaultInterval:
     @property
     def over(self) -> int:
         """ns; the end of its healing, `INFINITY` where that never came."""
-        return self.healed or wire.INFINITY
+        return self.healed or row_format.INFINITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Facts:
     bounds     property → ns within which it must hold, as the lock declares it; one that is missing is not promised.
     patience   ns that an acquire waits before it gives up, 0 if that is not known.
     permits    how many may hold at once: 1 for a mutex, more for a semaphore.
-    workers    how many workers the lane has (see `process` in `checkers.wire`).
+    workers    how many workers the lane has (see `process` in `checkers.row_format`).
     """
 
     trial: str
@@ -113,14 +113,14 @@ class Facts:
 
     def worker_of(self, process: int) -> int:
         """The worker behind a process number: after an unknown outcome it goes on under a new one, and its renewal
-        thread has numbers of its own (see `process` in `checkers.wire`).
+        thread has numbers of its own (see `process` in `checkers.row_format`).
         """
         return process % self.workers
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """columns: name of `wire.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
+    """columns: name of `row_format.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
 
     values  what the columns `value` and `base` mean, for histories from elsewhere: they hold indexes into it, `NONE`
             for none at all (a nil is a value). Empty: they mean themselves.
@@ -159,9 +159,9 @@ def from_rows(
 ) -> History:
     """A history from unsorted rows of `DTYPE`; pending operations become unknown ones."""
     rows = rows[np.argsort(rows["inv"], kind="stable")]
-    columns = {name: np.ascontiguousarray(rows[name]) for name, _ in wire.FIELDS}
+    columns = {name: np.ascontiguousarray(rows[name]) for name, _ in row_format.FIELDS}
     outcome = columns["outcome"]
-    outcome[outcome == wire.Outcome.PENDING] = wire.Outcome.INFO
+    outcome[outcome == row_format.Outcome.PENDING] = row_format.Outcome.INFO
     return History(facts, columns, tuple(faults), tuple(errors))
 
 
@@ -171,12 +171,12 @@ def read_recording(path: Path) -> npt.NDArray[Any]:
     Raises BadHistory.
     """
     data = path.read_bytes()
-    if len(data) < wire.HEADER:
+    if len(data) < row_format.HEADER:
         raise BadHistory(f"{path}: {len(data)} bytes, shorter than a recording's header")
-    magic, version, size = wire.PREAMBLE.unpack_from(data)
-    if (magic, version, size) != (wire.MAGIC, wire.VERSION, wire.ROW.size):
-        raise BadHistory(f"{path}: not a recording of format {wire.VERSION}")
-    rows = np.frombuffer(data, DTYPE, (len(data) - wire.HEADER) // wire.ROW.size, wire.HEADER)
+    magic, version, size = row_format.PREAMBLE.unpack_from(data)
+    if (magic, version, size) != (row_format.MAGIC, row_format.VERSION, row_format.ROW.size):
+        raise BadHistory(f"{path}: not a recording of format {row_format.VERSION}")
+    rows = np.frombuffer(data, DTYPE, (len(data) - row_format.HEADER) // row_format.ROW.size, row_format.HEADER)
     used: npt.NDArray[Any] = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
     return used
 
@@ -191,7 +191,7 @@ def save(history: History, path: Path) -> None:
     }
     text = json.dumps(about).encode()
     table = pa.table(
-        {name: pa.array(history.columns[name]) for name, _ in wire.FIELDS},
+        {name: pa.array(history.columns[name]) for name, _ in row_format.FIELDS},
     ).replace_schema_metadata({_METADATA_KEY: text, _DIGEST_KEY: _digest(text, history.columns)})
     partial = path.with_name(path.name + ".partial")
     with pa.OSFile(str(partial), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
@@ -234,7 +234,7 @@ def load(path: Path) -> History:
 
 def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
     columns: dict[str, npt.NDArray[Any]] = {}
-    for name, kind in wire.FIELDS:
+    for name, kind in row_format.FIELDS:
         if table.column_names.count(name) != 1:
             raise BadHistory(f"{path}: column {name} is missing")
         column = table.column(name)
@@ -249,7 +249,7 @@ def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
 def _digest(text: bytes, columns: Columns) -> bytes:
     """Hexadecimal, over the description and the columns in their order."""
     digest = hashlib.blake2b(text, digest_size=16)
-    for name, _ in wire.FIELDS:
+    for name, _ in row_format.FIELDS:
         digest.update(np.ascontiguousarray(columns[name]).data)
     return digest.hexdigest().encode()
 
@@ -292,9 +292,9 @@ def malformed(history: History) -> str | None:
     checks = (
         ("rows are not in the order of invocation", np.diff(c["inv"], prepend=c["inv"][:1]) < 0),
         ("invoked at a time that is not positive", c["inv"] <= 0),
-        ("an unknown kind of operation", (c["f"] < 1) | (c["f"] > max(wire.F))),
-        ("an unknown outcome", (c["outcome"] < wire.Outcome.OK) | (c["outcome"] > wire.Outcome.INFO)),
-        ("completed before it was invoked", (c["outcome"] != wire.Outcome.INFO) & (c["ret"] < c["inv"])),
+        ("an unknown kind of operation", (c["f"] < 1) | (c["f"] > max(row_format.F))),
+        ("an unknown outcome", (c["outcome"] < row_format.Outcome.OK) | (c["outcome"] > row_format.Outcome.INFO)),
+        ("completed before it was invoked", (c["outcome"] != row_format.Outcome.INFO) & (c["ret"] < c["inv"])),
         ("a key that the lane does not have", c["key"] >= max(len(history.facts.keys), 1)),
         ("an error text that is missing", (c["error"] < 0) | (c["error"] >= max(len(history.errors), 1))),
         ("a granted acquire without an owner", _granted(c) & (c["owner"] == 0)),
@@ -306,13 +306,13 @@ def malformed(history: History) -> str | None:
     for what, bad in checks:
         if bad.any():
             return f"row {int(np.argmax(bad))}: {what}"
-    grants = np.sort(c["owner"][_granted(c) & (c["flags"] & wire.NESTED == 0)])
+    grants = np.sort(c["owner"][_granted(c) & (c["flags"] & row_format.NESTED == 0)])
     if (grants[1:] == grants[:-1]).any():
         return "two grants share one owner"
     return None
 
 
 def _granted(c: Columns) -> npt.NDArray[Any]:
-    acquire = (c["f"] == wire.F.ACQUIRE) | (c["f"] == wire.F.TRY_ACQUIRE)
-    granted: npt.NDArray[Any] = acquire & (c["outcome"] == wire.Outcome.OK)
+    acquire = (c["f"] == row_format.F.ACQUIRE) | (c["f"] == row_format.F.TRY_ACQUIRE)
+    granted: npt.NDArray[Any] = acquire & (c["outcome"] == row_format.Outcome.OK)
     return granted

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import Facts
-from checkers.wire import INFINITY, SHARED, F, Outcome
+from checkers.row_format import INFINITY, SHARED, F, Outcome
 
 IN_SESSIONS: Final = ("touch", "session")
 """Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""

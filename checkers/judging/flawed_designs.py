@@ -9,7 +9,7 @@ from typing import Final
 
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.judging.excuses import (
+from checkers.judging.mechanism_parts import (
     BY_A_LOST_COUNTER,
     BY_A_LOST_LEASE,
     BY_A_STALE_HOLDER,
@@ -23,7 +23,7 @@ from checkers.judging.excuses import (
     lasted,
 )
 from checkers.properties.check_result import Violation
-from checkers.wire import INFINITY, F, Outcome
+from checkers.row_format import INFINITY, F, Outcome
 
 NEVER_FREED: Final = frozenset({"never-freed", "freed-late", "kept-by-a-hung-holder"})
 """What becomes of a lock whose holder crashed or hangs."""

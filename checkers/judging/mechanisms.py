@@ -15,7 +15,8 @@ from typing import Final
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.judging.excuses import (
+from checkers.judging.flawed_designs import DESIGNS
+from checkers.judging.mechanism_parts import (
     ALONE,
     BY_A_LOST_COUNTER,
     BY_A_LOST_LEASE,
@@ -29,9 +30,8 @@ from checkers.judging.excuses import (
     in_order,
     lasted,
 )
-from checkers.judging.flawed_designs import DESIGNS
 from checkers.properties.check_result import Violation
-from checkers.wire import F, Outcome, Reason
+from checkers.row_format import F, Outcome, Reason
 
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 

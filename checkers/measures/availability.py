@@ -10,7 +10,7 @@ from checkers.measures.record import WITNESSES, Reading, Value, count, measure, 
 from checkers.properties.deadlock_free import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE
-from checkers.wire import INFINITY, Outcome, Reason
+from checkers.row_format import INFINITY, Outcome, Reason
 
 _NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
 """Why an acquire failed that nothing could have granted."""

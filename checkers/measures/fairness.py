@@ -7,8 +7,8 @@ import numpy as np
 from checkers.history.counting import Ints, apart, below, quantile
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns, ratio, silent
-from checkers.properties.queue import FIFO
-from checkers.wire import F, Outcome, Reason
+from checkers.properties.fifo_and_herd import FIFO
+from checkers.row_format import F, Outcome, Reason
 
 
 class Bypasses(NamedTuple):

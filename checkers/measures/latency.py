@@ -7,7 +7,7 @@ import numpy as np
 from checkers.history.counting import Flags, Ints
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import Reading, Value, count, measure, ns
-from checkers.wire import F, Outcome, Reason
+from checkers.row_format import F, Outcome, Reason
 
 QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))
 """Names of quantiles, and the thousandths that took no longer."""

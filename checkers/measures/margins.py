@@ -10,7 +10,7 @@ from checkers.history.counting import Ints, quantile
 from checkers.history.holds import IN_SESSIONS, Hold, effective
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import Reading, count, measure, ns, witnesses
-from checkers.wire import INFINITY, F, Outcome
+from checkers.row_format import INFINITY, F, Outcome
 
 TWICE: Final = 2
 """TTLs after which a hold is told: its job is longer than its lease was made for, or its holder hangs."""

@@ -22,7 +22,7 @@ from checkers.properties.check_result import CheckResult
 from checkers.properties.exercise import lock_unexercised
 from checkers.properties.property import Property
 from checkers.properties.succession import next_granted, superseded
-from checkers.wire import NESTED, NONE, F, Outcome
+from checkers.row_format import NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61
 """ns; the TTL of a lock without leases in a history from elsewhere: who holds it holds it until it is released."""

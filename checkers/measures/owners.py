@@ -8,7 +8,7 @@ from checkers.measures.record import WITNESSES, Reading, count, measure, ns
 from checkers.properties.honest_belief import BELIEF, belief_end
 from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
 from checkers.properties.succession import superseded
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 
 @measure("release-by-non-owner", "unreleased", judged_by=OWNER_RELEASE.id)

@@ -18,7 +18,7 @@ from checkers.models.operations import Operations
 from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
 from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE, lost_updates
 from checkers.properties.succession import NOBODY
-from checkers.wire import INFINITY, NONE, F, Outcome
+from checkers.row_format import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"
 """Pattern of the store modes that look at tokens."""

@@ -12,7 +12,7 @@ from checkers.history.intervals import clipped, length, meets, united
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.succession import first_sent_later, superseded
-from checkers.wire import INFINITY, NONE, F, Outcome, Reason
+from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
 T = TypeVar("T")
 

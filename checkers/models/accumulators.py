@@ -9,10 +9,10 @@ from itertools import accumulate, islice
 from typing import Any, Self
 
 from checkers.history.history import History, bad_row
+from checkers.models.known_places import Placed, in_order
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
-from checkers.models.placing import Placed, in_order
 from checkers.models.registers import says_nothing
-from checkers.wire import NONE, F, Outcome
+from checkers.row_format import NONE, F, Outcome
 
 
 class Elements:
@@ -77,7 +77,7 @@ class Accumulator(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Where all values are numbers of their own, `wire.NONE` is none."""
+        """Where all values are numbers of their own, `row_format.NONE` is none."""
         made = cls(settings)
         if not history.values:
             made._absent = NONE

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any, Final, Self
 
 from checkers.history.history import History
+from checkers.models.known_places import Placed, in_order
 from checkers.models.model import ILLEGAL, Deduction, Illegal, Operation, Peers, Settings, State
-from checkers.models.placing import Placed, in_order
 from checkers.models.registers import Register, says_nothing
-from checkers.wire import F
+from checkers.row_format import F
 
 EMPTY: Final = (None, "", ())
 """What a `Kv` takes for nothing at all: under a key that nobody wrote some stores show the one, some the other."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, Settings, State
-from checkers.wire import F, Reason
+from checkers.row_format import F, Reason
 
 FREE: Final = 0
 """No owner is ever 0."""

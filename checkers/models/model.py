@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from checkers.wire import FINAL, NESTED, SHARED, F, Outcome, Reason
+from checkers.row_format import FINAL, NESTED, SHARED, F, Outcome, Reason
 
 
 class Unusable(Exception):
@@ -39,9 +39,9 @@ class Operation(NamedTuple):
     """One operation as specifications see it. `ret` is `leases.INFINITY` where it was never answered.
 
     key, value, base  in the words of whoever recorded the history: what a file from elsewhere holds (`UNSET` where it
-                      has nothing), the numbers of our own recordings (`wire.NONE`: the initial value).
+                      has nothing), the numbers of our own recordings (`row_format.NONE`: the initial value).
     owner             who holds: a grant's identity, or the process where the history has none. Never 0.
-    token             `wire.NONE` for none.
+    token             `row_format.NONE` for none.
     """
 
     row: int

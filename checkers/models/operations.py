@@ -13,7 +13,7 @@ import numpy.typing as npt
 from checkers.history.counting import any_of
 from checkers.history.history import History
 from checkers.models.model import UNSET, Operation
-from checkers.wire import INFINITY, NONE, F, Outcome, Reason
+from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
 Rows = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class Source:
         self.history = history
 
     def array(self, name: str, rows: Rows) -> npt.NDArray[Any]:
-        """Of these rows a column of `wire.FIELDS`, or ``row``."""
+        """Of these rows a column of `row_format.FIELDS`, or ``row``."""
         if name == "row":
             return rows
         column: npt.NDArray[Any] = self.history.columns[name][rows]

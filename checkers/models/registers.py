@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 from checkers.history.history import History, bad_row
 from checkers.history.values import FrozenMap
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
-from checkers.wire import NONE, F
+from checkers.row_format import NONE, F
 
 _WRITE: Final = F.WRITE  # see `checkers.models.model`; searches ask for steps again and again
 _CAS: Final = F.CAS
@@ -30,7 +30,7 @@ class Register(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Histories whose values are numbers of their own write `wire.NONE` for the one before all."""
+        """Histories whose values are numbers of their own write `row_format.NONE` for the one before all."""
         made = cls(settings)
         if not history.values:
             made._initial = NONE

@@ -17,7 +17,7 @@ from typing import Any, Final
 from checkers.history.history import History
 from checkers.models.engine import Engine
 from checkers.models.model import Model, Settings
-from checkers.wire import F
+from checkers.row_format import F
 
 Certify = Callable[[History, Settings, bool, Sequence[int]], str | None]
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Self
 
 from checkers.history.history import History
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
-from checkers.wire import NONE, F, Reason
+from checkers.row_format import NONE, F, Reason
 
 REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
 """Only these say that the fence turned the access away; any other failure never reached the store."""
@@ -64,7 +64,7 @@ class FencedStore(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Our own recordings write `wire.NONE` for the value before everything. Raises ValueError."""
+        """Our own recordings write `row_format.NONE` for the value before everything. Raises ValueError."""
         initial = settings.initial
         if initial is UNSET:
             initial = None if history.values else NONE

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, State
 from checkers.models.stores import LOWEST
-from checkers.wire import NONE, F
+from checkers.row_format import NONE, F
 
 
 class Newest(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Final
 
 from checkers.history.history import History
 from checkers.models.model import Settings
-from checkers.wire import NESTED, F, Outcome, Reason
+from checkers.row_format import NESTED, F, Outcome, Reason
 
 FOREVER: Final = 1 << 62
 GETS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)

@@ -14,7 +14,7 @@ from checkers.history.history import History
 from checkers.models.model import Settings
 from checkers.proofs.lease_events import ABOUT_SESSIONS, GETS, Events
 from checkers.proofs.lease_proof import certify as proven
-from checkers.wire import F
+from checkers.row_format import F
 
 FEW: Final = 40
 """Rows of which it is tried whether any can be spared; of more it costs too much."""

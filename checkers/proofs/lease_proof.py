@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from checkers.history.history import History
 from checkers.models.model import Settings
 from checkers.proofs.lease_events import GETS, Events
-from checkers.wire import F
+from checkers.row_format import F
 
 STEPS: Final = 1_000_000  # states, before it is given up to show that no order explains some rows
 

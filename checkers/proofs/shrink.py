@@ -17,7 +17,7 @@ from checkers.engines.search import search
 from checkers.engines.search_plan import OutOfTime
 from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 _FIRST_WINDOW: Final = 8
 """Operations."""

@@ -18,7 +18,7 @@ from checkers.models.model import UNSET, Model, Operation
 from checkers.models.operations import Operations, Source
 from checkers.models.registry import Specification
 from checkers.properties.conclusions import CONCLUSIONS
-from checkers.wire import LATE, NONE, F, Reason
+from checkers.row_format import LATE, NONE, F, Reason
 
 TOLD: Final = 40
 """Operations that get a sentence; of more, the last ones."""

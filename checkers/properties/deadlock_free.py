@@ -15,9 +15,9 @@ from checkers.history.holds import Hold
 from checkers.history.intervals import length, moment, without
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, lock_unexercised, stalls, unless
-from checkers.properties.narrator import earliest
 from checkers.properties.property import Examined, Property
-from checkers.wire import SHARED
+from checkers.properties.stories import earliest
+from checkers.row_format import SHARED
 
 BOTH: Final = "acquires by a holder of another key"
 CYCLES: Final = "circles of waiting holders"

@@ -22,9 +22,9 @@ from checkers.history.holds import IN_SESSIONS, Hold, exclude
 from checkers.history.view import View
 from checkers.properties import permits
 from checkers.properties.exercise import Exercise, exercised_lock
-from checkers.properties.narrator import earliest
 from checkers.properties.permits import crowd_finding, crowds, inside
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.stories import earliest
 from checkers.properties.token_order import disordered, tokens_of
 
 GAP: Final = "gap at hand-over (ms, median)"

@@ -14,7 +14,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.intervals import Span, united
 from checkers.history.view import View
-from checkers.wire import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
+from checkers.row_format import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
 # The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
 MIN_GRANTS: Final = 2

@@ -12,7 +12,7 @@ from checkers.history.intervals import Span, clipped, length, united
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import F
+from checkers.row_format import F
 
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"

@@ -19,7 +19,7 @@ from checkers.properties.check_result import Proof
 from checkers.properties.exercise import MIN_STALE, Exercise, fault_missed, short_of, write_missed
 from checkers.properties.property import Examined, Property
 from checkers.properties.succession import next_granted, superseded
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 STALE: Final = "stale attempts"
 

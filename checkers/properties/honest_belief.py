@@ -12,7 +12,7 @@ from checkers.history.view import View
 from checkers.properties.exercise import Exercise, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.succession import superseded
-from checkers.wire import F
+from checkers.row_format import F
 
 NOTICED: Final = "losses noticed"
 LONGEST: Final = "longest false belief (ms)"

@@ -14,7 +14,7 @@ from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.succession import superseded
-from checkers.wire import INFINITY, F, Outcome, Reason
+from checkers.row_format import INFINITY, F, Outcome, Reason
 
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals refused"

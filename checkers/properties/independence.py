@@ -11,7 +11,7 @@ from checkers.history.intervals import Span, clipped, length, moment, united, wi
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, undisturbed
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import INFINITY, Outcome, Reason
+from checkers.row_format import INFINITY, Outcome, Reason
 
 BESIDE: Final = "acquires of a free lock while another was held"
 SLOWEST: Final = "longest wait for a free lock (ms)"

@@ -11,7 +11,7 @@ from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, lock_unexercised, write_missed
 from checkers.properties.property import Examined, Property
-from checkers.wire import LATE, F, Outcome
+from checkers.row_format import LATE, F, Outcome
 
 SALES: Final = "inventory"
 """The workload in which the jobs are the sales."""

@@ -13,7 +13,7 @@ from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.exercise import MIN_UPDATES, Exercise, lock_unexercised, short_of, write_missed
 from checkers.properties.property import Examined, Property
-from checkers.wire import FINAL, NONE, F, Outcome
+from checkers.row_format import FINAL, NONE, F, Outcome
 
 LISTS: Final = ("set", "inventory", "once", "transfer*")
 """Patterns of the workloads whose cells are lists that are written back with one more element."""

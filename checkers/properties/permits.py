@@ -10,8 +10,8 @@ from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, lock_unexercised
-from checkers.properties.narrator import earliest
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.stories import earliest
 
 MOST_INSIDE: Final = "most inside at once"
 

@@ -12,7 +12,7 @@ from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.check_result import CheckResult, Proof
 from checkers.properties.exercise import Exercise, counters
-from checkers.properties.narrator import Conclusion, Narrator
+from checkers.properties.stories import Conclusion, Narrator
 
 HANGS: Final = ("stall-holder", "long-call")
 """Faults under which a holder hangs while its client's renewal goes on."""

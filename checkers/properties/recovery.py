@@ -11,9 +11,9 @@ from checkers.history.finding import Finding
 from checkers.history.intervals import length, moment, without
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, stalls, unless
-from checkers.properties.narrator import Narrator, listing
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import Outcome
+from checkers.properties.stories import Narrator, listing
+from checkers.row_format import Outcome
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"

@@ -11,7 +11,7 @@ from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, lock_unexercised, undisturbed, unless
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import NESTED, F, Outcome, Reason
+from checkers.row_format import NESTED, F, Outcome, Reason
 
 NESTED_ACQUIRES: Final = "nested acquires"
 AWAITED: Final = "inner releases that somebody waited for"

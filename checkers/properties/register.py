@@ -7,6 +7,7 @@ from checkers.properties.deadlock_free import DEADLOCK_FREE
 from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
 from checkers.properties.fail_fast import FAIL_FAST
 from checkers.properties.fenced_store import FENCED_STORE
+from checkers.properties.fifo_and_herd import FIFO, HERD_FREE
 from checkers.properties.honest_belief import BELIEF
 from checkers.properties.honest_renewal import HONEST_RENEWAL
 from checkers.properties.independence import INDEPENDENCE
@@ -14,7 +15,6 @@ from checkers.properties.no_duplicate import NO_DUPLICATE
 from checkers.properties.no_lost_update import NO_LOST_UPDATE
 from checkers.properties.permits import PERMITS
 from checkers.properties.property import Property
-from checkers.properties.queue import FIFO, HERD_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.reentrancy import REENTRANCY
 from checkers.properties.releases import CRASH_RELEASE, OWNER_RELEASE

@@ -19,7 +19,7 @@ from checkers.properties.exercise import Exercise, fault_missed, stalls, unless
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.succession import superseded
-from checkers.wire import INFINITY, SHARED, F, Outcome, Reason
+from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"
 CRASHED: Final = "holders that died or hung"

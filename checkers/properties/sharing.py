@@ -14,7 +14,7 @@ from checkers.properties.exercise import Exercise, fault_missed, undisturbed
 from checkers.properties.permits import most_inside
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.succession import first_sent_later
-from checkers.wire import SHARED, Outcome, Reason
+from checkers.row_format import SHARED, Outcome, Reason
 
 READERS: Final = "most readers inside at once"
 REFUSED: Final = "readers that were refused"

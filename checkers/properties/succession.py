@@ -14,7 +14,7 @@ from typing import Final
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.token_order import disordered, tokens_of
-from checkers.wire import INFINITY
+from checkers.row_format import INFINITY
 
 NOBODY: Final = (INFINITY, -1)
 """Nobody certainly came later."""

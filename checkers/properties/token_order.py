@@ -14,7 +14,7 @@ from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import NONE
+from checkers.row_format import NONE
 
 
 def _examine(view: View) -> Examined:

@@ -16,12 +16,12 @@ from checkers.linearizability import ModelResult, decide
 from checkers.models.model import UNSET, Settings
 from checkers.models.registry import MODELS, Specification
 from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.row_format import FIELDS, NONE, F, Outcome
 from checkers.tests.batches import Batched, names
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.orders import explained
-from checkers.wire import FIELDS, NONE, F, Outcome
 
 KEYS = ("a", "b")
 _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")

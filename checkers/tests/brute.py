@@ -6,8 +6,8 @@ from itertools import pairwise, permutations, product
 from typing import Any, NamedTuple
 
 from checkers.history.holds import Hold
+from checkers.row_format import NONE
 from checkers.tests.orders import explained
-from checkers.wire import NONE
 
 FOREVER = 10**6
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
-from checkers.wire import FINAL, NONE, F, Outcome, Reason
+from checkers.row_format import FINAL, NONE, F, Outcome, Reason
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+from checkers.row_format import SHARED, F, Outcome, Reason
 from checkers.tests import brute, generate
 from checkers.tests.brute import FOREVER, Lease
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import counted, result_on
-from checkers.wire import SHARED, F, Outcome, Reason
 
 
 def belief(rng: Random) -> str:

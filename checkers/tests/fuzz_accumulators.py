@@ -7,9 +7,9 @@ from typing import Any
 
 from checkers.engines.set_full import certify, set_full
 from checkers.models.model import UNSET, Settings
+from checkers.row_format import F
 from checkers.tests.acts import Act, Drawn, Kind, calls, disturbed, drawn, history_of, searched, silent
 from checkers.tests.compare import Disagreement
-from checkers.wire import F
 
 
 def set_step(state: frozenset[Hashable], act: Act, *, settings: Settings) -> Iterator[frozenset[Hashable]]:

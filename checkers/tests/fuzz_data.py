@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from checkers.models.kv import holds_lists
 from checkers.models.model import UNSET, Settings
+from checkers.row_format import F
 from checkers.tests.acts import (
     Act,
     Drawn,
@@ -20,7 +21,6 @@ from checkers.tests.acts import (
     searched,
     silent,
 )
-from checkers.wire import F
 
 READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
 WRITE: Final = F.WRITE

@@ -12,12 +12,12 @@ from checkers.models.engine import Conflict
 from checkers.models.model import Settings
 from checkers.models.operations import ByKey
 from checkers.models.stores import FencedStore
+from checkers.row_format import FIELDS, FINAL, NONE, F, Outcome, Reason
 from checkers.tests import brute, generate
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import BELOW, FOREVER, Op
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, compare, replayed
-from checkers.wire import FIELDS, FINAL, NONE, F, Outcome, Reason
 
 OUTCOMES: Final = {
     "ok": (int(Outcome.OK), int(Reason.NONE)),

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from checkers.formats.formats import parse
 from checkers.history.history import BadHistory, malformed
+from checkers.row_format import F, Outcome
 from checkers.tests import files
 from checkers.tests.compare import Disagreement
 from checkers.tests.files import Event, event
-from checkers.wire import F, Outcome
 
 KINDS: Final = {
     "read": F.READ, "write": F.WRITE, "cas": F.CAS, "acquire": F.ACQUIRE, "try-acquire": F.TRY_ACQUIRE,

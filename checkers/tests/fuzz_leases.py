@@ -16,12 +16,12 @@ from checkers.history.history import History
 from checkers.models.model import Settings, Unusable
 from checkers.proofs.lease_least import certify as minimal
 from checkers.proofs.lease_proof import certify
+from checkers.row_format import NONE, F, Outcome, Reason
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute_leases import MODES as IN_ORDER
 from checkers.tests.brute_leases import Act, Case, possible
 from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement, compare, sound
-from checkers.wire import NONE, F, Outcome, Reason
 
 SETTINGS = Settings()
 OUTCOMES: Final = {

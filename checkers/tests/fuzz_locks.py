@@ -10,13 +10,13 @@ from checkers.engines import locks
 from checkers.models.engine import Conflict, Engine
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
 from checkers.models.model import Model, Settings
+from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.generate import nudged
 from checkers.tests.orders import explained
-from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
 OUTCOMES: Final = {"ok": int(Outcome.OK), "fail": int(Outcome.FAIL), "info": int(Outcome.INFO)}
 KINDS: Final = {"acquire": int(F.ACQUIRE), "try": int(F.TRY_ACQUIRE), "release": int(F.RELEASE)}

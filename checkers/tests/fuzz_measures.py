@@ -23,10 +23,10 @@ from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
 from checkers.measures.tokens import phantom_success, token_gap
 from checkers.models.model import Settings
+from checkers.row_format import INFINITY, NONE, F, Reason
 from checkers.tests import brute, generate
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement
-from checkers.wire import INFINITY, NONE, F, Reason
 
 
 def measured(book: Book) -> MeasuredHistory:

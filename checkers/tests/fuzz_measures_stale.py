@@ -6,11 +6,11 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from checkers.measures.stale import needless_rejection, stale_write, unfenced_stale_write
+from checkers.row_format import INFINITY, NONE
 from checkers.tests import brute, generate
 from checkers.tests.build import INFO, OK, Book
 from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz_measures import measured, same, word
-from checkers.wire import INFINITY, NONE
 
 
 def stale(rng: Random, *, mode: str) -> str:

@@ -14,11 +14,11 @@ from checkers.history.view import View
 from checkers.models.operations import ByKey
 from checkers.models.stores import RULES, FencedStore
 from checkers.properties.no_lost_update import lost_updates
+from checkers.row_format import NONE, F
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, counted, result_on
-from checkers.wire import NONE, F
 
 
 def store(rng: Random, *, mode: str) -> str:

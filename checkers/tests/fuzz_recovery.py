@@ -7,9 +7,9 @@ from random import Random
 from typing import NamedTuple
 
 from checkers.properties.recovery import ASKED
+from checkers.row_format import SHARED, F, Outcome
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, result_on
-from checkers.wire import SHARED, F, Outcome
 
 
 class Request(NamedTuple):

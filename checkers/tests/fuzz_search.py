@@ -22,10 +22,10 @@ from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.models.registry import MODELS, Specification
 from checkers.proofs.shrink import shrink
 from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement
 from checkers.tests.orders import explained
-from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
 LONG: Final = 1e9
 """Seconds; tiny histories are never given up."""

@@ -8,11 +8,11 @@ from typing import Any, Final
 from checkers.engines.tokens import fencing_tokens
 from checkers.models.model import Settings
 from checkers.models.tokens import FencingTokens
+from checkers.row_format import NESTED, NONE, SHARED, F, Outcome
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.build import FACTS, FAIL, INFO, OK
 from checkers.tests.compare import Disagreement, compare, replayed
 from checkers.tests.orders import explained
-from checkers.wire import NESTED, NONE, SHARED, F, Outcome
 
 BELOW: Final = -9
 """A token below all others that are used here."""

@@ -4,9 +4,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from checkers.row_format import NONE, F
 from checkers.tests.brute import FOREVER, Lease, Op
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.wire import NONE, F
 
 
 def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:

@@ -10,11 +10,11 @@ from functools import partial
 from itertools import permutations, product
 from random import Random
 
+from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, counted, result_on, sound
-from checkers.wire import NESTED, NONE, SHARED, F, Reason
 
 
 def readers(rng: Random) -> str:

@@ -14,7 +14,7 @@ from checkers.bench.generate import GENERATORS, Shape, TooSmall
 from checkers.history.history import History, malformed
 from checkers.linearizability import decide
 from checkers.models.model import Settings
-from checkers.wire import INFINITY, F, Outcome
+from checkers.row_format import INFINITY, F, Outcome
 
 SHAPES = [
     Shape(400, 2, 1),

@@ -10,8 +10,8 @@ from checkers.history.history import BadHistory
 from checkers.linearizability import ModelResult, decide
 from checkers.models.accumulators import Counter, Elements
 from checkers.models.model import UNSET, Settings
+from checkers.row_format import F
 from checkers.tests.acts import Act, history_of
-from checkers.wire import F
 
 PLAIN = Settings()
 

@@ -24,12 +24,12 @@ from checkers.models.engine import Answer, Engine
 from checkers.models.model import Settings
 from checkers.models.registers import CasRegister
 from checkers.models.stores import RULES, FencedStore
+from checkers.row_format import NONE
 from checkers.tests import fuzz_locks, test_register_engines
 from checkers.tests.batches import Batched
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import replayed
 from checkers.tests.fuzz_data import CHECKS
-from checkers.wire import NONE
 
 pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from checkers.properties.deadlock_free import BOTH, CYCLES, LONGEST
+from checkers.row_format import SHARED, F
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import SHARED, F
 
 NAME = "deadlock-free"
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from checkers.history.view import View
-from checkers.judging.excuses import in_order
 from checkers.judging.flawed_designs import DESIGNS
+from checkers.judging.mechanism_parts import in_order
 from checkers.judging.mechanisms import MECHANISMS
 from checkers.properties.check_result import Violation
+from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
-from checkers.wire import F, Reason
 
 MS = 1_000_000
 TWICE = "granted-while-held"

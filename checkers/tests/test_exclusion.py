@@ -9,9 +9,9 @@ from checkers.engines.lease_search import Search
 from checkers.properties import exclusion
 from checkers.properties.exclusion import GAP, OVERLAP
 from checkers.properties.exercise import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
+from checkers.row_format import F
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import INVALID, VALID, answers, result_on
-from checkers.wire import F
 
 SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
 

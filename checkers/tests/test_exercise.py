@@ -8,8 +8,8 @@ from checkers.check import check, missing
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.properties.exercise import MIXED, counters
+from checkers.row_format import NESTED, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.wire import NESTED, F, Outcome, Reason
 
 
 def why(book: Book, *errors: str) -> str | None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from checkers.properties.fail_fast import ANSWERED, SLOWEST
+from checkers.row_format import F, Outcome
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, VALID, answers
-from checkers.wire import F, Outcome
 
 NAME = "fail-fast"
 

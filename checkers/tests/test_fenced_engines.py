@@ -10,8 +10,8 @@ from checkers.engines.tokens import fencing_tokens
 from checkers.history.history import History
 from checkers.models.engine import Answer
 from checkers.models.model import Settings
+from checkers.row_format import FINAL, NESTED, NONE, SHARED, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.wire import FINAL, NESTED, NONE, SHARED, Outcome, Reason
 
 MODES = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
 

@@ -7,9 +7,9 @@ import pytest
 from checkers.engines import search
 from checkers.properties import fenced_store
 from checkers.properties.fenced_store import STALE
+from checkers.row_format import LATE, SHARED, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import LATE, SHARED, Reason
 
 NAME = "fenced-store"
 

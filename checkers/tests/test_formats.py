@@ -12,11 +12,11 @@ import pytest
 from checkers.formats.formats import Family, load_any, load_with_defaults
 from checkers.history import history as native
 from checkers.history.history import BadHistory, History, malformed, save
+from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests import files
 from checkers.tests.build import Book, cases
 from checkers.tests.files import column, event, loaded, told, values
 from checkers.tests.fuzz_formats import WRITERS
-from checkers.wire import NONE, SHARED, F, Outcome, Reason
 
 FAMILIES = {"jsonl": Family.FOREIGN_JSONL, "edn": Family.EDN, "text": Family.TEXT, "log": Family.LOG}
 

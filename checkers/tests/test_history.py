@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checkers import wire
+from checkers import row_format
 from checkers.claims import Claim, Hazard
 from checkers.history.history import DTYPE, BadHistory, from_rows, load, read_recording, save
+from checkers.row_format import F, Outcome
 from checkers.tests.build import FACTS, INFO, Book
-from checkers.wire import F, Outcome
 
 
 def some() -> Book:
@@ -27,7 +27,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     save(history, tmp_path / "lane.arrow")
     again = load(tmp_path / "lane.arrow")
     assert (again.facts, again.faults, again.errors) == (history.facts, history.faults, history.errors)
-    for name, _ in wire.FIELDS:
+    for name, _ in row_format.FIELDS:
         assert np.array_equal(again.columns[name], history.columns[name])
         assert again.columns[name].dtype == history.columns[name].dtype
     assert [path.name for path in tmp_path.iterdir()] == ["lane.arrow"]
@@ -66,7 +66,7 @@ def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> None:
             noticed += 1
         else:  # padding, or the schema's second copy
             assert again.facts == history.facts
-            assert all(np.array_equal(again.columns[name], history.columns[name]) for name, _ in wire.FIELDS)
+            assert all(np.array_equal(again.columns[name], history.columns[name]) for name, _ in row_format.FIELDS)
     assert noticed > 200
 
 
@@ -120,10 +120,12 @@ def test_recordings(tmp_path: Path) -> None:
     path = tmp_path / "1.rec"
     rows = np.zeros(3, DTYPE)
     rows["inv"], rows["f"] = (4, 0, 5), (F.READ, 0, 0)
-    head = wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, wire.ROW.size).ljust(wire.HEADER, b"\0")
+    head = row_format.PREAMBLE.pack(row_format.MAGIC, row_format.VERSION, row_format.ROW.size).ljust(
+        row_format.HEADER, b"\0"
+    )
     path.write_bytes(head + rows.tobytes()[:-5])
     assert read_recording(path)["inv"].tolist() == [4]
-    path.write_bytes(head.replace(wire.MAGIC, b"notours!"))
+    path.write_bytes(head.replace(row_format.MAGIC, b"notours!"))
     with pytest.raises(BadHistory, match="not a recording"):
         read_recording(path)
     path.write_bytes(b"x")

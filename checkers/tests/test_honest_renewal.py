@@ -6,9 +6,9 @@ from checkers.check import check
 from checkers.claims import Claim, Hazard, Verdict
 from checkers.judging.judgement import judge
 from checkers.properties.honest_renewal import REFUSED, RENEWED
+from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import F, Reason
 
 NAME = "honest-renewal"
 LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}

@@ -3,9 +3,9 @@
 from typing import Any
 
 from checkers.properties.independence import BESIDE
+from checkers.row_format import NESTED, F
 from checkers.tests.build import Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import NESTED, F
 
 NAME = "independence"
 

@@ -9,8 +9,8 @@ from checkers.check import check, missing
 from checkers.claims import Claim, Hazard, Verdict, heaviest
 from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
+from checkers.row_format import F
 from checkers.tests.build import FAIL, Book, cases
-from checkers.wire import F
 
 HAZARD = Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl")
 FROZEN = ("freeze-holder",)

@@ -16,10 +16,10 @@ from checkers.models.model import Settings, Unusable
 from checkers.proofs import lease_least
 from checkers.proofs.lease_least import certify
 from checkers.proofs.lease_proof import certify as proven
+from checkers.row_format import NESTED, SHARED, F, Reason
 from checkers.tests import fuzz_leases
 from checkers.tests.brute_leases import Act, Case, possible
 from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.wire import NESTED, SHARED, F, Reason
 
 
 def said(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:

@@ -13,13 +13,13 @@ from checkers.linearizability import decide
 from checkers.models.engine import Answer, Conflict
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
 from checkers.models.operations import WHOLE
-from checkers.models.own import ModelError, specification
 from checkers.models.registry import MODELS, Specification
+from checkers.models.user_model import ModelError, specification
 from checkers.proofs.verify import verify_invalid, verify_valid
 from checkers.proofs.witness import tell
+from checkers.row_format import NONE, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.test_search import many_unknown
-from checkers.wire import NONE, F, Outcome, Reason
 
 SETTINGS = Settings(initial=NONE)
 REGISTER = replace(MODELS["register"], engine=None)
@@ -145,7 +145,7 @@ def test_models_that_need_times() -> None:
 
 OWN = """
     from checkers.models.model import ILLEGAL
-    from checkers.wire import F
+    from checkers.row_format import F
 
     class Cell:
         initial = -1

@@ -5,9 +5,9 @@ import pytest
 from checkers.engines import locks
 from checkers.models.engine import Engine
 from checkers.models.model import Settings
+from checkers.row_format import SHARED, F, Reason
 from checkers.tests import fuzz_locks
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.wire import SHARED, F, Reason
 
 PLAIN, STRICT = Settings(), Settings(strict_try=True)
 

@@ -10,9 +10,9 @@ from checkers.check import check
 from checkers.history.history import History
 from checkers.measures.measure import MEASURES, measures
 from checkers.properties.property import Property
+from checkers.row_format import F, Reason
 from checkers.tests import generate
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.wire import F, Reason
 
 
 def full(**facts: object) -> Book:

@@ -6,9 +6,9 @@ from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.record import Gauge
 from checkers.models.model import Settings
+from checkers.row_format import SHARED
 from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.fuzz_measures import answers, measured
-from checkers.wire import SHARED
 
 
 def overlapping(**facts: object) -> Book:

@@ -2,9 +2,9 @@
 
 from checkers.measures.record import Gauge
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
+from checkers.row_format import Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.fuzz_measures import answers
-from checkers.wire import Reason
 
 
 def fenced(mode: str = "fence-writes") -> Book:

@@ -12,9 +12,9 @@ from checkers.measures.margins import hold_versus_ttl
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import Gauge
 from checkers.models.model import Settings
+from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.fuzz_measures import answers
-from checkers.wire import SHARED, F, Reason
 
 
 def a_book(**facts: Any) -> Book:

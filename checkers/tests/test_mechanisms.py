@@ -12,8 +12,8 @@ from checkers.history.view import View
 from checkers.judging.judgement import judge
 from checkers.judging.mechanisms import MECHANISMS, nodes_of
 from checkers.properties.check_result import Violation
+from checkers.row_format import NESTED, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
-from checkers.wire import NESTED, F, Outcome, Reason
 
 SERVER, HOLDER, TOKENS, UPDATES = "server-exclusion", "holder-exclusion", "token-order", "no-lost-update"
 

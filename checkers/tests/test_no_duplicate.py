@@ -3,9 +3,9 @@
 from checkers.check import applicable
 from checkers.history.view import View
 from checkers.properties.no_duplicate import DUPLICATES, JOBS, PER_JOBS
+from checkers.row_format import NONE, F
 from checkers.tests.build import Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import NONE, F
 
 NAME, UPDATES = "no-duplicate", "no-lost-update"
 

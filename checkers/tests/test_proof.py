@@ -9,8 +9,8 @@ from checkers.history.history import History
 from checkers.models.model import Settings
 from checkers.models.registry import MODELS, Specification
 from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.row_format import NONE, F, Reason
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.wire import NONE, F, Reason
 
 SETTINGS = Settings(initial=NONE, strict_try=True)
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from checkers.check import check
 from checkers.properties.recovery import ASKED, SLOWEST
+from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers
-from checkers.wire import F, Reason
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from checkers.properties.exercise import CONTENDED, GRANTS
 from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
+from checkers.row_format import NESTED, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
 from checkers.tests.compare import GOOD, VALID, answers, result_on
-from checkers.wire import NESTED, Outcome, Reason
 
 NAME = "reentrancy"
 

@@ -15,10 +15,10 @@ from checkers.models.kv import Kv
 from checkers.models.model import Operation, Settings
 from checkers.models.operations import Operations, Source
 from checkers.models.registers import CasRegister, MultiRegister
+from checkers.row_format import F
 from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, FAIL, INFO, Book
 from checkers.tests.compare import replayed
-from checkers.wire import F
 
 PLAIN = Settings()
 

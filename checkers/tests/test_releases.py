@@ -3,9 +3,9 @@
 from typing import Any
 
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
+from checkers.row_format import NESTED, SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import NESTED, SHARED, F, Reason
 
 
 def two(flags: int = 0, **more: Any) -> Book:

@@ -16,8 +16,8 @@ from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, STEPS
 from checkers.history.history import History
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, State
 from checkers.models.operations import WHOLE, ByKey, Operations, Source
+from checkers.row_format import INFINITY, NONE, F
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.wire import INFINITY, NONE, F
 
 
 class Cell(Model):

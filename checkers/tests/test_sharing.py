@@ -2,9 +2,9 @@
 
 from checkers.properties.exercise import CONTENDED
 from checkers.properties.sharing import READERS
+from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import SHARED, F, Reason
 
 SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
 

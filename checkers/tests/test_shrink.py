@@ -10,9 +10,9 @@ from checkers.models.operations import Operations
 from checkers.models.registry import MODELS
 from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.verify import verify_invalid
+from checkers.row_format import NONE
 from checkers.tests.build import INFO, Book
 from checkers.tests.test_search import Cell, of
-from checkers.wire import NONE
 
 SETTINGS = Settings(initial=NONE)
 

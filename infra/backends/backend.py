@@ -234,7 +234,7 @@ class Backend(ABC):
     """Its server first, then others that stand for it: the same protocol, and for us the same command line."""
 
     plants: ClassVar[Mapping[str, str]] = {}
-    """Bug of a planted server (`infra/docker/planted.py`) -> what the server does."""
+    """Bug of a planted server (`infra/docker/servers_with_bugs.py`) -> what the server does."""
 
     traits: ClassVar[frozenset[Trait]]
     lacks: ClassVar[Mapping[Trait, str]] = {}

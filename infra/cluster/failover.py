@@ -17,7 +17,7 @@ from infra.errors import Failed
 from infra.network import addressing, topology
 from infra.network.links import Cut, Links
 from infra.network.topology import GROUPS
-from infra.network.toxiproxy import Api, Change
+from infra.network.toxiproxy_api import Api, Change
 from infra.waiting import comes_true
 
 ANSWERS_WITHIN: Final = 30.0

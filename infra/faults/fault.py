@@ -12,8 +12,8 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
+from infra.faults.link_question import Answer
 from infra.faults.options import Members, Option, Options, Site, checked, drawn
-from infra.faults.probe import Answer
 from infra.faults.target import Hit, Kind, Target
 
 Need = Literal[

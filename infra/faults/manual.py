@@ -26,14 +26,14 @@ from infra.commands import arguments, attached, print_faults
 from infra.errors import Unknown
 from infra.faults import manual_process
 from infra.faults.fault import NO_CLOCK, OURS, FaultInjection
-from infra.faults.gate_trap import HitWorkers
+from infra.faults.gate_scripts import HitWorkers
 from infra.faults.manual_process import SIGNALS, OneProcess
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.register import FAULTS
 from infra.faults.runner import Runner
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
-from infra.suggest import instead
+from infra.suggestions import instead
 from infra.waiting import MonotonicClock
 
 LISTS: Final = ("nodes", "order", "groups")

@@ -19,7 +19,7 @@ from infra.backends import BACKENDS
 from infra.faults.fault import FaultInjection, World
 from infra.faults.options import Members
 from infra.faults.register import FAULTS, NO_FAULT
-from infra.suggest import instead
+from infra.suggestions import instead
 
 Words = Callable[[FaultInjection], str]
 """What is said of an injection: `FaultInjection.describe`, as a rule."""

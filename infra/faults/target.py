@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, cast
 
 from infra.backends import BACKENDS, STORE
-from infra.faults.probe import Prober
+from infra.faults.link_question import Prober
 from infra.network import topology
 from infra.network.links import BY_HAND
 
@@ -30,9 +30,9 @@ Kind = Literal[
 """What a fault does, in a word."""
 
 Gate = Literal["after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting"]
-"""Where a worker that holds the lock, or waits for it, can be hit: see `checkers.wire.Gate`."""
+"""Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call"]
-"""What is done to it there: see `checkers.wire.Action`. `die` is for the renewal alone."""
+"""What is done to it there: see `checkers.row_format.Action`. `die` is for the renewal alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import Final
 
 from infra.network import toxics
 from infra.network.toxics import STREAMS, Cut, Stream, Toxic
-from infra.network.toxiproxy import Change, ProxyState
+from infra.network.toxiproxy_api import Change, ProxyState
 
 REFUSED: Final = "refused"
 """The name of the wish that a proxy be closed; the others go by the names of their toxics."""

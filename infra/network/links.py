@@ -32,7 +32,7 @@ from infra.network import link_state, topology, toxics
 from infra.network.link_state import REFUSED, Rest, Wishes
 from infra.network.topology import GOD, Proxy
 from infra.network.toxics import STREAMS, Cut, Impairment, Stream
-from infra.network.toxiproxy import Api, Change, ProxyState
+from infra.network.toxiproxy_api import Api, Change, ProxyState
 
 __all__ = ["BY_HAND", "Cut", "Links"]
 

@@ -27,7 +27,7 @@ from infra.docker import machine
 from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
-from infra.faults.probe import Answer, Prober
+from infra.faults.link_question import Answer, Prober
 from infra.network import addressing, topology
 from infra.network.topology import GROUPS, STORE, Proxy
 from infra.target import external_cluster

@@ -23,7 +23,7 @@ from infra.cluster import clocks
 from infra.cluster.clocks import Skew
 from infra.cluster.container import Container
 from infra.cluster.nodes import Cluster, Node
-from infra.faults.probe import Answer, Prober, T
+from infra.faults.link_question import Answer, Prober, T
 from infra.faults.servers import clocks as clock_faults
 from infra.faults.target import Target
 from infra.network import links as links_module
@@ -31,7 +31,7 @@ from infra.network import topology, toxics
 from infra.network.links import Links
 from infra.network.topology import Proxy
 from infra.network.toxics import Toxic
-from infra.network.toxiproxy import Api, Change, ProxyState
+from infra.network.toxiproxy_api import Api, Change, ProxyState
 from infra.tests.simulated import Lane, World, a_lane
 
 

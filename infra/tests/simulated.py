@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from infra.backends.etcd import Etcd
 from infra.docker.machine import Say
 from infra.errors import Failed
+from infra.faults.link_question import Prober
 from infra.faults.plan import Plan, Step, compile_plan
-from infra.faults.probe import Prober
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Target, Victim
 from infra.waiting import Stopped

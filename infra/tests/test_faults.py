@@ -13,9 +13,9 @@ from infra.backends import BACKENDS
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import FaultInjection
+from infra.faults.link_question import Answer
 from infra.faults.options import ALL_GROUPS
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
-from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.faults.target import Kind
 from infra.tests.imagined import Star, imagined

@@ -13,7 +13,7 @@ from infra.network import topology, toxics
 from infra.network.links import Cut, Links
 from infra.network.topology import Proxy
 from infra.network.toxics import RESET, STREAMS, Stream, bandwidth, delay, late_end, limit, slices
-from infra.network.toxiproxy import Api, ProxyState
+from infra.network.toxiproxy_api import Api, ProxyState
 from infra.tests.imagined import Toxiproxy
 
 

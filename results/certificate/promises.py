@@ -12,7 +12,7 @@ from itertools import product
 from checkers.claims import Verdict
 from results.comparison.compare import Change, Comparison, Seen
 from results.record import Cell, grouped, judged
-from results.report.became import BLIND, worse
+from results.report.verdict_changes import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
 Name = tuple[str, str, str]

@@ -10,7 +10,7 @@ import numpy as np
 
 from checkers.history.history import BadHistory, Facts, History
 from checkers.judging.judgement import declared
-from checkers.wire import F, Outcome, Reason
+from checkers.row_format import F, Outcome, Reason
 from results.record import TrialRecord
 from results.stages import STAGES
 from results.storage import files

@@ -16,8 +16,8 @@ from typing import Final, Self
 from checkers.claims import Verdict, heaviest
 from results.comparison.speeds import Speed, samples, speeds
 from results.record import Cell, grouped, judged
-from results.report import became
-from results.report.became import Kind
+from results.report import verdict_changes
+from results.report.verdict_changes import Kind
 from results.storage.reading import Contents
 
 SAME_OR_BETTER: Final = 0
@@ -153,10 +153,10 @@ def words(before: Seen | None, after: Seen | None) -> tuple[Verdict | None, Verd
 def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> Change:
     """broken: the trials that the second run left out."""
     old, new = words(before, after)
-    lost = became.lost(old, new)
+    lost = verdict_changes.lost(old, new)
     if after is None and before is not None and before.page is not None and _trial(before.page.parent.name) in broken:
         lost = "its trial was left out"
-    return Change(*name, became.kind(old, new), became.worse(old, new), lost, before, after)
+    return Change(*name, verdict_changes.kind(old, new), verdict_changes.worse(old, new), lost, before, after)
 
 
 def _trial(folder: str) -> str:

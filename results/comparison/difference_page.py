@@ -14,7 +14,7 @@ from results.comparison.presentation import Side
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.pages import web
 from results.pages.svg import tag
-from results.report.became import Kind
+from results.report.verdict_changes import Kind
 
 _WIDTH: Final = 130
 _HEIGHT: Final = 20

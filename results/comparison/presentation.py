@@ -19,8 +19,8 @@ from rich.table import Table
 from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.report import sentences
-from results.report.became import Kind
 from results.report.markdown import render as render_markdown
+from results.report.verdict_changes import Kind
 from results.storage.reading import Contents
 from results.storage.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer

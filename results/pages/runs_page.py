@@ -10,8 +10,8 @@ from checkers.claims import Verdict
 from results.pages import charts, web
 from results.pages.charts import Series
 from results.pages.rates import Rates
-from results.report.became import Kind
 from results.report.grid import SHORT
+from results.report.verdict_changes import Kind
 from results.storage import files
 from results.storage.run_folder import CLOSED
 from results.text import moment, span

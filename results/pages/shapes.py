@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from checkers.wire import F
+from checkers.row_format import F
 
 SHAPES: Final[Mapping[str, str]] = {
     "write": "M0-6.5L6.5 0L0 6.5L-6.5 0z",

@@ -19,7 +19,7 @@ from results.pages.links import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Change, Listed
 from results.record import Cell, judged, mapping, versions, words
-from results.report.became import Kind, kind
+from results.report.verdict_changes import Kind, kind
 from results.storage import files, running, summary
 from results.storage.files import BadFile
 from results.storage.reading import Contents

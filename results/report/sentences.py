@@ -7,7 +7,7 @@ from typing import Final
 from checkers.claims import Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
-from checkers.wire import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import Cell, LaneRecord, decisive, fault_of
 from results.text import duration, few, listing, seconds
 

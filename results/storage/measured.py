@@ -10,7 +10,7 @@ from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.model import Settings
-from checkers.wire import FINAL, INFINITY, F, Outcome
+from checkers.row_format import FINAL, INFINITY, F, Outcome
 
 QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
 """Name → permille."""

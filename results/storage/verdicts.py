@@ -10,7 +10,7 @@ from checkers.check import check
 from checkers.judging.judgement import Judgement, judge_all
 from checkers.properties.register import PROPERTIES
 from results.record import LaneRecord, TrialRecord, fault_of
-from results.report import telling
+from results.report import short_story
 from results.storage import files, reading
 from results.storage.codec import judgement_to_json
 from results.storage.measured import measured
@@ -24,7 +24,7 @@ def bare(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
 
 def whole(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
     """The content of the file. names: of the histories' files, in the order of the lanes."""
-    return _table(record, names, [(measured(lane.history), telling.stories(lane)) for lane in record.lanes])
+    return _table(record, names, [(measured(lane.history), short_story.stories(lane)) for lane in record.lanes])
 
 
 def again(lane: LaneRecord) -> LaneRecord:

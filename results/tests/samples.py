@@ -14,9 +14,9 @@ from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import CheckResult, Violation
-from checkers.properties.narrator import Narrator
+from checkers.properties.stories import Narrator
+from checkers.row_format import LATE, NONE, F, Outcome, Reason
 from checkers.tests.build import FACTS
-from checkers.wire import LATE, NONE, F, Outcome, Reason
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
 from results.run import Run
 

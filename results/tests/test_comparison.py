@@ -14,7 +14,7 @@ from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, ap
 from results.comparison.presentation import speed_word
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.record import Cell, LaneSummary
-from results.report.became import Kind
+from results.report.verdict_changes import Kind
 from results.storage.reading import Contents
 from results.tests.samples import cell, summary
 from results.tests.trials import measures

@@ -10,10 +10,10 @@ from checkers.history.history import History, from_rows
 from checkers.history.holds import Holds
 from checkers.history.view import View
 from checkers.judging.judgement import judge_all
-from checkers.wire import INFINITY, F
+from checkers.row_format import INFINITY, F
 from results.pages import trial_page
 from results.record import LaneRecord
-from results.report import telling
+from results.report import short_story
 from results.tests import samples
 from results.tests.samples import MS, START
 
@@ -64,6 +64,6 @@ def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.
     assert any(judgement.violation for judgement in judgements)
     lane = LaneRecord(history, judgements)
     trial_page.render(replace(trial, lanes=(lane,)), ["lane.arrow"], tmp_path)
-    telling.stories(lane)
+    short_story.stories(lane)
     assert len(made) == 1
     assert made[0] is history

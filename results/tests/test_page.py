@@ -12,7 +12,7 @@ from checkers.claims import Verdict
 from checkers.history.history import from_rows
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import CheckResult
-from checkers.wire import NONE, F, Outcome
+from checkers.row_format import NONE, F, Outcome
 from results.pages import trial_page
 from results.record import LaneRecord, TrialRecord
 from results.report import sentences

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from checkers.history.history import History, from_rows
 from checkers.history.view import View
-from checkers.wire import INFINITY, NONE, F, Outcome, Reason
+from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 from results.pages.lane import timeline
 from results.pages.lane.columns import LONGEST_ERROR, MOST_ERRORS, TICK, columns
 from results.pages.lane.focus import Focus

@@ -34,7 +34,7 @@ from infra.docker.sources import CARRIED
 from results.commands.digest import digest
 from results.commands.find import RUNS, find
 from results.commands.merge import merge
-from results.comparison.news import INCONCLUSIVE, RED, news
+from results.comparison.new_failures import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.run import Run
 from results.storage import files, summary

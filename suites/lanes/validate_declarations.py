@@ -17,7 +17,7 @@ from checkers.properties.register import BOUNDED, PROPERTIES
 from infra.backends import BACKENDS
 from infra.faults.register import FAULTS
 from infra.network.topology import AUXILIARIES
-from infra.suggest import instead
+from infra.suggestions import instead
 from suites.declarations import Must, number, texts, validators
 from suites.lanes.lane import WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted

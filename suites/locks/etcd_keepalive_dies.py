@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, LockError, Refused
-from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_lease import Leases
+from suites.locks.etcd_requests import Endpoints
 from suites.locks.promises import besides, without
 
 _BROKEN = ("holder-exclusion", "no-lost-update")

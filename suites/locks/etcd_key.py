@@ -13,7 +13,7 @@ from typing import ClassVar
 from etcd3.transactions import Create, Get, Put
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.etcd import LOOK, EtcdLock
 from suites.locks.etcd_session import prefix_of

@@ -4,9 +4,9 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Final
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Indeterminate, Refused, now
-from suites.locks.etcd_endpoints import Endpoints
+from suites.locks.etcd_requests import Endpoints
 
 DRIFT: Final = 0.001
 """How fast a server's clock may run against ours; etcd's leases follow the monotonic one."""

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from etcd3.transactions import Create, Delete
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, LockError, Refused, now
-from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_lease import DRIFT, Leases
+from suites.locks.etcd_requests import Endpoints
 
 
 class EtcdSession(Declarations):

@@ -22,10 +22,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks import etcd
-from suites.locks.etcd_endpoints import REQUEST
+from suites.locks.etcd_requests import REQUEST
 from suites.locks.etcd_session import EtcdSession, data_of
 from suites.locks.promises import HOLDER_RUNS, STORE, besides, without
 

@@ -5,7 +5,7 @@ from typing import Final
 from suites.lock import NEVER, Grant, now
 
 _MOST: Final = (1 << 63) - 1
-"""What a column of a recording holds (`checkers.wire`)."""
+"""What a column of a recording holds (`checkers.row_format`)."""
 
 
 class BadGrant(Exception):

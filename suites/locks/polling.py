@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Refused, now
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 from psycopg import errors
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.postgres_promises import BOUNDS, CLAIMS, DETECTED, HAZARDS_OF_SESSIONS, HAZARDS_OF_WAITERS, MIN_TTL

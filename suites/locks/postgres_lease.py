@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Self
 from psycopg import errors
 
 from checkers.claims import ANY, Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.polling import polled

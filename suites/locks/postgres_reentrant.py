@@ -12,7 +12,7 @@ session has ended the lock cannot be taken again: another may have it by now.
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Refused
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_promises import CLAIMS, ENDED, KEPT, TERMINATED, WITHOUT_LISTS

@@ -19,7 +19,7 @@ from typing import Final
 
 from psycopg import conninfo, errors
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import Access
 from infra.store.libpq import Connection, Unavailable, Unknown, login
 from suites.lock import Indeterminate, Refused, new_owner

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from psycopg import errors
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, LockError, Refused, now
 from suites.locks.postgres_advisory import SessionLock
 from suites.locks.postgres_session import advisory_key

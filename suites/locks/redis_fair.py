@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.polling import pause_until
 from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS

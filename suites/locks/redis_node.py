@@ -20,7 +20,7 @@ from redis.backoff import NoBackoff
 from redis.connection import Connection
 from redis.retry import Retry
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Indeterminate, Refused
 

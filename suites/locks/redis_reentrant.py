@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Refused, now
 from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.redis_node import Node

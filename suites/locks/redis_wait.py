@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 from redis import exceptions
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.polling import polled
 from suites.locks.promises import HAZARDS, LOSSES, besides

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from checkers.claims import ANY, Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.polling import pause_until

@@ -6,7 +6,7 @@ when the client no longer believes in the outer one: it would enter what may be 
 
 from typing import Any, ClassVar, Final
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Refused
 
 LANES: Final = ("nested/*", "set/unfenced", "register/fence-reads-and-writes")

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
 
-from infra.suggest import instead
+from infra.suggestions import instead
 from suites.lock import Declarations, LockClient
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -26,7 +26,7 @@ from kazoo.protocol.serialization import SetData
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
 from checkers.claims import Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.guarded import decoded, encoded

@@ -23,7 +23,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 

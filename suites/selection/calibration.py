@@ -1,8 +1,8 @@
 """Calibration: a certification also tries known bugs, which the suite must find. It shows what the suite can detect.
 
 Locks with one bug each (`suites.lanes.mutant_catalogue`) are tried on the new version, and good locks on servers with
-a bug (`infra.docker.planted`). Bugs that share a fault share a trial. Each such trial is a column of its own in a stage
-of its own, and its judgements count nowhere else.
+a bug (`infra.docker.servers_with_bugs`). Bugs that share a fault share a trial. Each such trial is a column of its own
+in a stage of its own, and its judgements count nowhere else.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from checkers.claims import NO_FAULT
-from infra.docker.planted import PLANTS
+from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.plan import Plan, compile_plan
 from results.stages import BROKEN_SERVER, CALIBRATION
 from suites.lanes.lane import Lane, lane_named, longest_ttl

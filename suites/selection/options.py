@@ -10,7 +10,7 @@ from infra.docker import images
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan
 from infra.faults.register import FAULTS, NO_FAULT
-from infra.suggest import instead
+from infra.suggestions import instead
 from infra.target import external_cluster, hooks
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks

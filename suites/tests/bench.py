@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 import pytest
 
 from checkers.history.history import read_recording
-from checkers.wire import F, Gate, Outcome, Reason
+from checkers.row_format import F, Gate, Outcome, Reason
 from infra.store.fenced_store import Read, Store, StoreError
 from suites.lock import Grant, Refused, now
 from suites.locks import registry

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Grant, Refused
 from suites.locks.redis_single import RedisLock

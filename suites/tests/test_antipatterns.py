@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
 from suites.locks.without.no_lock import NoLock

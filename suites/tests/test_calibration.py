@@ -4,7 +4,7 @@ import pytest
 
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
-from infra.docker.planted import PLANTS
+from infra.docker.servers_with_bugs import PLANTS
 from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.selection import calibration

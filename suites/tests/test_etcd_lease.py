@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Indeterminate, Refused
-from suites.locks.etcd_endpoints import Endpoints
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_lease import Leases
+from suites.locks.etcd_requests import Endpoints
 
 
 class Etcd:

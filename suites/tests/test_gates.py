@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.wire import Action, Gate
+from checkers.row_format import Action, Gate
 from suites.tests.bench import alive, held
 from suites.worker import gates, recorder
 from suites.worker.gates import Died, Gates

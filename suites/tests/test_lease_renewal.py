@@ -7,7 +7,7 @@ from types import NoneType
 
 import pytest
 
-from checkers.wire import SHARED, Action, F, Gate, Outcome, Reason
+from checkers.row_format import SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
 from suites.worker import gates, recorder

@@ -3,8 +3,8 @@
 from dataclasses import asdict, replace
 
 from checkers.history.history import FaultInterval, History
+from checkers.row_format import F
 from checkers.tests.build import Book
-from checkers.wire import F
 from infra.faults.runner import Record
 from results.pages import surroundings
 from results.record import LaneRecord

@@ -11,9 +11,9 @@ from subprocess import DEVNULL, PIPE, Popen
 
 import pytest
 
-from checkers import wire
+from checkers import row_format
 from checkers.history.history import read_recording
-from checkers.wire import F, Outcome, State
+from checkers.row_format import F, Outcome, State
 from suites.lanes.lane import lanes_of
 from suites.locks import registry
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
@@ -34,7 +34,7 @@ from contextlib import closing
 from suites.tests.bench import SOON
 from suites.tests.workers import MODULE, specs
 from suites.worker.pool import ForkServer
-from checkers.wire import Run, State
+from checkers.row_format import Run, State
 with closing(ForkServer([f"{MODULE}:Free"])) as server:
     handles = server.spawn(specs(sys.argv[1], "Free"))
     server.await_state(handles, State.READY, SOON)
@@ -196,7 +196,7 @@ class TestABug:
         recorder.create(spec.recording, 1)
         record = Recorder(spec.recording)
         record.note(text)
-        record.page[wire.STATE] = State.BROKEN
+        record.page[row_format.STATE] = State.BROKEN
         assert Handle(spec, 1, record.page).reason() == text.rstrip()
 
 

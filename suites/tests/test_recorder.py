@@ -12,9 +12,9 @@ from threading import Event
 
 import pytest
 
-from checkers import wire
+from checkers import row_format
 from checkers.history.history import BadHistory, read_recording
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers.row_format import NONE, F, Outcome, Reason
 from suites.worker import recorder
 from suites.worker.pool import ROOT
 from suites.worker.recorder import Recorder, RecordingFull
@@ -84,7 +84,7 @@ def test_outcomes_reasons_and_error_texts(path: Path) -> None:
 
 def test_what_was_invoked_survives_sigkill_as_pending(path: Path) -> None:
     program = (
-        "import sys, os, signal\nfrom pathlib import Path\nfrom checkers.wire import F\n"
+        "import sys, os, signal\nfrom pathlib import Path\nfrom checkers.row_format import F\n"
         "from suites.worker.recorder import Recorder\nr = Recorder(Path(sys.argv[1]))\n"
         "r.ok(r.invoke(F.READ, 1), 5)\nr.invoke(F.WRITE, 1, value=6)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -123,14 +123,14 @@ def test_a_full_recording_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path) -> None:
     short, foreign = tmp_path / "short", tmp_path / "foreign"
     short.write_bytes(b"FENCEREC")
-    foreign.write_bytes(bytes(wire.HEADER))
+    foreign.write_bytes(bytes(row_format.HEADER))
     for path in (short, foreign):
         with pytest.raises(BadHistory, match=str(path)):
             read_recording(path)
 
 
 def test_the_worker_side_imports_where_nothing_is_installed() -> None:
-    program = "import checkers.wire, suites.worker.recorder, suites.worker.worker; print('ok')"
+    program = "import checkers.row_format, suites.worker.recorder, suites.worker.worker; print('ok')"
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-S", "-c", program], env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "ok\n", done.stderr

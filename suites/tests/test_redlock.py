@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused
 from suites.locks.redis_node import Node
 from suites.locks.redlock import Redlock, Votes

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import Access
 from infra.errors import Failed
 from infra.own_environment import OwnEnvironment

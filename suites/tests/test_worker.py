@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from checkers import wire
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers import row_format
+from checkers.row_format import NONE, F, Outcome, Reason
 from infra.store.fenced_store import StoreError, Unavailable, Unknown
 from suites.lock import Indeterminate, LockError, Refused
 from suites.locks.grants import BadGrant
@@ -103,7 +103,7 @@ class TestWriting:
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
         assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
 
-    @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", wire.SHARED)])
+    @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", row_format.SHARED)])
     def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(
         self, at_work: Worker, verb: str, flags: int
     ) -> None:
@@ -116,11 +116,11 @@ class TestWriting:
 
     def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
         page = at_work.recorder.page
-        page[wire.RUN] = wire.Run.GO
+        page[row_format.RUN] = row_format.Run.GO
 
         def acquire(*_: object) -> None:
             at_work.renewal.broken = ZeroDivisionError("a bug in renew")
-            page[wire.RUN] = wire.Run.FINISH
+            page[row_format.RUN] = row_format.Run.FINISH
 
         at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
         with pytest.raises(ZeroDivisionError):

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from checkers import wire
+from checkers import row_format
 from checkers.history.history import read_recording
-from checkers.wire import F
+from checkers.row_format import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import SOON
@@ -28,8 +28,8 @@ NEXT = dict(zip(MAIN, ({F.READ, F.LOST}, {F.WRITE}, {F.RELEASE, F.LOST}), strict
 
 
 def test_gates_and_actions_of_infra_are_those_of_the_wire() -> None:
-    assert [gate_called(name) for name in get_args(Gate)] == list(wire.Gate)
-    assert [action_called(name) for name in get_args(Action)] == list(wire.Action)
+    assert [gate_called(name) for name in get_args(Gate)] == list(row_format.Gate)
+    assert [action_called(name) for name in get_args(Action)] == list(row_format.Action)
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from checkers import wire
-from checkers.wire import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
+from checkers import row_format
+from checkers.row_format import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
 from infra.store.fenced_store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
@@ -113,7 +113,7 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
     """Others wait for the lock, and the harness for them."""
     worker = a_worker(WORKLOADS["work"], pace=3600.0)
-    worker.recorder.page[wire.RUN] = Run.FINISH
+    worker.recorder.page[row_format.RUN] = Run.FINISH
     worker._round()
     assert kinds(worker) == ["ACQUIRE", "RELEASE"]
 

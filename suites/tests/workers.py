@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.history.history import read_recording
-from checkers.wire import F, Outcome, Run, State
+from checkers.row_format import F, Outcome, Run, State
 from suites.tests.bench import SOON, a_spec, await_
 from suites.worker.pool import ForkServer, Handle
 from suites.worker.process_spec import Spec

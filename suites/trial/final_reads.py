@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from checkers import wire
+from checkers import row_format
 from checkers.history.history import DTYPE
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 from infra.environment import Environment
 from infra.store import fenced_store
 from suites.lanes.lane import Lane
@@ -31,8 +31,8 @@ def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> np
         rows[number]["ret"] = time.monotonic_ns()
         rows[number]["value"], rows[number]["base"] = value, len(elements)
         rows[number]["key"] = number
-    rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, wire.FINAL
-    rows["token"], rows["process"] = wire.NONE, -1
+    rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, row_format.FINAL
+    rows["token"], rows["process"] = row_format.NONE, -1
     return rows
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers import wire
+from checkers import row_format
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
 from suites.lanes.lane import Lane
@@ -102,7 +102,9 @@ def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], er
 
 def _live(handle: Handle) -> npt.NDArray[Any]:
     """A copy of the rows in use, without those that are still being written (their kind is 0)."""
-    rows = np.frombuffer(handle.page, DTYPE, (len(handle.page) - wire.HEADER) // DTYPE.itemsize, wire.HEADER)
+    rows = np.frombuffer(
+        handle.page, DTYPE, (len(handle.page) - row_format.HEADER) // DTYPE.itemsize, row_format.HEADER
+    )
     used: npt.NDArray[Any] = rows[
         : bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
     ].copy()

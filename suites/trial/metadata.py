@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.history.history import History
-from checkers.wire import F
+from checkers.row_format import F
 from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.faults.runner import Record

@@ -17,7 +17,7 @@ from checkers.check import check
 from checkers.check import missing as not_exercised
 from checkers.history.history import History
 from checkers.judging.judgement import judge_all
-from checkers.wire import Run, State
+from checkers.row_format import Run, State
 from infra.backends import BACKENDS
 from infra.cluster.recovery import Refused as VersionRefused
 from infra.environment import Environment

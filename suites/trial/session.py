@@ -13,7 +13,7 @@ from checkers.judging.judgement import Judgement
 from infra.errors import Trouble
 from infra.faults.plan import storm_seed
 from results.record import TrialRecord, decisive, version_of
-from results.report.telling import stories
+from results.report.short_story import stories
 from results.run import Run
 from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.events import Event, Tell, step

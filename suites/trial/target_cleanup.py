@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.environment import Environment
 from infra.errors import Failed, Trouble
 from infra.network.topology import GROUPS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from checkers import wire
+from checkers import row_format
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.worker import gates
 from suites.worker.pool import ForkServer, Handle
@@ -18,14 +18,14 @@ LOOK_EVERY: Final = 0.02
 """Seconds between two checks of all workers, of which there are dozens, while a fault waits."""
 
 
-def gate_called(name: Gate) -> wire.Gate:
+def gate_called(name: Gate) -> row_format.Gate:
     """The gate of this name in infra, which may not import the wire format."""
-    return wire.Gate[name.upper().replace("-", "_")]
+    return row_format.Gate[name.upper().replace("-", "_")]
 
 
-def action_called(name: Action) -> wire.Action:
+def action_called(name: Action) -> row_format.Action:
     """The action of this name in infra."""
-    return wire.Action[name.upper()]
+    return row_format.Action[name.upper()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Armed:
     handles: Sequence[Handle]
 
     @property
-    def gate(self) -> wire.Gate:
+    def gate(self) -> row_format.Gate:
         return gate_called(self.aim.gate)
 
     @property
@@ -60,7 +60,7 @@ class Held:
     thawed: bool = False
 
     @property
-    def gate(self) -> wire.Gate:
+    def gate(self) -> row_format.Gate:
         return gate_called(self.aim.gate)
 
 
@@ -101,7 +101,7 @@ class WorkerControl:
                 continue
             spec = handle.spec
             who = f"worker {spec.number} of {lane}"
-            if armed.gate in (wire.Gate.IN_RENEWAL, wire.Gate.WHILE_WAITING) and not armed.whole:
+            if armed.gate in (row_format.Gate.IN_RENEWAL, row_format.Gate.WHILE_WAITING) and not armed.whole:
                 who = f"the renewal of {who}"
             victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)
@@ -151,7 +151,7 @@ class WorkerControl:
             dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
             handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
             for handle in handles[-len(dead) :] if dead else ():
-                handle.ask(wire.Run.GO)
+                handle.ask(row_format.Run.GO)
 
     def _look_after_all(self) -> None:
         """Check all workers, at most once in `LOOK_EVERY`, however many lanes are looked at."""

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn
 
-from checkers import wire
-from checkers.wire import LATE, NESTED, SHARED, F, Gate, Reason, Run
+from checkers import row_format
+from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason, Run
 from infra.store.fenced_store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.worker import CriticalSection, Worker
@@ -108,7 +108,7 @@ class Section:
     def work(self, seconds: float) -> None:
         """Ends early once the trial is over: others are waiting for the lock."""
         page, end = self._recorder.page, time.monotonic() + seconds
-        while page[wire.RUN] != Run.FINISH and (left := end - time.monotonic()) > 0:
+        while page[row_format.RUN] != Run.FINISH and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _SLICE))
 
     def _must_believe(self) -> None:
@@ -119,7 +119,7 @@ class Section:
 
     def _write(self, base: int | None, elements: Sequence[int] | None, flags: int) -> int:
         value = next(self._worker.values)
-        row = self._invoke(F.WRITE, value, wire.NONE if base is None else base, flags)
+        row = self._invoke(F.WRITE, value, row_format.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:
             accepted = self._worker.store.write(self._key, self._holding.grant, value, base, contents)
@@ -130,7 +130,7 @@ class Section:
         self._recorder.ok(row)
         return value
 
-    def _invoke(self, f: F, value: int = wire.NONE, base: int = wire.NONE, flags: int = 0) -> int:
+    def _invoke(self, f: F, value: int = row_format.NONE, base: int = row_format.NONE, flags: int = 0) -> int:
         holding, process = self._holding, self._worker.process
         return self._recorder.invoke(
             f,

@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from checkers import wire
+from checkers import row_format
 from suites.locks import registry
 from suites.worker import store_client
 from suites.worker.critical_section import Section
@@ -103,7 +103,7 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         with errors_path(spec.recording).open("a") as file:
             report = spec.access.masked(f"{in_a_line(error, spec.lock)}\n{traceback.format_exc()}")
             file.write(report.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
-        map_page(spec.recording)[wire.STATE] = wire.State.BROKEN
+        map_page(spec.recording)[row_format.STATE] = row_format.State.BROKEN
     finally:
         os._exit(status)
 

@@ -1,8 +1,8 @@
-"""Gates: named points in a worker at which the harness can freeze, stall or kill it, and more (`wire.Action`).
+"""Gates: named points in a worker at which the harness can freeze, stall or kill it, and more (`row_format.Action`).
 
-The harness arms a gate in the worker's control page (`checkers.wire`). The first time that the worker passes the gate
-while it holds a lock, it notes when and which, and does the action. Both sides write different bytes of the page, and
-each of the worker's two threads has bytes of its own, so no lock is needed.
+The harness arms a gate in the worker's control page (`checkers.row_format`). The first time that the worker passes the
+gate while it holds a lock, it notes when and which, and does the action. Both sides write different bytes of the page,
+and each of the worker's two threads has bytes of its own, so no lock is needed.
 """
 
 import mmap
@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from checkers import wire
-from checkers.wire import Action, Gate
+from checkers import row_format
+from checkers.row_format import Action, Gate
 
 _POLL = 0.002
 """Seconds between looks at the page while stalled, or while the worker is passing."""
@@ -53,30 +53,33 @@ class Gates:
         Raises Died.
         """
         page, base = self._page, _base(gate)
-        page[base + wire.PASSING] = 1
+        page[base + row_format.PASSING] = 1
         try:
-            if page[base + wire.ARMED_GATE] == gate and not page[base + wire.REACHED_GATE] and owner:
-                armed_key = _word(page, base + wire.ARMED_KEY)
-                if armed_key in (key, wire.NONE):
+            if page[base + row_format.ARMED_GATE] == gate and not page[base + row_format.REACHED_GATE] and owner:
+                armed_key = _word(page, base + row_format.ARMED_KEY)
+                if armed_key in (key, row_format.NONE):
                     self._act(gate, owner, key, process)
         finally:
-            page[base + wire.PASSING] = 0
+            page[base + row_format.PASSING] = 0
 
     def asks(self) -> None:
         """The main thread has recorded its request: a freeze that is to come during the request is timed from here."""
         span, self._within = self._within, 0
         if span:
-            wire.WORD.pack_into(self._page, wire.MAIN + wire.REACHED_AT, time.monotonic_ns() + span)
+            row_format.WORD.pack_into(self._page, row_format.MAIN + row_format.REACHED_AT, time.monotonic_ns() + span)
             threading.Timer(span / 1e9, _stop).start()
 
     def _act(self, gate: Gate, owner: int, key: int, process: int) -> None:
         page, base, at = self._page, _base(gate), time.monotonic_ns()
-        action, span = Action(page[base + wire.ARMED_ACTION]), _word(self._page, _base(gate) + wire.SPAN)
-        wire.WORD.pack_into(page, base + wire.REACHED_OWNER, owner)
-        wire.WORD.pack_into(page, base + wire.REACHED_KEY, key)
-        wire.WORD.pack_into(page, base + wire.REACHED_PROCESS, process)
-        wire.WORD.pack_into(page, base + wire.REACHED_AT, at)
-        page[base + wire.REACHED_GATE] = gate
+        action, span = (
+            Action(page[base + row_format.ARMED_ACTION]),
+            _word(self._page, _base(gate) + row_format.SPAN),
+        )
+        row_format.WORD.pack_into(page, base + row_format.REACHED_OWNER, owner)
+        row_format.WORD.pack_into(page, base + row_format.REACHED_KEY, key)
+        row_format.WORD.pack_into(page, base + row_format.REACHED_PROCESS, process)
+        row_format.WORD.pack_into(page, base + row_format.REACHED_AT, at)
+        page[base + row_format.REACHED_GATE] = gate
         if action is Action.FREEZE and span:
             self._within = span
             return
@@ -86,7 +89,7 @@ class Gates:
         if action is Action.KILL:
             os.kill(os.getpid(), signal.SIGKILL)
         over = at + span if action is Action.CALL else None
-        while not page[base + wire.THAWED] and (over is None or time.monotonic_ns() < over):
+        while not page[base + row_format.THAWED] and (over is None or time.monotonic_ns() < over):
             time.sleep(_POLL)
         if action is Action.DIE:
             raise Died
@@ -107,7 +110,7 @@ def arm(
     action: Action,
     alive: Callable[[], bool],
     *,
-    key: int = wire.NONE,
+    key: int = row_format.NONE,
     seconds: float = 0.0,
 ) -> None:
     """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
@@ -116,54 +119,61 @@ def arm(
     for what comes next a FREEZE does; 0: at the gate.
     """
     base = _base(gate)
-    page[base + wire.ARMED_GATE] = 0
-    while page[base + wire.PASSING] and alive():  # one that was thawed this moment has yet to see that it may go on
+    page[base + row_format.ARMED_GATE] = 0
+    while (
+        page[base + row_format.PASSING] and alive()
+    ):  # one that was thawed this moment has yet to see that it may go on
         time.sleep(_POLL)
-    page[base + wire.REACHED_GATE] = 0
-    page[base + wire.THAWED] = 0
-    wire.WORD.pack_into(page, base + wire.ARMED_KEY, key)
-    wire.WORD.pack_into(page, base + wire.SPAN, round(seconds * 1e9))
-    page[base + wire.ARMED_ACTION] = action
-    page[base + wire.ARMED_GATE] = gate
+    page[base + row_format.REACHED_GATE] = 0
+    page[base + row_format.THAWED] = 0
+    row_format.WORD.pack_into(page, base + row_format.ARMED_KEY, key)
+    row_format.WORD.pack_into(page, base + row_format.SPAN, round(seconds * 1e9))
+    page[base + row_format.ARMED_ACTION] = action
+    page[base + row_format.ARMED_GATE] = gate
 
 
 def disarm(page: mmap.mmap, gate: Gate, alive: Callable[[], bool]) -> None:
     """Nothing happens at the gate from now on. When this returns, the answer of `caught` is final."""
     base = _base(gate)
-    page[base + wire.ARMED_GATE] = 0
-    while page[base + wire.PASSING] and not page[base + wire.REACHED_GATE] and alive():
+    page[base + row_format.ARMED_GATE] = 0
+    while page[base + row_format.PASSING] and not page[base + row_format.REACHED_GATE] and alive():
         time.sleep(_POLL)
 
 
 def thaw(page: mmap.mmap, gate: Gate) -> None:
     """A thread that was caught goes on; a frozen process still needs SIGCONT."""
-    page[_base(gate) + wire.THAWED] = 1
+    page[_base(gate) + row_format.THAWED] = 1
 
 
 def thawed(page: mmap.mmap, gate: Gate) -> bool:
     """Whether the thread that was caught last may go on."""
-    return bool(page[_base(gate) + wire.THAWED])
+    return bool(page[_base(gate) + row_format.THAWED])
 
 
 def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
     """The thread that was caught since the gate was armed last, None if there was none."""
     base = _base(gate)
-    if page[base + wire.REACHED_GATE] == 0:
+    if page[base + row_format.REACHED_GATE] == 0:
         return None
-    offsets = (wire.REACHED_AT, wire.REACHED_OWNER, wire.REACHED_KEY, wire.REACHED_PROCESS)
+    offsets = (
+        row_format.REACHED_AT,
+        row_format.REACHED_OWNER,
+        row_format.REACHED_KEY,
+        row_format.REACHED_PROCESS,
+    )
     return Caught(*(_word(page, base + offset) for offset in offsets))
 
 
 def rounds(page: mmap.mmap, gate: Gate) -> int:
     """How many rounds of the gate's thread have ended."""
-    return _word(page, _base(gate) + wire.ROUNDS)
+    return _word(page, _base(gate) + row_format.ROUNDS)
 
 
 def _base(gate: Gate) -> int:
     """The offset of the controls of the gate's thread."""
-    return wire.RENEWAL if gate in (Gate.IN_RENEWAL, Gate.WHILE_WAITING) else wire.MAIN
+    return row_format.RENEWAL if gate in (Gate.IN_RENEWAL, Gate.WHILE_WAITING) else row_format.MAIN
 
 
 def _word(page: mmap.mmap, offset: int) -> int:
-    value: int = wire.WORD.unpack_from(page, offset)[0]
+    value: int = row_format.WORD.unpack_from(page, offset)[0]
     return value

@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from checkers import wire
-from checkers.wire import F, Gate, Reason
+from checkers import row_format
+from checkers.row_format import F, Gate, Reason
 from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Session, now
 from suites.worker.gates import Died, Gates
 from suites.worker.process_spec import Process, Spec
@@ -60,7 +60,7 @@ class LeaseRenewal:
         self.broken: BaseException | None = None
         self.held: tuple[Holding, ...] = ()
         """In the order in which they were taken. The main thread replaces it, the others read it."""
-        self.awaited = wire.NONE
+        self.awaited = row_format.NONE
         """Index of the key that the main thread waits for."""
         self._client = client
         self._believer = client if isinstance(client, Believes) else None  # asked once: it takes a while
@@ -191,10 +191,10 @@ class LeaseRenewal:
 
     def _reach_gate(self, holding: Holding | None) -> None:
         """Between two grants a session is kept alive too: then a gate catches the thread only if the worker waits."""
-        if self._session_of is not None and self.awaited != wire.NONE and not self.held:
+        if self._session_of is not None and self.awaited != row_format.NONE and not self.held:
             self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
         elif holding is None or holding.over or holding not in self.held:
-            self._gates.reach(Gate.IN_RENEWAL, 0, wire.NONE, self._process.number)
+            self._gates.reach(Gate.IN_RENEWAL, 0, row_format.NONE, self._process.number)
         else:
             self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
 
@@ -206,7 +206,7 @@ class LeaseRenewal:
                 self.lose(holding, self._process)
             return answer is Reason.NONE
         finally:
-            self._recorder.round_over(wire.RENEWAL)
+            self._recorder.round_over(row_format.RENEWAL)
 
 
 def completed(recorder: Recorder, row: int, process: Process, request: Callable[[], None]) -> Reason | None:

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from checkers import wire
-from checkers.wire import Run, State
+from checkers import row_format
+from checkers.row_format import Run, State
 from suites.worker import recorder
 from suites.worker.process_spec import Spec
 
@@ -59,10 +59,10 @@ class Handle:
 
     @property
     def state(self) -> State:
-        return State(self.page[wire.STATE])
+        return State(self.page[row_format.STATE])
 
     def ask(self, run: Run) -> None:
-        self.page[wire.RUN] = run
+        self.page[row_format.RUN] = run
 
     def frozen(self) -> bool:
         """Whether the kernel has stopped the process."""

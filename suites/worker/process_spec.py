@@ -19,7 +19,7 @@ class Spec:
     recordings      the folder that takes what it records.
     lock            a spelling that `suites.locks.registry` knows; workload: ``module:Class``.
     keys            names of the locks, equal to the keys in the store.
-    number, count   this worker's number among those of its lane (see `process` in `checkers.wire`).
+    number, count   this worker's number among those of its lane (see `process` in `checkers.row_format`).
     pace            how long a short step of work takes; slower backends get longer ones.
     generation      0, or how many workers of this number have died before.
     access          how the endpoints let us in; it is not written to any file.

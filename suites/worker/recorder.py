@@ -1,7 +1,7 @@
 """The recorder: every operation of one worker, in a memory-mapped file that survives its death.
 
 An operation is invoked (its row is written before the request is sent) and completed (the answer is written into
-the same row). The layout is `checkers.wire`. Threads of one worker may record at the same time.
+the same row). The layout is `checkers.row_format`. Threads of one worker may record at the same time.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Final
 
-from checkers import wire
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers import row_format
+from checkers.row_format import NONE, F, Outcome, Reason
 
 MEMORY: Final = Path("/dev/shm")
 ROOM: Final = 1 << 30
@@ -30,8 +30,8 @@ class RecordingFull(Exception):
 def create(path: Path, rows: int) -> None:
     """An empty recording for `rows` operations. The file is sparse: untouched rows take no space."""
     with path.open("wb") as file:
-        file.write(wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, wire.ROW.size))
-        file.truncate(wire.HEADER + rows * wire.ROW.size)
+        file.write(row_format.PREAMBLE.pack(row_format.MAGIC, row_format.VERSION, row_format.ROW.size))
+        file.truncate(row_format.HEADER + rows * row_format.ROW.size)
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:
@@ -55,7 +55,9 @@ class Recorder:
         """masked: takes out of an error text what must not be written."""
         self.page = map_page(path)
         self._limit = len(self.page)
-        self._next = itertools.count(wire.HEADER, wire.ROW.size)  # next() is atomic: threads never share a row
+        self._next = itertools.count(
+            row_format.HEADER, row_format.ROW.size
+        )  # next() is atomic: threads never share a row
         self._masked = masked
         self._errors: dict[str, int] = {}
         self._noting = threading.Lock()
@@ -77,11 +79,11 @@ class Recorder:
     ) -> int:
         """Note that an operation is about to be sent. since: ns, for one that was sent before it could be noted."""
         at = next(self._next)
-        if at + wire.ROW.size > self._limit:
-            raise RecordingFull(f"{(self._limit - wire.HEADER) // wire.ROW.size} operations")
+        if at + row_format.ROW.size > self._limit:
+            raise RecordingFull(f"{(self._limit - row_format.HEADER) // row_format.ROW.size} operations")
         number = NONE if token is None else token
         inv = monotonic_ns() if since is None else since
-        wire.ROW.pack_into(
+        row_format.ROW.pack_into(
             self.page, at, inv, 0, 0, 0, number, owner, value, base, session, process, 0, key, f, 0, 0, flags
         )
         return at
@@ -90,12 +92,12 @@ class Recorder:
         """It happened. value: what a read returned."""
         ret = monotonic_ns()
         if value is not None:
-            wire.WORD.pack_into(self.page, at + wire.VALUE, value)
+            row_format.WORD.pack_into(self.page, at + row_format.VALUE, value)
         self._end(at, ret, Outcome.OK, Reason.NONE, "")
 
     def woken(self, at: int, times: int) -> None:
         """How often the client was woken during an acquire that is about to be completed."""
-        wire.WORD.pack_into(self.page, at + wire.VALUE, times)
+        row_format.WORD.pack_into(self.page, at + row_format.VALUE, times)
 
     def granted(
         self, at: int, sent: int, ttl: int, token: int | None, owner: int, session: int, queued: int = 0
@@ -103,24 +105,28 @@ class Recorder:
         """An acquire succeeded: what the grant says. Returns the time of its return."""
         ret = monotonic_ns()
         if queued:
-            wire.WORD.pack_into(self.page, at + wire.BASE, queued)
-        wire.ANSWER.pack_into(self.page, at + wire.RET, ret, sent, ttl, NONE if token is None else token, owner)
-        wire.WORD.pack_into(self.page, at + wire.SESSION, session)
-        self.page[at + wire.OUTCOME] = Outcome.OK
+            row_format.WORD.pack_into(self.page, at + row_format.BASE, queued)
+        row_format.ANSWER.pack_into(
+            self.page, at + row_format.RET, ret, sent, ttl, NONE if token is None else token, owner
+        )
+        row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
+        self.page[at + row_format.OUTCOME] = Outcome.OK
         return ret
 
     def opened(self, at: int, session: int, ttl: int) -> None:
         """A session was opened: its identity and the effective TTL."""
         ret = monotonic_ns()
-        wire.ANSWER.pack_into(self.page, at + wire.RET, ret, 0, ttl, NONE, 0)
-        wire.WORD.pack_into(self.page, at + wire.SESSION, session)
-        self.page[at + wire.OUTCOME] = Outcome.OK
+        row_format.ANSWER.pack_into(self.page, at + row_format.RET, ret, 0, ttl, NONE, 0)
+        row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
+        self.page[at + row_format.OUTCOME] = Outcome.OK
 
     def lost(self, process: int, key: int, owner: int, token: int | None, due: int) -> None:
         """The client notices a loss at this moment, which it was due to notice at `due` (ns)."""
         at = self.invoke(F.LOST, process, key, owner=owner, token=token)
-        wire.ANSWER.pack_into(self.page, at + wire.RET, monotonic_ns(), due, 0, NONE if token is None else token, owner)
-        self.page[at + wire.OUTCOME] = Outcome.OK
+        row_format.ANSWER.pack_into(
+            self.page, at + row_format.RET, monotonic_ns(), due, 0, NONE if token is None else token, owner
+        )
+        self.page[at + row_format.OUTCOME] = Outcome.OK
 
     def fail(self, at: int, reason: Reason, error: str = "") -> None:
         """It certainly did not happen."""
@@ -130,13 +136,13 @@ class Recorder:
         """Nobody knows whether it happened."""
         self._end(at, monotonic_ns(), Outcome.INFO, Reason.NONE, error)
 
-    def round_over(self, thread: int = wire.MAIN) -> None:
-        """One more round of one of the worker's threads has ended (`wire.MAIN`, `wire.RENEWAL`).
+    def round_over(self, thread: int = row_format.MAIN) -> None:
+        """One more round of one of the worker's threads has ended (`row_format.MAIN`, `row_format.RENEWAL`).
 
         The harness waits for that after it thawed somebody.
         """
-        (count,) = wire.WORD.unpack_from(self.page, thread + wire.ROUNDS)
-        wire.WORD.pack_into(self.page, thread + wire.ROUNDS, count + 1)
+        (count,) = row_format.WORD.unpack_from(self.page, thread + row_format.ROUNDS)
+        row_format.WORD.pack_into(self.page, thread + row_format.ROUNDS, count + 1)
 
     def note(self, error: str) -> int:
         """The number of an error text in this recording; each text is written to disk once.
@@ -153,11 +159,11 @@ class Recorder:
 
     def _end(self, at: int, ret: int, outcome: Outcome, reason: Reason, error: str) -> None:
         page = self.page
-        wire.WORD.pack_into(page, at + wire.RET, ret)
+        row_format.WORD.pack_into(page, at + row_format.RET, ret)
         if error:
-            page[at + wire.ERROR : at + wire.ERROR + 4] = self.note(error).to_bytes(4, "little")
-        page[at + wire.REASON] = reason
-        page[at + wire.OUTCOME] = outcome
+            page[at + row_format.ERROR : at + row_format.ERROR + 4] = self.note(error).to_bytes(4, "little")
+        page[at + row_format.REASON] = reason
+        page[at + row_format.OUTCOME] = outcome
 
 
 def errors_path(recording: Path) -> Path:

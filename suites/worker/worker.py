@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from checkers import wire
-from checkers.wire import SHARED, F, Gate, Reason, Run, State
+from checkers import row_format
+from checkers.row_format import SHARED, F, Gate, Reason, Run, State
 from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Session, Shares, Wakes, opened
 from suites.locks import registry
 from suites.locks.grants import checked
@@ -95,13 +95,13 @@ class Worker:
         page = self.recorder.page
         self._note_session()
         self.renewal.start()
-        page[wire.STATE] = State.READY
-        while page[wire.RUN] == Run.WAIT:
+        page[row_format.STATE] = State.READY
+        while page[row_format.RUN] == Run.WAIT:
             time.sleep(_WAIT)
-        page[wire.STATE] = State.RUNNING
+        page[row_format.STATE] = State.RUNNING
         crowds = 0 if self._in_line else _CROWDS
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
-        while page[wire.RUN] == Run.GO:
+        while page[row_format.RUN] == Run.GO:
             if crowds:
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
@@ -112,7 +112,7 @@ class Worker:
         self.renewal.close()
         self._close_client()
         self.store.close()
-        page[wire.STATE] = State.DONE
+        page[row_format.STATE] = State.DONE
 
     def reach(self, gate: Gate, holding: Holding) -> None:
         """The main thread passes a gate with this holding."""
@@ -136,7 +136,7 @@ class Worker:
             time.sleep(_AGAIN)
             return None
         finally:
-            self.renewal.awaited = wire.NONE
+            self.renewal.awaited = row_format.NONE
             self._note_session()
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
         grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")

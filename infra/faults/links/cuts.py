@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from infra.backends.backend import Trait
-from infra.faults import proof
+from infra.faults import link_proof
 from infra.faults.fault import Fault
+from infra.faults.link_proof import DOWN, SHOWS
 from infra.faults.options import ALL_GROUPS, GROUP, Option, Options, Site, different, listed, must, some_nodes
-from infra.faults.proof import DOWN, SHOWS
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
@@ -43,7 +43,7 @@ def client_pairs(target: Target) -> list[tuple[str, str]]:
 def heal_clients(target: Target) -> None:
     """Undo what was done to links, and prove it by questions through each link of the clients."""
     target.links.lift(target.by)
-    proof.await_answers(target, client_pairs(target))
+    link_proof.await_answers(target, client_pairs(target))
 
 
 class OnClientLinks:
@@ -90,7 +90,7 @@ class CutClients(OnClientLinks):
                 else:
                     ends = (group, node) if self.way == "requests" else (node, group)
                     target.links.block(*ends, self.how, target.by)
-        proof.await_cut(target, pairs, DOWN if self.way == "replies" else SHOWS[self.how])
+        link_proof.await_cut(target, pairs, DOWN if self.way == "replies" else SHOWS[self.how])
         return [Hit("cut", self.words, begun, target.clock.now())]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.faults import proof
+from infra.faults import link_proof
 from infra.faults.fault import Fault
+from infra.faults.link_question import Answer, Prober
 from infra.faults.links.cuts import CUT_FOR, OnClientLinks, client_pairs
 from infra.faults.options import Option, number, within
-from infra.faults.probe import Answer, Prober
 from infra.faults.target import Hit, Target
 from infra.network import toxics
 from infra.network.toxics import Impairment
@@ -61,7 +61,7 @@ class Impair(OnClientLinks):
             for a, b in (*peer_pairs(target), *client_pairs(target)):
                 target.links.impair(a, b, self.what, target.by)
                 target.links.impair(b, a, self.what, target.by)
-        proof.await_slow(
+        link_proof.await_slow(
             target,
             client_pairs(target),
             self.least,

@@ -12,11 +12,11 @@ from typing import Final
 
 from infra.backends.backend import Trait
 from infra.errors import Failed
-from infra.faults import proof
+from infra.faults import link_proof
 from infra.faults.fault import Fault
+from infra.faults.link_question import Answer
 from infra.faults.links.cuts import HOW, OnClientLinks, client_pairs, heal_clients
 from infra.faults.options import Site, choice, number, one_of, within
-from infra.faults.probe import Answer
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.toxics import RESET
@@ -103,7 +103,7 @@ class Flap(OnClientLinks):
             with target.links.together():
                 for end in ends:
                     target.links.cut(end, self.node, self.how, target.by)
-            proof.await_cut(target, clients, proof.SHOWS[self.how])
+            link_proof.await_cut(target, clients, link_proof.SHOWS[self.how])
             applied = target.clock.now()
             target.clock.wait(max(DOWN - (applied - begun) / 1e9, 0.0))
             healing = target.clock.now()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from infra.faults import proof
+from infra.faults import link_proof
 from infra.faults.fault import Fault
-from infra.faults.gate_trap import GateTrap, Script, catch_within, hits_of, run_traps
+from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
 from infra.faults.links.cuts import CUT_FOR
 from infra.faults.options import GROUP
 from infra.faults.target import Hit, Target
@@ -42,8 +42,8 @@ class StoreLink:
             target.links.block(self.group, STORE, Cut.HOLD, target.by)
         else:
             target.links.block(STORE, self.group, Cut.DROP, target.by)
-        shows = proof.SHOWS[Cut.HOLD] if self.late else proof.DOWN
-        proof.await_silence(
+        shows = link_proof.SHOWS[Cut.HOLD] if self.late else link_proof.DOWN
+        link_proof.await_silence(
             target, target.store_prober, [self._endpoint(target)], shows, f"{self.group} and the store are cut"
         )
         applied = target.clock.now()
@@ -55,7 +55,7 @@ class StoreLink:
         """Proven by a question to the store through the link."""
         target.actors.let_go(target.by)
         target.links.lift(target.by)
-        proof.await_voices(
+        link_proof.await_voices(
             target, target.store_prober, [self._endpoint(target)], f"{self.group} and the store are healed"
         )
 

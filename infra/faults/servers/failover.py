@@ -23,9 +23,9 @@ from infra.faults.fault import (
     Nobody,
     has,
 )
+from infra.faults.link_question import PATIENCE
 from infra.faults.links.partitions import followers
 from infra.faults.options import any_below, number, within
-from infra.faults.probe import PATIENCE
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 

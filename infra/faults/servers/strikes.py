@@ -14,8 +14,8 @@ from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Need, Nobody, has
+from infra.faults.link_question import Answer
 from infra.faults.options import FOLLOWER, LEADER, Option, Options, Site, different, victims
-from infra.faults.probe import Answer
 from infra.faults.target import Hit, Target
 
 DOWN_FOR: Final = 1.5

@@ -12,9 +12,9 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
-from infra.faults import fault, proof
+from infra.faults import fault, link_proof
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
-from infra.faults.gate_trap import GateTrap, Script, catch_within, hits_of, run_traps
+from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
 from infra.faults.links.cuts import CUT_FOR, CutClients, client_pairs, heal_clients
 from infra.faults.options import choice, number, within
 from infra.faults.servers.strikes import end
@@ -131,7 +131,7 @@ class LateRelease:
             for group, node in pairs:
                 target.links.impair(node, group, delay(self.latency), target.by)
 
-        proof.await_slow(target, pairs, self.latency / 1000, target.prober.timed)
+        link_proof.await_slow(target, pairs, self.latency / 1000, target.prober.timed)
         slow = Hit("slow", f"all answers of {target.backend}", begun, target.clock.now())
 
         def script(trap: GateTrap) -> Script:

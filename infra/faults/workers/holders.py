@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.faults.fault import Fault, FaultInjection, Need, always
-from infra.faults.gate_trap import GateTrap, HitWorkers, Script, catch, catch_within
+from infra.faults.gate_scripts import GateTrap, HitWorkers, Script, catch, catch_within
 from infra.faults.target import Action, Gate, Kind
 
 PAST_TTL: Final = 1.6

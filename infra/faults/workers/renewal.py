@@ -11,7 +11,7 @@ from typing import Final
 
 from infra.backends.backend import Trait
 from infra.faults.fault import Fault, always
-from infra.faults.gate_trap import GateTrap, HitWorkers, Script, catch_within
+from infra.faults.gate_scripts import GateTrap, HitWorkers, Script, catch_within
 from infra.faults.target import Action
 from infra.faults.workers.holders import NEEDS, PAST_TTL
 

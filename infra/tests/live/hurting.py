@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infra.faults import fault
+from infra.faults.link_question import Answer
 from infra.faults.plan import compile_plan
-from infra.faults.probe import Answer
 from infra.faults.register import FAULTS
 from infra.waiting import comes_true
 

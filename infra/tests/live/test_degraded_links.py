@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from infra.faults.probe import Answer
+from infra.faults.link_question import Answer
 from infra.faults.register import FAULTS
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, Redis, done, names

@@ -12,7 +12,7 @@ from infra.access import Access
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.errors import Failed
-from infra.faults.probe import Answer, Prober
+from infra.faults.link_question import Answer, Prober
 from infra.network.links import Cut
 from infra.target import external_cluster
 from infra.target.external_cluster import External

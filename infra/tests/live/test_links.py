@@ -7,12 +7,12 @@ import pytest
 
 from infra.backends import BACKENDS
 from infra.errors import Failed
-from infra.faults.probe import Answer
+from infra.faults.link_question import Answer
 from infra.faults.target import Target
 from infra.network import topology
 from infra.network.links import Cut, Links
 from infra.network.toxics import Toxic
-from infra.network.toxiproxy import Api, Change
+from infra.network.toxiproxy_api import Api, Change
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, ask_all, await_, done, live, names, past

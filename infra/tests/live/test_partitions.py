@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from infra.faults import fault
-from infra.faults.probe import Answer
+from infra.faults.link_question import Answer
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, names
 from infra.tests.live.keeping import etcd

@@ -11,7 +11,7 @@ from infra import commands
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.faults import fault
-from infra.faults.probe import Answer
+from infra.faults.link_question import Answer
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
 from infra.tests.live.keeping import etcd, keep, kept

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from checkers.history.history import History
 from checkers.history.holds import HoldColumns
-from checkers.wire import INFINITY, NONE, F, Outcome
+from checkers.row_format import INFINITY, NONE, F, Outcome
 from results.text import cut
 
 TICK: Final = 1000

@@ -8,7 +8,7 @@ from checkers.history.counting import Ints
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds import HoldColumns
 from checkers.properties.check_result import Violation
-from checkers.wire import F
+from checkers.row_format import F
 
 MOST_OPERATIONS = 70
 """The most operations in one picture: more cannot be told apart."""

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds import HoldColumns
-from checkers.wire import INFINITY, NONE, F, Outcome
+from checkers.row_format import INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane import axis as axes
 from results.pages.lane.axis import Axis

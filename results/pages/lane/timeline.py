@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds import HoldColumns
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 from results.pages import web
 from results.pages.lane import glyphs
 from results.pages.lane.columns import columns

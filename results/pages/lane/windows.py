@@ -16,7 +16,7 @@ from checkers.properties.check_result import Violation
 from results.pages.lane import focus, glyphs, picture
 from results.pages.lane.focus import Focus
 from results.record import LaneRecord, decisive
-from results.report import sentences, telling
+from results.report import sentences, short_story
 from results.text import seconds
 
 _FEWER: Final = 40
@@ -43,7 +43,7 @@ class Window:
     property: str
     word: Verdict | None
     kind: str
-    story: tuple[telling.Line, ...]
+    story: tuple[short_story.Line, ...]
     focus: Focus
     picture: Markup
     legend: Markup
@@ -70,7 +70,7 @@ def _window(
         judgement.property if judgement is not None else "",
         judgement.word if judgement is not None else None,
         violation.kind if violation is not None else "",
-        telling.tell(view, violation) if violation is not None else (),
+        short_story.tell(view, violation) if violation is not None else (),
         near,
         made.svg,
         glyphs.legend(made.symbols),

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from checkers.history.history import History
-from checkers.wire import NONE, F, Outcome, Reason
+from checkers.row_format import NONE, F, Outcome, Reason
 from results.pages import trial_page as pages
 from results.pages import web
 from results.record import LaneRecord

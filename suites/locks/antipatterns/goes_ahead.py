@@ -7,7 +7,7 @@ the others can still reach it, two are inside.
 from typing import ClassVar
 
 from checkers.claims import Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.antipatterns.promises import ASKED, EXCLUSION, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from checkers.claims import ANY, Claim, Hazard
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.promises import CRASHED, EXCLUSION, UNFENCED
 from suites.locks.polling import polled

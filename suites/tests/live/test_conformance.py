@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.network.links import Cut
 from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session
 from suites.locks import registry

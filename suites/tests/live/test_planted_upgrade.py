@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.docker.planted import PLANTS
+from infra.docker.servers_with_bugs import PLANTS
 from suites.worker.pool import ROOT
 
 WITHIN = 300.0

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.store.libpq import Connection, Unknown, login
 from suites.lock import Indeterminate, Sweeps, opened
 from suites.tests.bench import granted, refusal

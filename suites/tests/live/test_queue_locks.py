@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN
 from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Sweeps, Wakes

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Verdict
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.network import topology
 from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.record import TrialRecord

@@ -3,7 +3,7 @@
 Pages, the terminal, JUnit's XML and summaries show this story; `python -m checkers` describes every operation of a
 witness.
 
-The sentences are made by `checkers.properties.narrator`. If there are more than five, sentences about one worker, and
+The sentences are made by `checkers.properties.stories`. If there are more than five, sentences about one worker, and
 faults of one name at one time, are joined in one line.
 """
 
@@ -15,8 +15,8 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.properties.narrator import HARNESS, Narrator, Sentence
-from checkers.wire import F
+from checkers.properties.stories import HARNESS, Narrator, Sentence
+from checkers.row_format import F
 from results.record import LaneRecord, decisive
 
 MOST_LINES: Final = 5

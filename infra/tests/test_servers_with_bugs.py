@@ -2,9 +2,9 @@
 
 import pytest
 
-from infra.docker import images, planted
+from infra.docker import images, servers_with_bugs
 from infra.docker.images import resolve, spelled
-from infra.docker.planted import PLANTS
+from infra.docker.servers_with_bugs import PLANTS
 from infra.network.topology import MEMBERS
 
 
@@ -17,7 +17,7 @@ def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> Non
 
 
 def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert planted.main([]) == 0
+    assert servers_with_bugs.main([]) == 0
     told = capsys.readouterr().out
     assert all(plant.bug in told and f"--to {plant.spelling}\n" in told for plant in PLANTS)
 
@@ -25,9 +25,9 @@ def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]
 def test_what_is_named_is_built(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     made: list[str] = []
     monkeypatch.setattr(images, "ensure", lambda image, say: made.append(image.name))
-    assert planted.main(["--build", "redis:slow"]) == 0
+    assert servers_with_bugs.main(["--build", "redis:slow"]) == 0
     assert capsys.readouterr().out == "redis=image:fencepost/planted-redis:slow\n"
-    assert planted.main(["--build"]) == 0
+    assert servers_with_bugs.main(["--build"]) == 0
     assert made == ["fencepost/planted-redis:slow", *(plant.image.name for plant in PLANTS)]
     with pytest.raises(SystemExit):
-        planted.main(["--build", "redis:fast"])
+        servers_with_bugs.main(["--build", "redis:fast"])

@@ -16,7 +16,7 @@ from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.cluster import recovery
 from infra.cluster.clocks import Skew
 from infra.docker import images, sources
-from infra.docker.planted import PLANTS, Plant
+from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
 from infra.tests.live.hurting import await_

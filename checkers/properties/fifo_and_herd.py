@@ -14,7 +14,7 @@ from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised, unless
 from checkers.properties.property import Examined, Need, Property
-from checkers.wire import F, Outcome
+from checkers.row_format import F, Outcome
 
 BYPASSES: Final = "bypasses"
 QUEUED: Final = "acquires queued behind another"

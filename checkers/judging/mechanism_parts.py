@@ -8,7 +8,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.wire import NONE, F
+from checkers.row_format import NONE, F
 
 Hits = Sequence[FaultInterval]
 Mechanism = Callable[[Violation, View, Hits], bool]

@@ -15,7 +15,7 @@ from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.conclusions import CONCLUSIONS
 from checkers.properties.exercise import ON_LEASES
-from checkers.wire import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
+from checkers.row_format import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50
 """Violations of one result that get a whole story; the rest get its last sentence."""

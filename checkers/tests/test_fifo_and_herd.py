@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from checkers.properties.queue import BYPASSES, CROWDED, PER_RELEASES, QUEUED, WAKES
+from checkers.properties.fifo_and_herd import BYPASSES, CROWDED, PER_RELEASES, QUEUED, WAKES
+from checkers.row_format import NESTED, SHARED
 from checkers.tests.build import Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-from checkers.wire import NESTED, SHARED
 
 
 def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) -> Book:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from checkers.check import check
-from checkers.properties.narrator import Sentence
+from checkers.properties.stories import Sentence
+from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.wire import F, Reason
 
 SECOND = 1_000_000_000
 

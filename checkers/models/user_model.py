@@ -1,7 +1,7 @@
 """A user's own model: ``--model package.module:Model`` or ``--model file.py:Model``, and what can be wrong with it.
 
 Beside what `Model` says, its class may have ``keyed = False``, if all keys share one state, and ``kinds``, the set of
-`wire.F` that it speaks of (all). Whatever it does wrong is told in one line, as `ModelError`.
+`row_format.F` that it speaks of (all). Whatever it does wrong is told in one line, as `ModelError`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from checkers.history.history import History
 from checkers.history.values import shown, spelled
 from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.registry import MODELS, Specification, make
-from checkers.wire import F
+from checkers.row_format import F
 
 OWN: Final = (Exception, SystemExit)
 """What code of a user's may raise; whoever presses Ctrl-C still gets out."""

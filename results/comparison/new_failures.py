@@ -11,8 +11,8 @@ from typing import Final
 from checkers.claims import heaviest
 from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Name, apart, by_name, compare, words
 from results.record import Cell
-from results.report import became
-from results.report.became import ACCUSING, BLIND, Place
+from results.report import verdict_changes
+from results.report.verdict_changes import ACCUSING, BLIND, Place
 from results.storage.reading import Contents
 
 RED: Final = WORSE
@@ -60,7 +60,7 @@ def news(before: Contents | None, after: Contents, older: Sequence[Contents] = (
     past = _recalled(earlier, after) if earlier else Contents((), (), ())
     comparison = compare(past, after)
     placed = [
-        (became.place(*words(change.before, change.after), first=before is None), change)
+        (verdict_changes.place(*words(change.before, change.after), first=before is None), change)
         for change in comparison.changes
     ]
     red, lost, known, cleared, missing = (

@@ -18,7 +18,7 @@ import grpc  # type: ignore[import-untyped]
 import grpc.experimental  # type: ignore[import-untyped]
 from etcd3 import Etcd3Client, Etcd3Exception, etcdrpc
 
-from checkers.wire import Reason
+from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Indeterminate, LockError, Refused
 
