@@ -76,8 +76,8 @@ class Hazard:
     """A property that a lock is documented to break under a fault: a positive control.
 
     under      patterns of fault names; `NO_FAULT` for what is broken without any, and then under any as well.
-    mechanism  the name in `checkers.judging.mechanisms` of the predicate that must explain a violation for it to be
-    excused.
+    mechanism  the name in `checkers.judging.excuses_by_fault` of the predicate that must explain a violation for it to
+               be excused.
     certain    whether one to three trials must show it; where False it excuses, but its absence is no failure. Under
                other faults besides, which may mask it, no hazard is certain.
     nodes      patterns of the nodes that the fault must have hit: those that the lock rests on.

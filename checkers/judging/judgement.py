@@ -1,8 +1,8 @@
 """The judgement: what a check result means for a lock, given what the lock claims and what it is known to break.
 
 A hazard excuses a violation only if the violation starts after the hazard's fault was applied, and if its mechanism
-explains it (`checkers.judging.mechanisms`). Under several faults a claim must cover each of them, and a hazard of any
-of them may excuse. The other faults may mask the hazard, so that it need not show. A stall of the machine needs no
+explains it (`checkers.judging.excuses_by_fault`). Under several faults a claim must cover each of them, and a hazard of
+any of them may excuse. The other faults may mask the hazard, so that it need not show. A stall of the machine needs no
 fault: the holder's own late notice of its loss tells of it.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Verdict, matches
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.view import View
-from checkers.judging.mechanisms import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
+from checkers.judging.excuses_by_fault import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.register import PROPERTIES

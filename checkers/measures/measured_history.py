@@ -19,7 +19,7 @@ from checkers.history.history import Columns, History
 from checkers.history.view import View
 from checkers.models.model import Settings
 from checkers.properties.check_result import CheckResult
-from checkers.properties.exercise import lock_unexercised
+from checkers.properties.counters import lock_unexercised
 from checkers.properties.property import Property
 from checkers.properties.succession import next_granted, superseded
 from checkers.row_format import NESTED, NONE, F, Outcome

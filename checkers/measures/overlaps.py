@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history.counting import Ints, apart, crossing, meeting
-from checkers.judging.mechanisms import MECHANISMS
+from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.exclusion import SERVER_EXCLUSION

@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple, TypeVar
 
 from checkers.history.counting import quantile
-from checkers.history.intervals import clipped, length, meets, united
+from checkers.history.spans import clipped, length, meets, united
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.succession import first_sent_later, superseded

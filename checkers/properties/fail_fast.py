@@ -8,9 +8,9 @@ faults on the worker.
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.intervals import Span, clipped, length, united
+from checkers.history.spans import Span, clipped, length, united
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed
+from checkers.properties.counters import Exercise, fault_missed
 from checkers.properties.property import Examined, Need, Property
 from checkers.row_format import F
 

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, lock_unexercised, unless
+from checkers.properties.counters import Exercise, fault_missed, lock_unexercised, unless
 from checkers.properties.property import Examined, Need, Property
 from checkers.row_format import F, Outcome
 

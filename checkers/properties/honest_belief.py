@@ -7,9 +7,9 @@ from typing import Final
 
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
-from checkers.history.intervals import Span, length, moment, united, without
+from checkers.history.spans import Span, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.counters import Exercise, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.succession import superseded
 from checkers.row_format import F

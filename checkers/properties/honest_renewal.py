@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from checkers.history.finding import Finding
 from checkers.history.holds import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed
+from checkers.properties.counters import Exercise, fault_missed
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.succession import superseded
 from checkers.row_format import INFINITY, F, Outcome, Reason

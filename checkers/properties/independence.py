@@ -7,9 +7,9 @@ without an answer. If there was neither, another lock was in the way: the servic
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.intervals import Span, clipped, length, moment, united, without
+from checkers.history.spans import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, undisturbed
+from checkers.properties.counters import Exercise, fault_missed, undisturbed
 from checkers.properties.property import Examined, Need, Property
 from checkers.row_format import INFINITY, Outcome, Reason
 

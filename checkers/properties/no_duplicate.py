@@ -9,7 +9,7 @@ from typing import Final
 
 from checkers.history.finding import Finding
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised, write_missed
+from checkers.properties.counters import Exercise, lock_unexercised, write_missed
 from checkers.properties.property import Examined, Property
 from checkers.row_format import LATE, F, Outcome
 

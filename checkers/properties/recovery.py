@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
-from checkers.history.intervals import length, moment, without
+from checkers.history.spans import length, moment, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, ending, error_text, fault_missed, stalls, unless
+from checkers.properties.counters import Exercise, ending, error_text, fault_missed, stalls, unless
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.stories import Narrator, listing
 from checkers.row_format import Outcome

@@ -9,7 +9,7 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised, undisturbed, unless
+from checkers.properties.counters import Exercise, lock_unexercised, undisturbed, unless
 from checkers.properties.property import Examined, Need, Property
 from checkers.row_format import NESTED, F, Outcome, Reason
 

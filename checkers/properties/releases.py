@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from checkers.history.finding import Finding
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold, effective, exclude
-from checkers.history.intervals import Span, clipped, length, moment, united, without
+from checkers.history.spans import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, stalls, unless
+from checkers.properties.counters import Exercise, fault_missed, stalls, unless
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.succession import superseded

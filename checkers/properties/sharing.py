@@ -8,9 +8,9 @@ from collections import defaultdict
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.intervals import meets
+from checkers.history.spans import meets
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, fault_missed, undisturbed
+from checkers.properties.counters import Exercise, fault_missed, undisturbed
 from checkers.properties.permits import most_inside
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.succession import first_sent_later

@@ -12,7 +12,7 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.exercise import Exercise, lock_unexercised
+from checkers.properties.counters import Exercise, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
 from checkers.row_format import NONE
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checkers.properties.exercise import CONTENDED, GRANTS
+from checkers.properties.counters import CONTENDED, GRANTS
 from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
 from checkers.row_format import NESTED, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Final
 
 from checkers.measures.latency import DURING
-from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
+from checkers.properties.counters import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import BY_VERSION, STALE
 from results.certificate.trials import Step, UpgradeLane, UpgradeTrial
 from results.record import Cell, LaneSummary

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.claims import Verdict
-from checkers.properties.exercise import CONTENDED
+from checkers.properties.counters import CONTENDED
 from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Verdict
-from checkers.properties import exercise
-from checkers.properties.exercise import CONTENDED, EXPIRED
+from checkers.properties import counters
+from checkers.properties.counters import CONTENDED, EXPIRED
 from checkers.properties.fenced_store import STALE
 from results.certificate import trials
 from results.certificate.calibration import Shown
@@ -250,5 +250,5 @@ def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: s
     lane = UpgradeLane("a", "redis", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
-    (exposure,) = (one for one in made.exposures if one.what == exercise.MIXED and one.stage == ROLLBACK)
+    (exposure,) = (one for one in made.exposures if one.what == counters.MIXED and one.stage == ROLLBACK)
     assert (exposure.why, exposure.missing) == (why, not why)

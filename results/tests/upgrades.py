@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from checkers.properties.exercise import CONTENDED, EXPIRED, MIXED
+from checkers.properties.counters import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import STALE
 from results.certificate.certify import Certificate, certify
 from results.certificate.trials import UpgradeLane, UpgradeTrial

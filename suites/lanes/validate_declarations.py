@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard, matches
-from checkers.judging.mechanisms import MECHANISMS
+from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.property import Need, Property
 from checkers.properties.register import BOUNDED, PROPERTIES
 from infra.backends import BACKENDS

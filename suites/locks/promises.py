@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.judging.mechanisms import FROZEN
+from checkers.judging.excuses_by_fault import FROZEN
 
 Promise = TypeVar("Promise", Claim, Hazard)
 

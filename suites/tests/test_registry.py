@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Claim, Hazard
-from checkers.judging.mechanisms import MECHANISMS
+from checkers.judging.excuses_by_fault import MECHANISMS
 from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
 from suites.locks import registry

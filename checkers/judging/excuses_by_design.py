@@ -1,7 +1,7 @@
 """Mechanisms of locks that are broken by design: each finds in a witness what the lock's own docstring admits.
 
-As in `checkers.judging.mechanisms`, each is an exact predicate if the history can tell. Some explain every violation of
-certain kinds: those of a lock that excludes nobody, and those whose kind names the mechanism.
+As in `checkers.judging.excuses_by_fault`, each is an exact predicate if the history can tell. Some explain every
+violation of certain kinds: those of a lock that excludes nobody, and those whose kind names the mechanism.
 """
 
 from itertools import permutations
@@ -9,7 +9,7 @@ from typing import Final
 
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.judging.mechanism_parts import (
+from checkers.judging.excuse_parts import (
     BY_A_LOST_COUNTER,
     BY_A_LOST_LEASE,
     BY_A_STALE_HOLDER,

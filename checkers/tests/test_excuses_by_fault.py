@@ -9,8 +9,8 @@ from checkers.check import check
 from checkers.claims import ANY, Hazard, Verdict
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
+from checkers.judging.excuses_by_fault import MECHANISMS, nodes_of
 from checkers.judging.judgement import judge
-from checkers.judging.mechanisms import MECHANISMS, nodes_of
 from checkers.properties.check_result import Violation
 from checkers.row_format import NESTED, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases

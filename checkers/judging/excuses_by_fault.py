@@ -4,7 +4,7 @@ A hazard names a mechanism, which excuses only what it explains. Each mechanism 
 holder of the witness while its lease was in force, before anything went wrong. None excuses what a service or a store
 that lies could have done as well.
 
-Mechanisms of locks that are broken by design are in `checkers.judging.flawed_designs`.
+Mechanisms of locks that are broken by design are in `checkers.judging.excuses_by_design`.
 """
 
 import re
@@ -15,8 +15,7 @@ from typing import Final
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.judging.flawed_designs import DESIGNS
-from checkers.judging.mechanism_parts import (
+from checkers.judging.excuse_parts import (
     ALONE,
     BY_A_LOST_COUNTER,
     BY_A_LOST_LEASE,
@@ -30,6 +29,7 @@ from checkers.judging.mechanism_parts import (
     in_order,
     lasted,
 )
+from checkers.judging.excuses_by_design import DESIGNS
 from checkers.properties.check_result import Violation
 from checkers.row_format import F, Outcome, Reason
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from checkers.history.view import View
-from checkers.judging.flawed_designs import DESIGNS
-from checkers.judging.mechanism_parts import in_order
-from checkers.judging.mechanisms import MECHANISMS
+from checkers.judging.excuse_parts import in_order
+from checkers.judging.excuses_by_design import DESIGNS
+from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.check_result import Violation
 from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
