@@ -41,8 +41,8 @@ def _examine_server(view: View) -> Examined:
     undecided: list[str] = []
     deadline = time.monotonic() + SECONDS
     by_key = view.holds.by_key
-    holds = tuple(hold for some in by_key.values() for hold in some)
-    ordered = frozenset(key for key, some in by_key.items() if tokens_of(some) and not disordered(some))
+    holds = tuple(hold for of_key in by_key.values() for hold in of_key)
+    ordered = frozenset(key for key, of_key in by_key.items() if tokens_of(of_key) and not disordered(of_key))
     problem = posed(holds, view.facts.lease, ordered)
     for key in by_key:
         numbers = np.flatnonzero(problem.grants.key == key)
@@ -117,8 +117,8 @@ def _across_keys(view: View, problem: Problem, holds: Sequence[Hold]) -> tuple[l
     if any(hold.shared for hold in holds):
         return [], []
     solution = solve_sessions(problem, SECONDS_ACROSS)
-    found = [[holds[n] for n in fewest_grants(problem, grants)] for grants in solution.conflicts.values()]
-    return [_finding(conflict) for conflict in found], sorted(set(solution.undecided.values()))
+    conflicting = [[holds[n] for n in fewest_grants(problem, grants)] for grants in solution.conflicts.values()]
+    return [_finding(conflict) for conflict in conflicting], sorted(set(solution.undecided.values()))
 
 
 def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:

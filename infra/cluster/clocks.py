@@ -177,9 +177,9 @@ def _slot(skews: Sequence[Skew]) -> bytes:
 
 def _write_running(client: DockerClient, container: str, command: Sequence[str]) -> None:
     execution = client.api.exec_create(container, command, user="root")["Id"]
-    said: bytes = client.api.exec_start(execution)
+    output: bytes = client.api.exec_start(execution)
     if (status := client.api.exec_inspect(execution)["ExitCode"]) != 0:
-        raise Failed(f"{container}: its clock could not be set ({status}): {said.decode(errors='replace').strip()}")
+        raise Failed(f"{container}: its clock could not be set ({status}): {output.decode(errors='replace').strip()}")
 
 
 def _write_stopped(client: DockerClient, container: str, place: PurePosixPath, content: bytes) -> None:
@@ -202,12 +202,12 @@ def _place(inspected: dict[str, Any]) -> str | None:
 
 def _inspect(client: DockerClient, container: str) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = client.api.inspect_container(container)
+        inspected: dict[str, Any] = client.api.inspect_container(container)
     except NotFound as error:
         raise _gone(container) from error
     except APIError as error:
         raise Failed(f"{container}: {error.explanation}") from error
-    return told
+    return inspected
 
 
 def _gone(container: str) -> Failed:
