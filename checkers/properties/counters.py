@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, final
 
 import numpy as np
@@ -139,10 +139,19 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     return _in_flight(view, [*spans, *([(since, INFINITY)] if since else [])])
 
 
+def stalls_by_worker(view: View) -> dict[int, list[Span]]:
+    """Worker → when the machine did not run it. A stall whose end a kill cut off is left out."""
+    inv, ret = view.column("inv"), view.array("ret").tolist()
+    spans: dict[int, list[Span]] = {}
+    for row in view.rows(F.STALL):
+        if ret[row]:
+            spans.setdefault(view.worker(row), []).append((inv[row], ret[row]))
+    return spans
+
+
 def stalls(view: View) -> list[Span]:
     """When the machine did not run some worker of the lane: it may have kept the service from running as well."""
-    inv, ret = view.column("inv"), view.column("ret")
-    return united((inv[row], ret[row]) for row in view.rows(F.STALL))
+    return united(chain.from_iterable(view.once(stalls_by_worker).values()))
 
 
 def undisturbed(row: int, view: View) -> bool:
@@ -151,9 +160,8 @@ def undisturbed(row: int, view: View) -> bool:
     A fault counts until the service has had the time to recover from it.
     """
     inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
-    its = (stall for stall in view.rows(F.STALL) if view.worker(stall) == view.worker(row))
     spans = [(fault.begun, fault.over + healing) for fault in view.history.faults if fault.begun]
-    spans += [(inv[stall], ret[stall]) for stall in its]
+    spans += view.once(stalls_by_worker).get(view.worker(row), ())
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
 
 

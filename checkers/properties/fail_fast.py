@@ -10,7 +10,7 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.spans import Span, clipped, length, united
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed
+from checkers.properties.counters import Exercise, fault_missed, stalls_by_worker
 from checkers.properties.property import Examined, Need, Property
 from checkers.row_format import F
 
@@ -60,10 +60,7 @@ def _ended(view: View) -> list[int]:
 
 def _lapses(view: View) -> dict[int, list[Span]]:
     """Worker → when its process, or one of its threads, did not run."""
-    inv, ended = view.column("inv"), view.array("ret").tolist()
-    spans: dict[int, list[Span]] = {}
-    for row in view.rows(F.STALL):
-        spans.setdefault(view.worker(row), []).append((inv[row], ended[row]))
+    spans = {worker: list(its) for worker, its in view.once(stalls_by_worker).items()}
     for fault in view.struck:
         if fault.kind in _LAPSES:
             spans.setdefault(view.facts.worker_of(fault.process), []).append((fault.applied, fault.over))

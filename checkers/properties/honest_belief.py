@@ -9,10 +9,9 @@ from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.spans import Span, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised
+from checkers.properties.counters import Exercise, lock_unexercised, stalls_by_worker
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.succession import superseded
-from checkers.row_format import F
 
 NOTICED: Final = "losses noticed"
 LONGEST: Final = "longest false belief (ms)"
@@ -48,8 +47,7 @@ def _exercise(view: View) -> Exercise:
 def _stalls(view: View, hold: Hold) -> list[Span]:
     if view.facts.lease != "none":
         return []
-    inv, ret = view.column("inv"), view.column("ret")
-    return united((inv[row], ret[row]) for row in view.rows(F.STALL) if view.worker(row) == view.worker(hold.row))
+    return united(view.once(stalls_by_worker).get(view.worker(hold.row), ()))
 
 
 def belief_end(hold: Hold) -> int:

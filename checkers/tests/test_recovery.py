@@ -38,6 +38,8 @@ SILENT = refused(15, 95, healed().acquire(11, 12, 3).renew(14, 15, 3))
 # A worker did not run for 5 or 4 of the 35 from the heal to the grant at 55.
 STALLED, STALLED_LESS = (healed().acquire(15, 55, 2).add(F.STALL, 30, end, process=3) for end in (35, 34))
 STALLED_MOST = healed().add(F.ACQUIRE, 15, 0, INFO).add(F.STALL, 20, 90, process=3)
+# Worker 3 was killed while it wrote that it had not run since 20.
+CUT_OFF = healed().acquire(15, 55, 2).add(F.STALL, 20, 0, INFO, process=3)
 NEVER_HEALED = {"unexercised": "the fault was never healed"}
 NO_FAULT = {"unexercised": "there was no fault to recover from"}
 NO_BOUND = {"unexercised": "the lock declares no bound"}
@@ -55,6 +57,7 @@ NO_BOUND = {"unexercised": "the lock declares no bound"}
     ("the next request, before the bound", gave_up().acquire(49, 52, 2), INVALID),
     ("refused because somebody had it", refused(65, 95, gave_up().acquire(60, 61, 2)), VALID),
     ("a bound beyond the end", gave_up().add(F.ACQUIRE, 98, 0, INFO), {"unexercised": NOBODY}),
+    ("a stall whose end was cut off", CUT_OFF, {"kinds": ["not-recovered"], "moments": [50]}),
     ("nobody asked", healed(), {"unexercised": NOBODY}),
     ("no bound", Book().acquire(1, 2, 1), NO_BOUND),
     ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), NO_FAULT),
