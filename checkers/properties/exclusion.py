@@ -44,12 +44,14 @@ def _examine_server(view: View) -> Examined:
     holds = tuple(hold for of_key in by_key.values() for hold in of_key)
     ordered = frozenset(key for key, of_key in by_key.items() if tokens_of(of_key) and not disordered(of_key))
     problem = posed(holds, view.facts.lease, ordered)
-    for key in by_key:
-        numbers = np.flatnonzero(problem.grants.key == key)
-        findings += _after_release(by_key[key])
+    first = 0
+    for key, of_key in by_key.items():
+        numbers = np.arange(first, first + len(of_key))
+        first += len(of_key)
+        findings += _after_release(of_key)
         try:
             for conflict in conflicts(problem.part(numbers), deadline):
-                findings.append(_finding([by_key[key][n] for n in conflict]))  # stays if a budget then runs out
+                findings.append(_finding([of_key[n] for n in conflict]))  # stays if a budget then runs out
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
     if not findings and not undecided:
