@@ -179,7 +179,7 @@ class OwnEnvironment(Environment):
             return Node(self.links, backend, name, index, where, ask, process, untouched=untouched)
 
         nodes = list(map(node, itertools.count(), topology.nodes_of(backend)))
-        members = len(topology.MEMBERS[backend])
+        members = len(self.members(backend))
         cluster = Cluster(nodes[:members], nodes[members:])
         if roles := BACKENDS[backend].replication:
             pair = cluster.nodes[0], cluster.auxiliaries[0]

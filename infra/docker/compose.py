@@ -127,10 +127,9 @@ def read(client: DockerClient, environment: str) -> Settings:
     store = client.api.inspect_container(containers[topology.STORE]["Id"])
     variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])
     chosen = {topology.own_image_variable(service): container["Image"] for service, container in containers.items()}
-    for backend, members in topology.MEMBERS.items():
-        if members[0] in containers:
-            first = containers[members[0]]
-            chosen[topology.image_variable(backend)] = first["Labels"].get(BOOTED, first["Image"])
+    for backend in BACKENDS.values():
+        if first := containers.get(backend.members[0]):
+            chosen[topology.image_variable(backend.name)] = first["Labels"].get(BOOTED, first["Image"])
     return Settings(
         name=environment,
         slot=int(toxiproxy["Labels"][NET].rpartition(".")[2]),

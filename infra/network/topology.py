@@ -30,9 +30,6 @@ STORE: Final = "store"
 API_PORT: Final = 8474
 """Of Toxiproxy."""
 
-MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {name: backend.members for name, backend in BACKENDS.items()}
-"""Backend -> its nodes in order; the names are those of the services in docker-compose.yml."""
-
 AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
     name: tuple(auxiliary.name for auxiliary in backend.auxiliaries) for name, backend in BACKENDS.items()
 }
@@ -79,7 +76,7 @@ class Proxy:
 
 def nodes_of(backend: str) -> tuple[str, ...]:
     """Its members and its auxiliaries."""
-    return MEMBERS[backend] + AUXILIARIES[backend]
+    return BACKENDS[backend].members + AUXILIARIES[backend]
 
 
 def image_variable(name: str) -> str:

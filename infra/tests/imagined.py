@@ -162,9 +162,9 @@ class Star:
         self.toxiproxy = Toxiproxy()
         self.links = Links(self.toxiproxy)
         self.disks = Disks()
-        self.engines = {name: Engine() for name in topology.MEMBERS[backend]}
+        self.engines = {name: Engine() for name in BACKENDS[backend].members}
         self.backend = backend
-        self.leads, self.term = topology.MEMBERS[backend][0], 1
+        self.leads, self.term = BACKENDS[backend].members[0], 1
         self.cluster = Cluster([self._node(*pair) for pair in enumerate(self.engines)])
         self._between: dict[frozenset[str], list[str]] = {}
         for proxy in topology.proxies():

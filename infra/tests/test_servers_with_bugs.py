@@ -2,10 +2,10 @@
 
 import pytest
 
+from infra.backends import BACKENDS
 from infra.docker import images, servers_with_bugs
 from infra.docker.images import resolve, spelled
 from infra.docker.servers_with_bugs import PLANTS
-from infra.network.topology import MEMBERS
 
 
 def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> None:
@@ -13,7 +13,7 @@ def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> Non
     for plant in PLANTS:
         backend, version = spelled(plant.spelling)
         assert resolve(backend, version) == plant.image
-        assert backend in MEMBERS
+        assert backend in BACKENDS
 
 
 def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:

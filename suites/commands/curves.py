@@ -16,8 +16,8 @@ from typing import Final
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.properties.exclusion import overlaps
+from infra.backends import BACKENDS
 from infra.faults.plan import Plan, Step
-from infra.network import topology
 from results.pages.curve import Point, Series, draw
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
@@ -98,7 +98,7 @@ def _pause(_backend: str, seconds: float) -> Step:
 
 
 def _skew(backend: str, seconds: float) -> Step:
-    first = topology.MEMBERS[backend][:1]  # on which locks on one node live
+    first = BACKENDS[backend].members[:1]  # on which locks on one node live
     return Step("clock-jump-forward", 1.0, 0.5, {"nodes": list(first), "seconds": round(seconds, 3)})
 
 

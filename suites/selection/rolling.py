@@ -16,7 +16,6 @@ from infra.docker import images
 from infra.faults.options import FOLLOWER, LEADER
 from infra.faults.plan import Plan, Step
 from infra.faults.register import FAULTS
-from infra.network import topology
 from results.stages import COLUMNS, MIXED, ROLLBACK
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
@@ -37,7 +36,7 @@ def impossible(column: str, backend: str, old: str, new: str) -> str | None:
     """Why a backend cannot have a column between these versions, or None. Cached: every case asks."""
     if images.resolve(backend, old).name == images.resolve(backend, new).name:
         return "both versions are the same image: nothing becomes another"
-    if column != END and len(topology.MEMBERS[backend]) == 1:
+    if column != END and len(BACKENDS[backend].members) == 1:
         return "a single server has no mixed state"
     return None
 
@@ -46,7 +45,7 @@ def _steps(column: str, backend: str, ttl: float, old: str, new: str) -> Iterato
     if column in (LEADER_LAST, LEADER_FIRST):
         yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, ttl, new)
     else:
-        everybody = len(topology.MEMBERS[backend])
+        everybody = len(BACKENDS[backend].members)
         members = everybody if column == END else (everybody + 1) // 2
         yield _roll(new, FOLLOWER, members)
         yield _roll(old, FOLLOWER, members)
@@ -56,7 +55,7 @@ def _upgrade(first: str, backend: str, ttl: float, new: str) -> Iterator[Step]:
     """Upgrade one member; kill and cut; upgrade all but one; upgrade the last while holders are frozen past a lease."""
     yield _roll(new, first, 1)
     yield from _trouble(backend)
-    yield _roll(new, first, len(topology.MEMBERS[backend]) - 2)
+    yield _roll(new, first, len(BACKENDS[backend].members) - 2)
     # As long as ever after the restart: of etcd and ZooKeeper a new leader lets every lease begin anew.
     yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(ttl), {})
     yield _roll(new, first, 1, beside=True)
@@ -68,7 +67,7 @@ def _trouble(backend: str) -> Iterator[Step]:
         yield _step("kill-server", {"nodes": [LEADER]})
         yield _step("cut-nodes-drop", {"follower": 0})
     else:
-        first = topology.MEMBERS[backend][0]
+        first = BACKENDS[backend].members[0]
         yield _step("kill-server", {"nodes": [first]})
         yield _step("cut-minority-drop", {"nodes": [first]})
 

@@ -5,7 +5,6 @@ import pytest
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan
-from infra.network.topology import MEMBERS
 from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from suites.selection import rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
@@ -23,7 +22,7 @@ def plan(column: str, backend: str) -> Plan:
 def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> None:
     if because := rolling.impossible(column, backend, OLD, NEW):
         assert because == "a single server has no mixed state"
-        assert len(MEMBERS[backend]) == 1
+        assert len(BACKENDS[backend].members) == 1
         return
     made = plan(column, backend)
     assert made.lasting
@@ -32,7 +31,7 @@ def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> N
     for step in made.steps:
         if step.fault == "roll-version":
             moved[step.options["version"]] += step.options["members"]
-    everybody = len(MEMBERS[backend])
+    everybody = len(BACKENDS[backend].members)
     if column in COLUMNS[MIXED]:
         assert moved == {NEW: everybody, OLD: 0}
     else:
