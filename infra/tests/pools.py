@@ -18,7 +18,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 COMPUTE: Final = 3
-"""Processes for tests without Docker, of however many; with fewer than three all run everything."""
+"""Processes for tests without Docker, of however many; where there are no more than that all run everything."""
 TRIALS: Final = 2
 """Trials that go on at once, of all that these processes do: the product's pace depends on it."""
 DURATIONS: Final = Path(__file__).with_name("durations.json")
