@@ -19,7 +19,7 @@ from checkers.command.exit_status import BAD, to_the_end
 from checkers.command.file_result import FileResult
 from checkers.engines.kernel import slowed
 from checkers.history.history import BadHistory
-from checkers.models.registry import MODELS
+from checkers.models.all_models import MODELS
 
 VALID: Final = 0
 INVALID: Final = 1
@@ -111,7 +111,7 @@ def _number(wanted: str, accepts: Callable[[float], bool]) -> Callable[[str], fl
 def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Ends the process where the options make no sense."""
     if options.properties:
-        from checkers.properties.register import PROPERTIES
+        from checkers.properties.all_properties import PROPERTIES
 
         for name in options.properties:
             if name not in PROPERTIES:
@@ -119,7 +119,7 @@ def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> N
         if options.model:
             parser.error("argument --property: a model is asked for already")
     if options.model:
-        from checkers.command.model import problem
+        from checkers.command.judge_file import problem
 
         wrong = problem(options.model)
         if wrong is not None:
@@ -150,9 +150,9 @@ def _result(file: Path, options: argparse.Namespace) -> FileResult:
 
     loaded = load_with_defaults(file)
     if options.model:
-        from checkers.command import model
+        from checkers.command import judge_file
 
-        return model.result(file, loaded, options)
+        return judge_file.result(file, loaded, options)
     if loaded.family == Family.RECORDED and loaded.history.facts.trial:
         from checkers.command import recording
 

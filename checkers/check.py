@@ -6,6 +6,7 @@ from checkers.claims import NO_FAULT, matches
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.judging.judgement import declared, not_applicable, not_expected
+from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
 from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
 from checkers.properties.fenced_store import FENCED_STORE
@@ -14,7 +15,6 @@ from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE
 from checkers.properties.permits import PERMITS
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.register import PROPERTIES
 from checkers.properties.token_order import TOKEN_ORDER
 from checkers.row_format import NONE, F
 

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.search import Searched, search_keys
+from checkers.history.foreign_values import shown
 from checkers.history.history import History
-from checkers.history.values import shown
-from checkers.models.engine import Answer, Conflict
+from checkers.models.all_models import Specification
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Model, Settings, Unusable
 from checkers.models.operations import WHOLE, ByKey, Rows
-from checkers.models.registry import Specification
 from checkers.models.user_model import ModelError, specification
 from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.witness import tell
@@ -132,13 +132,13 @@ class _Case:
         orders = [np.array(result.order, np.int64) for result in searched.values()]
         return ModelResult(True, name, operations, order=lambda: np.concatenate([answer.order(), *orders]))
 
-    def _engine(self) -> Answer:
+    def _engine(self) -> EngineAnswer:
         if self._statement.engine is not None:
             try:
                 return self._statement.engine(self._history, self._settings)
             except Unusable as error:
                 raise ModelError(f"model {self._statement.name}: {error}") from error
-        return Answer((), dict.fromkeys(self._keys.keys, ""), lambda: np.empty(0, np.int64))
+        return EngineAnswer((), dict.fromkeys(self._keys.keys, ""), lambda: np.empty(0, np.int64))
 
     def _earliest(self, conflicts: Sequence[Conflict]) -> Conflict:
         """The one that had happened first: all its operations had been invoked, and had returned where they did."""

@@ -17,7 +17,7 @@ COMMANDS = {
         "infra.docker.versions:main",
         "versions of the backends that can be had here, and how to ask for them",
     ),
-    "faults": ("infra.faults.register:main", "every fault, and the backends that it can be done to"),
+    "faults": ("infra.faults.all_faults:main", "every fault, and the backends that it can be done to"),
     "planted": ("infra.docker.servers_with_bugs:main", "servers with a bug planted in them, which the suite must find"),
     "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),
     "status": ("infra.commands:status", "environments, their nodes, versions, leaders, links and faults"),

@@ -22,7 +22,7 @@ from infra.cluster import container, frozen
 from infra.cluster.nodes import Node
 from infra.docker import client as engine_client
 from infra.docker import images, machine, owner, reaper
-from infra.errors import Failed, Unknown
+from infra.errors import Failed, UnknownName
 from infra.network import topology
 from infra.network.links import Cut
 from infra.network.topology import GROUPS, STORE
@@ -177,7 +177,7 @@ def attached(
             raise Failed("no environments (python -m infra up)")
         names = [environment.name for environment in environments]
         if not options.env and len(environments) > 1 and BY_HAND not in names:
-            raise Unknown(f"which environment? --env {' or '.join(names)}")
+            raise UnknownName(f"which environment? --env {' or '.join(names)}")
         name = options.env or (BY_HAND if BY_HAND in names else names[0])
         yield OwnEnvironment.attach(_pick(environments, name).name), options
 
@@ -191,11 +191,11 @@ def _engine_errors() -> Iterator[None]:
         raise Failed(f"Docker Engine: {error}") from error
 
 
-def _pick(environments: Sequence[reaper.Found], name: str) -> reaper.Found:
+def _pick(environments: Sequence[reaper.FoundEnvironment], name: str) -> reaper.FoundEnvironment:
     for environment in environments:
         if environment.name == name:
             return environment
-    raise Unknown(
+    raise UnknownName(
         f"no environment {name!r}; there are {', '.join(environment.name for environment in environments) or 'none'}"
     )
 
@@ -228,7 +228,7 @@ kill = partial(_to_node, "kill", "SIGKILL a node; its data stays for `start`.", 
 start = partial(_to_node, "start", "Start a node that was killed, on the data that it had.", Node.let_go)
 
 
-def _owner(environment: reaper.Found) -> str:
+def _owner(environment: reaper.FoundEnvironment) -> str:
     return ", ".join(owner.describe(label) for label in sorted(environment.owners))
 
 
@@ -258,7 +258,7 @@ def _print_addresses(environment: OwnEnvironment) -> None:
         print(f"  {'':<14} through c{group}     {environment.store_dsn(group)}")
 
 
-def _print_status(client: DockerClient, listed: reaper.Found) -> None:
+def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None:
     print(f"environment {listed.name} ({_owner(listed)})")
     try:
         environment = OwnEnvironment.attach(listed.name)

@@ -24,16 +24,16 @@ from infra import lifetime
 from infra.access import OPEN, Access
 from infra.backends import STORE as STORE_KIND
 from infra.backends.backend import Backend, Health, Probe
-from infra.cluster import container, recovery
-from infra.cluster.failover import Failover
+from infra.cluster import container, node_repair
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
+from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine, owner, reaper, subnets
 from infra.docker.client import needs_published
-from infra.docker.compose import Settings
+from infra.docker.compose import ComposeSettings
 from infra.docker.machine import Say
 from infra.docker.subnets import Taken
-from infra.errors import Failed, Unknown
+from infra.errors import Failed, UnknownName
 from infra.network import topology
 from infra.network.addressing import Reach
 from infra.network.links import Links
@@ -53,7 +53,7 @@ class Environment(ABC):
 
     ours: ClassVar[bool]
 
-    def __init__(self, client: DockerClient, settings: Settings) -> None:
+    def __init__(self, client: DockerClient, settings: ComposeSettings) -> None:
         """Not for callers: starts nothing. Toxiproxy's container must be there."""
         self.name: Final = settings.name
         self.owner: Final = settings.owner
@@ -78,7 +78,7 @@ class Environment(ABC):
         client = engine_client.connect()
         reaper.reap(client, say)
         if name == "":
-            raise Unknown("an environment needs a name")
+            raise UnknownName("an environment needs a name")
         name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
         if any(other.name == name for other in reaper.find(client)):
             raise Failed(f"there is an environment {name} already (python -m infra status)")
@@ -90,7 +90,7 @@ class Environment(ABC):
             images.ensure(image, say)
         label = owner.KEPT if keep else owner.this_process()
         chosen = {variable: image.name for variable, image in wanted.items()}
-        settings = Settings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client))
+        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client))
         began = time.monotonic()
         lifetime.exit_when_asked()
         with _undone_on_error(client, name):
@@ -135,7 +135,7 @@ class Environment(ABC):
         """A node of a cluster that was booted; raises Unknown with the list of those otherwise."""
         there = {node.name: node for node in self._nodes()}
         if name not in there:
-            raise Unknown(f"no node {name!r} in {self.name}; there are {', '.join(there)}")
+            raise UnknownName(f"no node {name!r} in {self.name}; there are {', '.join(there)}")
         return there[name]
 
     @abstractmethod
@@ -177,10 +177,10 @@ class Environment(ABC):
         return {name: container.made_from(self._client, compose.container(self.name, name)) for name in services}
 
     def logs(self, service: str) -> bytes:
-        """What a node, the store or Toxiproxy wrote, with times. Raises Unknown with the list of what there is."""
+        """What a node, the store or Toxiproxy wrote, with times. Raises UnknownName with the list of what there is."""
         there = container.states(self._client, self.name)
         if service not in there:
-            raise Unknown(f"{service!r} does not run in {self.name}; there are {', '.join(sorted(there))}")
+            raise UnknownName(f"{service!r} does not run in {self.name}; there are {', '.join(sorted(there))}")
         log: bytes = self._client.api.logs(compose.container(self.name, service), timestamps=True)
         return log
 
@@ -207,7 +207,7 @@ class Environment(ABC):
     def _await_ready(self) -> None:
         for cluster in self._clusters.values():
             cluster.await_ready(
-                mend=lambda node, cluster=cluster: recovery.mend(node, cluster, self.links, MonotonicClock())  # type: ignore[misc]
+                mend=lambda node, cluster=cluster: node_repair.mend(node, cluster, self.links, MonotonicClock())  # type: ignore[misc]
             )
 
     def _nodes(self) -> list[Node]:
@@ -234,7 +234,7 @@ class Environment(ABC):
         return Access(user=kind.user, password=self.password) if kind.user else OPEN
 
 
-def _up_in_free_slot(client: DockerClient, settings: Settings) -> Settings:
+def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> ComposeSettings:
     """Start Toxiproxy and the store in the first slot that is free; returns the settings with that slot."""
     with subnets.free(client) as free:
         for slot in free:

@@ -17,7 +17,7 @@ class Failed(Trouble):
     """It was tried, and it did not work."""
 
 
-class Unknown(Trouble):
+class UnknownName(Trouble):
     """There is no such backend or version; the message lists what there is."""
 
     status = 2

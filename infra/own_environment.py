@@ -19,14 +19,14 @@ from docker import DockerClient
 from infra.access import Access
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
-from infra.cluster import clocks, container, frozen, recovery
+from infra.cluster import clock_skew, container, frozen, node_repair
 from infra.cluster.container import Container
-from infra.cluster.disks import TOOLS, Disks
-from infra.cluster.failover import Failover
+from infra.cluster.disk_sidecars import TOOLS, Disks
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
+from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine
-from infra.docker.compose import Settings
+from infra.docker.compose import ComposeSettings
 from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
@@ -40,7 +40,7 @@ class OwnEnvironment(Environment):
 
     ours = True
 
-    def __init__(self, client: DockerClient, settings: Settings) -> None:
+    def __init__(self, client: DockerClient, settings: ComposeSettings) -> None:
         super().__init__(client, settings)
         self.disks: Final = Disks(client, settings.name, settings.owner)
         self._kept: dict[str, str] = {}
@@ -158,7 +158,7 @@ class OwnEnvironment(Environment):
         for backend, (members, auxiliaries) in healths.items():
             everybody = dict(zip(topology.nodes_of(backend), (*members, *auxiliaries), strict=True))
             lines += [f"{node} does not serve" for node, health in everybody.items() if not health]
-            lines += clocks.astray(everybody, store.result())
+            lines += clock_skew.astray(everybody, store.result())
             if all(members) and not BACKENDS[backend].whole(members):
                 lines.append(f"{backend} has no leader that all members follow")
         if self._failover:
@@ -198,7 +198,9 @@ class OwnEnvironment(Environment):
         return [
             why
             for cluster in self.clusters.values()
-            for why in recovery.give_back((*cluster.nodes, *cluster.auxiliaries), meant, self.links, MonotonicClock())
+            for why in node_repair.give_back(
+                (*cluster.nodes, *cluster.auxiliaries), meant, self.links, MonotonicClock()
+            )
         ]
 
     def _empty(self, node: str) -> None:

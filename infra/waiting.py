@@ -15,7 +15,7 @@ POLL_MEMORY: Final = 0.005
 """Seconds between two looks at a condition that costs nothing, such as a byte of shared memory."""
 
 
-class Stopped(Exception):
+class TrialStopped(Exception):
     """The trial was told to stop while somebody waited."""
 
 
@@ -28,7 +28,7 @@ class Clock(Protocol):
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
         """Wait until the condition is true, looking `every` so many seconds, `seconds` at most; whether it came true.
 
-        Raises Stopped.
+        Raises TrialStopped.
         """
 
 
@@ -52,7 +52,7 @@ class MonotonicClock:
             if late:
                 return False
             if self._stop.wait(left if until is None else min(every, left)):
-                raise Stopped
+                raise TrialStopped
 
 
 def comes_true(is_so: Callable[[], bool], within: float, every: float = POLL) -> bool:

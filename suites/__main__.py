@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from infra import lifetime
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from suites.commands.readme import summary
 from suites.locks import registry
 from suites.selection.profiles import PROFILES

@@ -18,24 +18,24 @@ from docker import DockerClient
 from xdist.workermanage import NodeManager
 
 from infra import lifetime
-from infra.cluster import clocks
+from infra.cluster import clock_skew
 from infra.docker import client, images, machine, reaper
 from infra.errors import Trouble
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from infra.target import external_cluster
 from infra.target.external_cluster import External
 from results.run import Run
-from results.terminal.events import Event, Journal
+from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
 from suites.scheduling import ByBackend
-from suites.selection import stages
+from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.options import parse
 from suites.selection.selection import Selection
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
 from suites.trial import resume
 from suites.trial.metadata import suite_version
-from suites.trial.session import Answer, Session, TrialFailed
+from suites.trial.session import CaseAnswer, TrialFailed, TrialSession
 from suites.worker.pool import TrialBroke
 
 ENVIRONMENT_FAILED: Final = 4
@@ -62,7 +62,7 @@ class Product:
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         """What the controller told this process of xdist; None: this is the controller."""
         self._opened: Opened | None = None
-        self._session: Session | None = None
+        self._session: TrialSession | None = None
         self._resumed: Run | None = None
         """The run to resume, if one was named."""
         self._environment_failed = False
@@ -102,13 +102,13 @@ class Product:
     def _side_by_side(self) -> None:
         """A certification runs every trial on two versions: two processes by default, unless `-n` says how many."""
         selection, option = self._selection, self._config.option
-        certified = selection.stages is not stages.ONLY and len(selection.backends) * len(selection.faults) > 1
+        certified = selection.stages is not upgrade_stages.ONLY and len(selection.backends) * len(selection.faults) > 1
         unsaid = getattr(option, "numprocesses", 0) is None and option.dist == "no" and not option.usepdb
         if certified and unsaid and self._worker is None:
             option.dist, option.tx = "load", ["2*popen"]
 
     def pytest_report_header(self) -> list[str]:
-        return stages.upgrade_lines(self._selection.stages)
+        return upgrade_stages.upgrade_lines(self._selection.stages)
 
     def pytest_sessionstart(self) -> None:
         """The controller opens the run folder; xdist's workers are told where it is."""
@@ -202,7 +202,7 @@ class Product:
             items[:] = [item for item in items if item not in without]
 
         selection = self._selection
-        turns = [stages.in_turn(selection.stages, number) for number in range(len(selection.faults))]
+        turns = [upgrade_stages.in_turn(selection.stages, number) for number in range(len(selection.faults))]
         order = [[stage.name for stage in turn] for turn in turns]
         parts = {
             (lane, fault): number
@@ -230,7 +230,7 @@ class Product:
                 self._opened.journal.tell(plan)
 
     @pytest.fixture
-    def answer(self, request: pytest.FixtureRequest) -> Answer:
+    def answer(self, request: pytest.FixtureRequest) -> CaseAnswer:
         """The judgement of this test's case. A case that does not apply is skipped with its reason."""
         assert self._opened is not None, "tests run in an open run"
         case, run, properties = request.param, self._opened.run, request.node.user_properties
@@ -258,13 +258,13 @@ class Product:
         properties += verdict_of(answer, run.path)
         return answer
 
-    def _trials(self, session: pytest.Session) -> Session:
+    def _trials(self, session: pytest.Session) -> TrialSession:
         """This process's share of the run: an environment, made when it is first needed, closed after the last test."""
         if self._session is None:
             assert self._opened is not None, "tests run in an open run"
             run = self._opened.run
             stored = None if self._resumed is None else resume.stored_in(run)
-            self._session = Session(self._selection, run, self._opened.journal.tell, stored)
+            self._session = TrialSession(self._selection, run, self._opened.journal.tell, stored)
             session.addfinalizer(self._session.close)
         return self._session
 
@@ -301,7 +301,7 @@ def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:
         image = images.resolve(backend, version)
         if image.suite is None:  # the user's own
             images.ensure(image)
-            if not clocks.in_image(engine, image.name):
+            if not clock_skew.in_image(engine, image.name):
                 worlds[backend] = worlds.get(backend, OURS).without("clock", NO_CLOCK)
     return replace(selection, worlds=worlds)
 

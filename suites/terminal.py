@@ -1,7 +1,7 @@
 """What `pytest suites/` prints during and after a run: a plugin of the process that owns the terminal.
 
 A few hundred trials answer thousands of tests, so it reports trials and not tests (`-v` reports both). Every process
-writes events about its trials to the run folder (`results.terminal.events`); this one reads them there.
+writes events about its trials to the run folder (`results.terminal.event_journal`); this one reads them there.
 """
 
 import io
@@ -22,19 +22,19 @@ from results.certificate.certify import STATUS, sentence
 from results.record import Cell
 from results.report import grid
 from results.run import Run
-from results.storage import resuming, summary
+from results.storage import resumable, summary
 from results.storage.files import BadFile
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.terminal import matrix
-from results.terminal.events import Event
+from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from results.text import plain, typed
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Case, Selection
-from suites.selection.stages import ONLY
-from suites.trial.events import column_in
-from suites.trial.session import Answer
+from suites.selection.upgrade_stages import ONLY
+from suites.trial.session import CaseAnswer
+from suites.trial.trial_events import column_in
 
 BEAT: Final = 20.0
 """Seconds without output after which a log gets a line; three times as many with -q."""
@@ -102,8 +102,8 @@ class Terminal:
         except (BadFile, OSError) as error:
             session.exitstatus = NOT_CLOSED
             self._reporter.write_line(plain(f"the run could not be closed, its trials are stored: {error}"), red=True)
-        if session.exitstatus not in resuming.ENDED:
-            self._reporter.write_line(f"to go on: {plain(resuming.command(self._run))}")
+        if session.exitstatus not in resumable.ENDED:
+            self._reporter.write_line(f"to go on: {plain(resumable.command(self._run))}")
         if failures := grid.failures(self._contents.cells):
             command = again(failures[0].first, self._selection, self._config)
             self._reporter.write_line(f"the first failure again: {command}")
@@ -148,7 +148,7 @@ class Terminal:
         matrix.render(contents.cells, console, contents.problems)
 
     @cached_property
-    def _contents(self) -> Contents:
+    def _contents(self) -> RunContents:
         """Everything that the run has stored; read once, when its trials are over."""
         return self._run.read()
 
@@ -198,7 +198,7 @@ def place_of(case: Case) -> list[tuple[str, str]]:
     return [(name, plain(value)) for name, value in properties.items()]
 
 
-def verdict_of(answer: Answer, run: Path) -> list[tuple[str, str]]:
+def verdict_of(answer: CaseAnswer, run: Path) -> list[tuple[str, str]]:
     """User properties of a test: the judgement of its case, and the story where something broke, also as documented."""
     page = answer.page.relative_to(run).as_posix() if answer.page.is_relative_to(run) else str(answer.page)
     properties = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}

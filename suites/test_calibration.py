@@ -2,10 +2,10 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.planted
-def test_planted_bug(answer: Answer) -> None:
+def test_planted_bug(answer: CaseAnswer) -> None:
     """The property that names the bug is violated, with a witness."""
     answer.must_be_caught()

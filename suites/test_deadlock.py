@@ -2,10 +2,10 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("deadlock-free")
-def test_deadlock_free(answer: Answer) -> None:
+def test_deadlock_free(answer: CaseAnswer) -> None:
     """No cycle of holders that wait for each other lasts longer than a TTL."""
     answer.must_hold()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("no-duplicate")
-def test_no_duplicate(answer: Answer) -> None:
+def test_no_duplicate(answer: CaseAnswer) -> None:
     """What an efficiency lock is for: each job is done once."""
     answer.must_hold()

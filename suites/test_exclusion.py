@@ -2,16 +2,16 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("server-exclusion")
-def test_server_exclusion(answer: Answer) -> None:
+def test_server_exclusion(answer: CaseAnswer) -> None:
     """The service grants nothing while an earlier grant is in force."""
     answer.must_hold()
 
 
 @pytest.mark.property("holder-exclusion")
-def test_holder_exclusion(answer: Answer) -> None:
+def test_holder_exclusion(answer: CaseAnswer) -> None:
     """No two clients are inside at once: what every lease lock loses under a holder frozen past its TTL."""
     answer.must_hold()

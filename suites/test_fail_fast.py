@@ -2,10 +2,10 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("fail-fast")
-def test_fail_fast(answer: Answer) -> None:
+def test_fail_fast(answer: CaseAnswer) -> None:
     """No call takes longer than its timeout and the margin that the lock states, however dead the backend is."""
     answer.must_hold()

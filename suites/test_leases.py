@@ -2,16 +2,16 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("honest-belief")
-def test_honest_belief(answer: Answer) -> None:
+def test_honest_belief(answer: CaseAnswer) -> None:
     """No client thinks, beyond a bound that the lock declares, that it holds what the service has given to another."""
     answer.must_hold()
 
 
 @pytest.mark.property("honest-renewal")
-def test_honest_renewal(answer: Answer) -> None:
+def test_honest_renewal(answer: CaseAnswer) -> None:
     """A renewal is acknowledged only to who still holds, and refused only to who does not."""
     answer.must_hold()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("owner-release")
-def test_owner_release(answer: Answer) -> None:
+def test_owner_release(answer: CaseAnswer) -> None:
     """Who no longer holds is not told that it has released: a late release takes nothing from a later holder."""
     answer.must_hold()

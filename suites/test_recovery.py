@@ -2,16 +2,16 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("recovery")
-def test_recovery(answer: Answer) -> None:
+def test_recovery(answer: CaseAnswer) -> None:
     """Within the lock's declared bound after the last heal somebody gets it."""
     answer.must_hold()
 
 
 @pytest.mark.property("crash-release")
-def test_crash_release(answer: Answer) -> None:
+def test_crash_release(answer: CaseAnswer) -> None:
     """What a dead holder held is free within the TTL and a bound; so is, where that is promised, a hung one's."""
     answer.must_hold()

@@ -2,22 +2,22 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("sharing")
-def test_sharing(answer: Answer) -> None:
+def test_sharing(answer: CaseAnswer) -> None:
     """Readers exclude no reader; that they and writers exclude each other is asked by `test_exclusion`."""
     answer.must_hold()
 
 
 @pytest.mark.property("permits")
-def test_permits(answer: Answer) -> None:
+def test_permits(answer: CaseAnswer) -> None:
     """Never more than N hold at once, and N can."""
     answer.must_hold()
 
 
 @pytest.mark.property("reentrancy")
-def test_reentrancy(answer: Answer) -> None:
+def test_reentrancy(answer: CaseAnswer) -> None:
     """Who holds may acquire again, gets the same grant, and an inner release frees nothing."""
     answer.must_hold()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from suites.trial.session import Answer
+from suites.trial.session import CaseAnswer
 
 
 @pytest.mark.property("no-lost-update")
-def test_no_lost_update(answer: Answer) -> None:
+def test_no_lost_update(answer: CaseAnswer) -> None:
     """Every acknowledged element is in the final set."""
     answer.must_hold()

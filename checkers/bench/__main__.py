@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from checkers.bench import baseline, cases, generate, measure, texts
-from checkers.bench.cases import Case
-from checkers.bench.generate import Shape
+from checkers.bench import baseline, cases, generate, texts, timing
+from checkers.bench.cases import BenchCase
+from checkers.bench.generate import HistoryShape
 from checkers.history.history import History, save
 
 SPEND: Final = 10.0
@@ -54,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if not chosen.alone:
                 baseline.build()
-            print(measure.form(), end="\n\n", flush=True)
+            print(timing.form(), end="\n\n", flush=True)
             for name in options.part or PARTS:
                 for line in PARTS[name](chosen):
                     print(line, flush=True)
                 print(flush=True)
-        except baseline.Unavailable as error:
+        except baseline.PorcupineUnavailable as error:
             print(f"{error}\n(--alone measures without it)", file=sys.stderr)
             return 2
         except WrongResult as error:
@@ -94,14 +94,14 @@ def alone(options: Options) -> Iterator[str]:
 def logs(options: Options) -> Iterator[str]:
     """The logs of etcd under Jepsen in Porcupine's module, all of them in one go."""
     histories = [texts.loaded(path) for path in baseline.logs()]
-    ours = measure.check("cas-register", histories)
+    ours = timing.check("cas-register", histories)
     operations = sum(map(len, histories))
     yield _head("logs | operations | valid | ours (s) | Porcupine (s) | ratio")
     cells = f"| {len(histories)} | {operations:,} | {ours.valid.count(True)} | {ours.seconds:.4f}"
     if options.alone:
         yield f"{cells} | | |"
         return
-    theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=measure.RUNS, spend=SPEND)
+    theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=timing.RUNS, spend=SPEND)
     if theirs.valid != ours.valid:
         raise WrongResult(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
     seconds = statistics.median(theirs.seconds)
@@ -113,13 +113,13 @@ def command(options: Options) -> Iterator[str]:
     yield _head("model | operations | history | clock (s) | CPU (s) | bytes an operation beyond the columns")
     for model in generate.GENERATORS:
         for bad in (False, True):
-            shape = Shape(20_000 if options.quick else 1_000_000, 10, 1_000, bad=bad)
+            shape = HistoryShape(20_000 if options.quick else 1_000_000, 10, 1_000, bad=bad)
             history = generate.GENERATORS[model](shape)
             path = options.folder / "history.arrow"
             save(history, path)
-            _ours(Case(model, shape), history)  # compiles, where that was never done
-            cold = measure.command(path, model)
-            memory = measure.memory(path, model) / len(history)
+            _ours(BenchCase(model, shape), history)  # compiles, where that was never done
+            cold = timing.command(path, model)
+            memory = timing.memory(path, model) / len(history)
             cells = f"{cold.clock:.2f} | {cold.cpu:.2f} | {memory:.0f}"
             yield f"| {model} | {len(history):,} | {_word(shape)} | {cells} |"
 
@@ -127,11 +127,11 @@ def command(options: Options) -> Iterator[str]:
 def text(options: Options) -> Iterator[str]:
     """Text formats, from the file to columns."""
     yield _head("format | events | megabytes | seconds | events a second")
-    history = generate.cas_register(Shape(20_000 if options.quick else 500_000, 10, 100))
+    history = generate.cas_register(HistoryShape(20_000 if options.quick else 500_000, 10, 100))
     for name, written in texts.FORMATS.items():
         path = options.folder / name
         path.write_text("".join(written(history)))
-        seconds = measure.median(lambda path=path: texts.loaded(path))  # type: ignore[misc]
+        seconds = timing.median(lambda path=path: texts.loaded(path))  # type: ignore[misc]
         events = 2 * len(history)
         size = path.stat().st_size / 1e6
         yield f"| {name} | {events:,} | {size:.0f} | {seconds:.2f} | {events / seconds:,.0f} |"
@@ -156,10 +156,10 @@ class _Pair(NamedTuple):
 
     operations: int
     ours: float
-    theirs: baseline.Timing | None
+    theirs: baseline.BaselineTiming | None
 
 
-def _beside(case: Case, options: Options) -> _Pair:
+def _beside(case: BenchCase, options: Options) -> _Pair:
     """Both on one history, which is gone from memory when Porcupine's turn comes."""
     history = _history(case)
     operations = len(history)
@@ -168,21 +168,21 @@ def _beside(case: Case, options: Options) -> _Pair:
     del history
     if options.alone:
         return _Pair(operations, ours, None)
-    theirs = baseline.check(files, runs=measure.RUNS, spend=SPEND)
+    theirs = baseline.check(files, runs=timing.RUNS, spend=SPEND)
     if not theirs.passed and theirs.valid != (not case.shape.bad,):
         raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
     return _Pair(operations, ours, theirs)
 
 
-def _history(case: Case) -> History:
+def _history(case: BenchCase) -> History:
     return generate.GENERATORS[case.model](case.shape)
 
 
-def _ours(case: Case, history: History) -> float:
+def _ours(case: BenchCase, history: History) -> float:
     """Seconds. Raises WrongResult."""
     small = case.shape._replace(operations=4_000, keys=min(case.shape.keys, 20), unknown=min(case.shape.unknown, 10))
-    measure.compile_for(case.model, generate.GENERATORS[case.model](small))
-    ours = measure.check(case.model, [history])
+    timing.compile_for(case.model, generate.GENERATORS[case.model](small))
+    ours = timing.check(case.model, [history])
     if ours.valid != (not case.shape.bad,):
         raise WrongResult(f"{case}: we say {ours.valid}")
     return ours.seconds
@@ -196,7 +196,7 @@ def _packed(model: str, histories: Sequence[History], folder: Path) -> list[Path
     return files
 
 
-def _row(pair: _Pair, case: Case, *more: object) -> str:
+def _row(pair: _Pair, case: BenchCase, *more: object) -> str:
     words = [case.model, f"{pair.operations:,}", *(f"{x:,}" if isinstance(x, int) else str(x) for x in more)]
     words.append(f"{pair.ours:.4f}")
     if pair.theirs is None:
@@ -213,7 +213,7 @@ def _row(pair: _Pair, case: Case, *more: object) -> str:
     return f"| {' | '.join(words)} |"
 
 
-def _word(shape: Shape) -> str:
+def _word(shape: HistoryShape) -> str:
     return "bad" if shape.bad else "valid"
 
 

@@ -29,12 +29,12 @@ _KINDS: Final[Mapping[F, int]] = {F.ACQUIRE: 0, F.RELEASE: 1, F.READ: 2, F.WRITE
 _ANSWERS: Final[Mapping[str, bool]] = {"Ok": True, "Illegal": False}
 
 
-class Unavailable(Exception):
+class PorcupineUnavailable(Exception):
     """Porcupine cannot be built here. The text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class BaselineTiming:
     """valid: its answers, one for each history; empty where it did not end. seconds: CPU time of each run.
 
     peak: bytes, all that the process held, the histories included. passed: the bound at which it was stopped:
@@ -48,7 +48,7 @@ class Timing:
 
 
 def build(go: str | None = None) -> Path:
-    """The program, built if it is not there already. Raises Unavailable."""
+    """The program, built if it is not there already. Raises PorcupineUnavailable."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / "bench"
     program = folder / "porcupine"
     newest = max(file.stat().st_mtime for file in _SOURCE.iterdir())
@@ -61,40 +61,40 @@ def build(go: str | None = None) -> Path:
 
 
 def logs(go: str | None = None) -> list[Path]:
-    """The logs of etcd under Jepsen that come with Porcupine's module. Raises Unavailable."""
+    """The logs of etcd under Jepsen that come with Porcupine's module. Raises PorcupineUnavailable."""
     _go(go, "mod", "download")
     folder = Path(_go(go, "list", "-m", "-f", "{{.Dir}}", _MODULE).strip())
     files = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
     if not files:
-        raise Unavailable(f"{folder}: no logs in this version of the module")
+        raise PorcupineUnavailable(f"{folder}: no logs in this version of the module")
     return files
 
 
 def _go(go: str | None, *arguments: str) -> str:
     command = go or shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
     if command is None:
-        raise Unavailable("go is not installed: Porcupine is built from its Go module (https://go.dev/dl)")
+        raise PorcupineUnavailable("go is not installed: Porcupine is built from its Go module (https://go.dev/dl)")
     try:
         done = subprocess.run([command, *arguments], cwd=_SOURCE, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise Unavailable(f"{command}: {error.strerror or error}") from error
+        raise PorcupineUnavailable(f"{command}: {error.strerror or error}") from error
     if done.returncode:
-        raise Unavailable(f"go {' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
+        raise PorcupineUnavailable(f"go {' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
     return done.stdout
 
 
-def check(files: Sequence[Path], *, runs: int, spend: float) -> Timing:
+def check(files: Sequence[Path], *, runs: int, spend: float) -> BaselineTiming:
     """Its answers on what `packed` gave. spend: seconds of CPU time after which no further run begins.
 
-    Raises Unavailable.
+    Raises PorcupineUnavailable.
     """
     options = ["-seconds", str(SECONDS), "-bytes", str(BYTES), "-runs", str(runs), "-spend", str(spend)]
     done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Unavailable(f"Porcupine ended with status {done.returncode}: {done.stderr.strip()[-200:]}")
+        raise PorcupineUnavailable(f"Porcupine ended with status {done.returncode}: {done.stderr.strip()[-200:]}")
     answer = json.loads(done.stdout)
     valid = tuple(_ANSWERS[word] for word in answer["results"])
-    return Timing(valid, tuple(answer["seconds"]), int(answer["bytes"]), answer["passed"])
+    return BaselineTiming(valid, tuple(answer["seconds"]), int(answer["bytes"]), answer["passed"])
 
 
 def packed(model: str, history: History) -> bytes:

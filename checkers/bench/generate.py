@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 Table = dict[str, npt.NDArray[Any]]
 
 
-class Shape(NamedTuple):
+class HistoryShape(NamedTuple):
     """What history to make.
 
     operations  about how many: a whole number of what belongs together.
@@ -48,7 +48,7 @@ class TooSmall(ValueError):
     """There is no place in a history of this shape for what was to be planted."""
 
 
-def mutex(shape: Shape) -> History:
+def mutex(shape: HistoryShape) -> History:
     """Acquires and releases of locks, each acquire with an owner of its own.
 
     Unknown are releases that took effect, and acquires that never did. Planted is a hold inside another one's.
@@ -87,7 +87,7 @@ def mutex(shape: Shape) -> History:
     return _history("mutex", shape, rows, ghost)
 
 
-def fenced(shape: Shape) -> History:
+def fenced(shape: HistoryShape) -> History:
     """Reads and writes of stores that fence writes; tokens are taken one after another, and outdated ones go on.
 
     Every third access of a process to a key, on average, comes with a token that is new; the others with the one that
@@ -123,7 +123,7 @@ def fenced(shape: Shape) -> History:
     return _history("fenced-store", shape, rows)
 
 
-def cas_register(shape: Shape) -> History:
+def cas_register(shape: HistoryShape) -> History:
     """Reads, writes and successful compare-and-sets of registers, every value once.
 
     Planted is a read of a value that had been overwritten. Raises TooSmall.
@@ -152,7 +152,7 @@ def cas_register(shape: Shape) -> History:
     return _history("cas-register", shape, rows)
 
 
-def leases(shape: Shape) -> History:
+def leases(shape: HistoryShape) -> History:
     """Holds with a TTL, of two processes for each key by turns, renewed and at the end released or left to expire.
 
     Planted is a grant in the middle of a hold that was renewed. Unknown are releases. Raises TooSmall.
@@ -198,7 +198,7 @@ def leases(shape: Shape) -> History:
     return _history("lease", shape, rows)
 
 
-GENERATORS: Mapping[str, Callable[[Shape], History]] = {
+GENERATORS: Mapping[str, Callable[[HistoryShape], History]] = {
     "mutex": mutex,
     "fenced-store": fenced,
     "cas-register": cas_register,
@@ -206,7 +206,7 @@ GENERATORS: Mapping[str, Callable[[Shape], History]] = {
 }
 
 
-def _holds(shape: Shape, rng: np.random.Generator) -> Table:
+def _holds(shape: HistoryShape, rng: np.random.Generator) -> Table:
     """Acquires, then as many releases in the same order of owners.
 
     Processes and keys are dealt out to streams, at least two processes to each, and at most one of a stream holds at a
@@ -242,7 +242,7 @@ def _dealt(rng: np.random.Generator, stream: Ints, count: int, streams: int) -> 
     return (rng.random(len(stream)) * share).astype(np.int64) * streams + stream
 
 
-def _accesses(shape: Shape, rng: np.random.Generator) -> Table:
+def _accesses(shape: HistoryShape, rng: np.random.Generator) -> Table:
     """Rows without meaning, one at each point: random processes and keys."""
     n = shape.operations
     rows = _table(
@@ -319,7 +319,7 @@ def _table(n: int, **given: Any) -> Table:
     return rows
 
 
-def _history(name: str, shape: Shape, rows: Table, ghost: Table | None = None) -> History:
+def _history(name: str, shape: HistoryShape, rows: Table, ghost: Table | None = None) -> History:
     if ghost is not None:
         rows = {column: np.concatenate([rows[column], ghost[column]]) for column in rows}
     order = np.argsort(rows["inv"], kind="stable")

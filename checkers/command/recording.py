@@ -9,8 +9,8 @@ from checkers.check import check
 from checkers.command.file_result import FileResult
 from checkers.history.history import BadHistory, History
 from checkers.judging.judgement import Judgement, judge_all
+from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
-from checkers.properties.register import PROPERTIES
 
 
 def result(file: Path, history: History, properties: Sequence[str] | None, *, explain: bool) -> FileResult:

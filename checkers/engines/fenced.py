@@ -17,19 +17,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import UNKNOWN, Accesses, Columns, Terms, classified, unanswered, unsettled
+from checkers.engines.comparable_values import values_of
+from checkers.engines.fenced_accesses import UNKNOWN, AccessColumns, Accesses, Terms, classified, unanswered, unsettled
 from checkers.engines.fenced_groups import grouped, sequential
 from checkers.engines.fenced_order import arranged
 from checkers.engines.fenced_origins import UNREAD, live, traced
-from checkers.engines.fenced_refusals import Store, explanations, needless
+from checkers.engines.fenced_refusals import StoreColumns, explanations, needless
 from checkers.engines.fenced_screen import doubtful
 from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, carried_over, overtaken, surveyed
 from checkers.engines.fenced_zones import within
 from checkers.engines.kernel import SMALL, Column, kernel
-from checkers.engines.values import values_of
 from checkers.history.finding import Finding
 from checkers.history.history import History
-from checkers.models.engine import Answer, Conflict
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
 from checkers.row_format import F, Outcome
@@ -38,7 +38,7 @@ REPEATED: Final = "several writes of one value, which was read"
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
 
 
-def fenced_store(history: History, settings: Settings) -> Answer:
+def fenced_store(history: History, settings: Settings) -> EngineAnswer:
     """Rule of the store: the lane's own, where it has one, else that of the settings. Raises ValueError."""
     columns, terms = posed(history, settings, rule_of(history, settings))
     broken = _judged(columns, terms)
@@ -51,7 +51,7 @@ def fenced_store(history: History, settings: Settings) -> Answer:
     undecided = _undecided(broken)
     for conflict in conflicts:
         undecided.pop(conflict.key, None)
-    return Answer(conflicts, undecided, lambda: judged(columns, terms, 1).order)
+    return EngineAnswer(conflicts, undecided, lambda: judged(columns, terms, 1).order)
 
 
 class Judged(NamedTuple):
@@ -110,7 +110,7 @@ def _undecided(broken: Broken) -> dict[int, str]:
     return reasons | dict.fromkeys(np.flatnonzero(broken.loose).tolist(), LOOSE)
 
 
-def _judged(columns: Columns, terms: Terms) -> Broken:
+def _judged(columns: AccessColumns, terms: Terms) -> Broken:
     """What `judged` finds, which is asked only about keys that do not pass at the first look."""
     doubt = screened(columns, terms)
     if doubt.all():
@@ -119,7 +119,7 @@ def _judged(columns: Columns, terms: Terms) -> Broken:
         none = np.empty(0, np.int64)
         return Broken(none, none, none, none, doubt, doubt, none)
     rows = np.flatnonzero(doubt[columns.key])
-    part = Columns(*[column[rows] for column in columns])
+    part = AccessColumns(*[column[rows] for column in columns])
     part = part._replace(key=(np.cumsum(doubt)[part.key] - 1).astype(part.key.dtype))
     size = len(columns.key) if judged.fast or len(rows) >= SMALL else len(rows)
     broken = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))), 0)
@@ -129,18 +129,18 @@ def _judged(columns: Columns, terms: Terms) -> Broken:
     return Broken(broken.kind, rows[broken.at], rows[broken.rows], rows[broken.readers], repeated, loose, broken.order)
 
 
-def posed(history: History, settings: Settings, rule: Rule) -> tuple[Columns, Terms]:
+def posed(history: History, settings: Settings, rule: Rule) -> tuple[AccessColumns, Terms]:
     """Arguments of the kernels."""
     c = history.columns
     values = values_of(history, settings)
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
     terms = Terms(keys, values.initial, values.nothing, values.absent, int(rule.reads), int(rule.strict))
     operations = c["f"], c["outcome"], c["reason"], c["flags"], c["key"], c["token"]
-    return Columns(*operations, values.value, values.inv, values.ret), terms
+    return AccessColumns(*operations, values.value, values.inv, values.ret), terms
 
 
 @kernel
-def screened(columns: Columns, terms: Terms) -> Column:
+def screened(columns: AccessColumns, terms: Terms) -> Column:
     """Of each key whether `judged` has to look at it."""
     if terms.reads:
         return np.full(terms.keys, True, np.bool_)
@@ -162,7 +162,7 @@ class Broken(NamedTuple):
 
 
 @kernel
-def judged(columns: Columns, terms: Terms, arrange: int) -> Broken:
+def judged(columns: AccessColumns, terms: Terms, arrange: int) -> Broken:
     """arrange: 1 where the order is wanted."""
     key, value, keys, reads = columns.key, columns.value, terms.keys, terms.reads
     kind, tokens, values, odd = classified(columns, terms)
@@ -181,7 +181,7 @@ def judged(columns: Columns, terms: Terms, arrange: int) -> Broken:
     if refused or arrange:
         for k in range(keys):
             skip[k] = skip[k] or survey.doubtful[k] or loose[k]
-        store = Store(terms, accesses, groups, survey, before, last, final_write, lead, skip)
+        store = StoreColumns(terms, accesses, groups, survey, before, last, final_write, lead, skip)
         reasons = explanations(store, spared)
         findings = needless(store, reasons, spared, findings)
         if arrange:

@@ -34,7 +34,7 @@ IDLE = 9
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-class Columns(NamedTuple):
+class AccessColumns(NamedTuple):
     """Of each row of a history, in order of invocation, what the store's rule is about."""
 
     f: Column
@@ -79,7 +79,7 @@ class Range(NamedTuple):
 
 
 @kernel
-def classified(columns: Columns, terms: Terms) -> tuple[Column, Range, Range, int]:
+def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Range, int]:
     """(what each row proves, tokens, values that were written, 1 where some read is free or silent).
 
     What failed for any other reason than the fence never reached the store.
@@ -121,7 +121,7 @@ def classified(columns: Columns, terms: Terms) -> tuple[Column, Range, Range, in
 
 
 @kernel
-def unsettled(kind: Column, columns: Columns, keys: int) -> Column:
+def unsettled(kind: Column, columns: AccessColumns, keys: int) -> Column:
     """Of each key whether it has silent reads, or free ones that cannot all be placed behind everything else.
 
     They cannot where they met answered accesses, or returned different values; they are made idle then, in `kind`.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED
-from checkers.engines.fenced_refusals import Reasons, Store, reason_of
+from checkers.engines.fenced_refusals import Reasons, StoreColumns, reason_of
 from checkers.engines.fenced_survey import home
 from checkers.engines.fenced_zones import sorted_clusters
 from checkers.engines.kernel import Column, kernel
@@ -23,7 +23,7 @@ CARRIED = -2
 
 
 @kernel
-def arranged(store: Store, reasons: Reasons) -> Column:
+def arranged(store: StoreColumns, reasons: Reasons) -> Column:
     """The rows of all keys that are not to be skipped."""
     accesses, order, reads = store.accesses, store.groups.order, store.terms.reads
     kind, key, skip = accesses.kind, accesses.key, store.skip
@@ -83,7 +83,7 @@ def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) 
 
 
 @kernel
-def _within(store: Store, first: Column) -> Column:
+def _within(store: StoreColumns, first: Column) -> Column:
     """Sorts the accesses of a group; equal ones stand as they were invoked."""
     kind, key, _, _, _, group, origin = store.accesses
     turn, final_write, skip = store.survey.turn, store.final_write, store.skip

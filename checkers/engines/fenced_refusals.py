@@ -20,7 +20,7 @@ from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 
 
-class Store(NamedTuple):
+class StoreColumns(NamedTuple):
     """All that is known of accesses that were answered; rows are -1 for none."""
 
     terms: Terms
@@ -45,7 +45,7 @@ class Reasons(NamedTuple):
 
 
 @kernel
-def explanations(store: Store, spared: Column) -> Reasons:
+def explanations(store: StoreColumns, spared: Column) -> Reasons:
     """spared: rows that are neither answered accesses nor irrelevant, in order of invocation."""
     kind, key, _, inv, _, group, origin = store.accesses
     order, begin = store.groups.order, store.groups.begin
@@ -108,7 +108,7 @@ def _sooner(before: Column, group: Column, inv: Column, row: int, other: int) ->
 
 
 @kernel
-def needless(store: Store, reasons: Reasons, spared: Column, findings: Findings) -> Findings:
+def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Findings) -> Findings:
     """A finding for each refusal that nothing explains, of the keys not to be skipped.
 
     Its rows are a write that was in time to explain it but cannot come first in its group, the access that must come

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, Columns, Range, Terms
+from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, AccessColumns, Range, Terms
 from checkers.engines.fenced_groups import Groups, layout
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
@@ -23,7 +23,7 @@ Of others, 2 * (key * groups + group), and one more where the write was refused.
 
 
 @kernel
-def doubtful(columns: Columns, kind: Column, values: Range, groups: Groups, terms: Terms) -> Column:
+def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups, terms: Terms) -> Column:
     """Of each key whether it has to be judged by the rules. kind, values: see `fenced_accesses.classified`."""
     key, value, inv, ret, group = columns.key, columns.value, columns.inv, columns.ret, groups.of
     keys, initial, strict, count = terms.keys, terms.initial, terms.strict, len(groups.order)

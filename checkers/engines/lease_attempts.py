@@ -20,8 +20,8 @@ from checkers.engines.lease_fold import (
     OVERLAPPING,
     UNANSWERED,
     Answers,
-    Calls,
     Folded,
+    LeaseCalls,
     fold,
     is_refusal,
 )
@@ -123,7 +123,7 @@ def gather(history: History, settings: Settings) -> Attempts:
         order = order[by_number(c["key"][order])]
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
-    folded = fold(order, group, Calls(*[c[name] for name in Calls._fields]))
+    folded = fold(order, group, LeaseCalls(*[c[name] for name in LeaseCalls._fields]))
     asked_again = next_asked(history.once(View)) if kind_of(history) != "grant" else {}
     return _attempts(history, settings, folded, (order, group), asked_again, None)
 
@@ -134,7 +134,9 @@ def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts
     order, group = attempts.order[kept], attempts.group[kept]
     c = attempts.history.columns
     # Few: only what they need is worth a look.
-    folded = fold(np.arange(len(order), dtype=np.int32), group, Calls(*[c[name][order] for name in Calls._fields]))
+    folded = fold(
+        np.arange(len(order), dtype=np.int32), group, LeaseCalls(*[c[name][order] for name in LeaseCalls._fields])
+    )
     return _attempts(attempts.history, settings, folded, (order, group), attempts.asked_again, rows)
 
 

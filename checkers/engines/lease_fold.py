@@ -61,7 +61,7 @@ def counts(order: Column, group: Column, f: Ints, outcome: Ints) -> tuple[int, i
     return attempts, renewals
 
 
-class Calls(NamedTuple):
+class LeaseCalls(NamedTuple):
     """Columns of a history."""
 
     f: Ints
@@ -98,7 +98,7 @@ class Folded(NamedTuple):
 
 
 @kernel
-def fold(order: Column, group: Column, calls: Calls) -> Folded:
+def fold(order: Column, group: Column, calls: LeaseCalls) -> Folded:
     """order: rows of acquires, renewals, releases and beliefs; those of one owner and key together, as invoked.
 
     group: of each of these a number that owner and key have in common.

@@ -15,7 +15,7 @@ from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import CERTAIN, Ints
 from checkers.engines.lease_problem import Problem, Solution
 from checkers.engines.lease_sessions import chosen
-from checkers.models.engine import Rows
+from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY, F, Outcome
 
 _ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)

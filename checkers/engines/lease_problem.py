@@ -29,7 +29,7 @@ from checkers.engines.lease_kernels import (
 )
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.history.holds import Hold
-from checkers.models.engine import Rows
+from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 
 PATIENCE: Final = 10_000

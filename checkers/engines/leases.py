@@ -40,7 +40,7 @@ from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_
 from checkers.engines.lease_points import points
 from checkers.engines.lease_solve import solve
 from checkers.history.history import History
-from checkers.models.engine import Answer, Conflict
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
@@ -57,7 +57,7 @@ SECONDS: Final = 5.0
 """What that may take for all of them."""
 
 
-def lease(history: History, settings: Settings) -> Answer:
+def lease(history: History, settings: Settings) -> EngineAnswer:
     """Exact but for what exceeds a budget. Raises Unusable."""
     attempts = gather(history, settings)
     ordered = in_order_of_tokens(attempts)
@@ -65,10 +65,10 @@ def lease(history: History, settings: Settings) -> Answer:
     solution = solve(problem)
     conflicting = {key: tuple(who[list(grants)].tolist()) for key, grants in solution.conflicts.items()}
     conflicts = tuple(_blamed(attempts, settings, conflicting, ordered)) if conflicting else ()
-    return Answer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, who, solution))
+    return EngineAnswer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, who, solution))
 
 
-def in_mode(history: History, settings: Settings, mode: str, bound: int | None = None) -> Answer:
+def in_mode(history: History, settings: Settings, mode: str, bound: int | None = None) -> EngineAnswer:
     """The answer in one of `MODES` alone. bound: ns; and no client believes longer than that in what it has lost."""
     attempts = gather(history, settings)
     problem, who = pose(attempts, MODES[mode], bound=bound)
@@ -77,7 +77,7 @@ def in_mode(history: History, settings: Settings, mode: str, bound: int | None =
         Conflict(BLAME[MODES[mode]], key, tuple(attempts.rows[who[list(grants)]].tolist()))
         for key, grants in solution.conflicts.items()
     )
-    return Answer(conflicts, dict(solution.undecided), lambda: np.zeros(0, np.int64))
+    return EngineAnswer(conflicts, dict(solution.undecided), lambda: np.zeros(0, np.int64))
 
 
 def _blamed(

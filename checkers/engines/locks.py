@@ -1,7 +1,7 @@
 """The locks without leases: mutex, reentrant mutex, readers and writers, permits.
 
-Source: checkers/CONDITIONS.md, section 15. What each owner held follows from its own operations (`locks_holds`); then
-the cores of all holds must fit beside one another, which is enough: to acquire at the return and release at the
+Source: checkers/CONDITIONS.md, section 15. What each owner held follows from its own operations (`locks_by_owner`);
+then the cores of all holds must fit beside one another, which is enough: to acquire at the return and release at the
 invocation holds the cores and nothing more, and to hold less is always allowed. O(n) for one holder
 (`locks_alone`), else O(n log n) (`locks_together`). Exact; what is left to the search is listed there.
 """
@@ -17,10 +17,10 @@ from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
 from checkers.engines.kernel import Column
-from checkers.engines.locks_holds import COUNT, DEPTH, EITHER, TURNS, TWICE, Holds, holds
+from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, TWICE, OwnerHolds, holds
 from checkers.engines.locks_slots import slots
 from checkers.history.history import History
-from checkers.models.engine import Answer, Conflict
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 
 _ODD: Final = "operations of one owner overlap, or go on after an unanswered release: more than one story fits"
@@ -30,29 +30,29 @@ _OWN: Final = "a refused try beside an acquire of the same owner that was under 
 _COUNTED: Final = "a refused try that only some of the possible orders explain"
 
 
-def mutex(history: History, settings: Settings) -> Answer:
+def mutex(history: History, settings: Settings) -> EngineAnswer:
     """Whoever holds it does not get it again. See `checkers.models.locks.Mutex`."""
     return _exclusive(history, settings, TURNS)
 
 
-def reentrant_mutex(history: History, settings: Settings) -> Answer:
+def reentrant_mutex(history: History, settings: Settings) -> EngineAnswer:
     """Whoever holds it gets it again. See `checkers.models.locks.ReentrantMutex`."""
     return _exclusive(history, settings, DEPTH)
 
 
-def rwlock(history: History, settings: Settings) -> Answer:
+def rwlock(history: History, settings: Settings) -> EngineAnswer:
     """Readers share, writers are alone. See `checkers.models.locks.RWLock`."""
     return _together(history, settings, EITHER)
 
 
-def semaphore(history: History, settings: Settings) -> Answer:
+def semaphore(history: History, settings: Settings) -> EngineAnswer:
     """At most `Settings.permits` at once. See `checkers.models.locks.Semaphore`."""
     if settings.permits == 1:  # the same specification
         return _exclusive(history, settings, TURNS)
     return _together(history, settings, COUNT)
 
 
-def _exclusive(history: History, settings: Settings, how: int) -> Answer:
+def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     keys, numbers = _keys(history), slots(history)
     held = holds(history, numbers, how, keys)
     first, second = alone.overlaps(history, held, keys)
@@ -70,7 +70,7 @@ def _exclusive(history: History, settings: Settings, how: int) -> Answer:
         rows = locks_order.pinned(history, held, member, swept, skipped | with_tries).rows
         if not len(refused):
             return rows
-        reasons = locks_order.Refused(refused, place, phantoms)
+        reasons = locks_order.RefusedTries(refused, place, phantoms)
         wanted = with_tries & ~_mask(keys, conflicts, undecided)
         tried = locks_order.stretched(history, reach, member, held, reasons, wanted)
         return np.concatenate((rows, tried))
@@ -91,10 +91,10 @@ def _exclusive(history: History, settings: Settings, how: int) -> Answer:
         if how == DEPTH:
             undecided |= dict.fromkeys(alone.entangled(history, reach, refused, place), _OWN)
         undecided = {k: why for k, why in undecided.items() if k not in conflicts}
-    return Answer(tuple(conflicts.values()), undecided, order)
+    return EngineAnswer(tuple(conflicts.values()), undecided, order)
 
 
-def _together(history: History, settings: Settings, how: int) -> Answer:
+def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
     keys, numbers = _keys(history), slots(history)
     held = holds(history, numbers, how, keys)
     permits = settings.permits if how == COUNT else together.READERS
@@ -121,7 +121,7 @@ def _together(history: History, settings: Settings, how: int) -> Answer:
         others = locks_order.Order(refused[tried], at[tried], np.where(before[tried], 0, 4))
         return locks_order.merged(certain, others)
 
-    return Answer(tuple(conflicts.values()), undecided, order)
+    return EngineAnswer(tuple(conflicts.values()), undecided, order)
 
 
 def _refused(history: History, settings: Settings, skipped: Column) -> Column:
@@ -144,7 +144,7 @@ def _key(history: History, rows: Any) -> Any:
     return history.columns["key"][rows]
 
 
-def _failures(history: History, held: Holds) -> Iterator[tuple[int, Conflict]]:
+def _failures(history: History, held: OwnerHolds) -> Iterator[tuple[int, Conflict]]:
     """By key; of each the first."""
     order = np.argsort(held.failed, kind="stable")
     keys, first = np.unique(_key(history, held.failed[order]), return_index=True)
@@ -154,7 +154,7 @@ def _failures(history: History, held: Holds) -> Iterator[tuple[int, Conflict]]:
         yield k, Conflict("second-acquire" if twice else "release-by-another", k, rows)
 
 
-def _four(held: Holds, first: int, second: int) -> tuple[int, ...]:
+def _four(held: OwnerHolds, first: int, second: int) -> tuple[int, ...]:
     """The rows of two holds: the earlier, the later's release, and its acquire, which broke the rule."""
     rows = (held.acquire[first], held.release[first], held.release[second], held.acquire[second])
     return tuple(int(row) for row in rows if row >= 0)

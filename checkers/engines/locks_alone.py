@@ -16,19 +16,19 @@ import numpy as np
 
 from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_holds import Holds, spans
+from checkers.engines.locks_by_owner import OwnerHolds, spans
 from checkers.engines.sorting import first_from
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
 
-def overlaps(history: History, held: Holds, keys: int) -> tuple[Column, Column]:
+def overlaps(history: History, held: OwnerHolds, keys: int) -> tuple[Column, Column]:
     """For each key two holds that cannot both be, as indexes into the holds, or -1 twice."""
     c = history.columns
-    return _overlaps(held.acquire, held.release, Times(c["inv"], c["ret"], c["outcome"], c["key"]), keys)
+    return _overlaps(held.acquire, held.release, HoldTimes(c["inv"], c["ret"], c["outcome"], c["key"]), keys)
 
 
-class Times(NamedTuple):
+class HoldTimes(NamedTuple):
     """Columns of a history."""
 
     inv: Column  # ns
@@ -38,7 +38,7 @@ class Times(NamedTuple):
 
 
 @kernel
-def _overlaps(acquire: Column, release: Column, times: Times, keys: int) -> tuple[Column, Column]:
+def _overlaps(acquire: Column, release: Column, times: HoldTimes, keys: int) -> tuple[Column, Column]:
     inv, ret, outcome, key = times
     # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
     first = np.full(keys, -1, np.int64)
@@ -100,7 +100,7 @@ class Stretched(NamedTuple):
     tied: Column  # of each key whether two holds of no length at one instant have no order
 
 
-def stretched(history: History, held: Holds, keys: int) -> Stretched:
+def stretched(history: History, held: OwnerHolds, keys: int) -> Stretched:
     """Only for keys whose cores are disjoint and that have no momentary holds but those tied to one instant."""
     c = history.columns
     begin, end = spans(history, held)
@@ -167,7 +167,9 @@ def _explained(tries: Tries, holds: Stretched, own: int) -> Column:
 MAYBE: Final = -2
 
 
-def phantoms(history: History, held: Holds, holds: Stretched, refused: Column, place: Column, *, own: bool) -> Column:
+def phantoms(
+    history: History, held: OwnerHolds, holds: Stretched, refused: Column, place: Column, *, own: bool
+) -> Column:
     """For each try that no hold explains the row of an unanswered acquire that can have come last, and does.
 
     -1 for none, `MAYBE` where that is not decided: among reentrant holds (not own).

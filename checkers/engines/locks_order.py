@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.engines import locks_alone as alone
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_holds import DEPTH, Holds, spans
+from checkers.engines.locks_by_owner import DEPTH, OwnerHolds, spans
 from checkers.engines.locks_slots import Slots
 from checkers.engines.locks_together import Sweep
 from checkers.history.history import History
@@ -27,7 +27,7 @@ class Order(NamedTuple):
     phases: Column  # what goes first at one instant
 
 
-def pinned(history: History, held: Holds, inner: Column, swept: Sweep, skipped: Column) -> Order:
+def pinned(history: History, held: OwnerHolds, inner: Column, swept: Sweep, skipped: Column) -> Order:
     """Each acquire at its return and each release at its invocation.
 
     At one instant cores end first (phase 1), then momentary holds come (2), then cores begin (3). inner: for each row
@@ -46,7 +46,7 @@ def pinned(history: History, held: Holds, inner: Column, swept: Sweep, skipped: 
     return Order(rows[order], point[order], phase[order])
 
 
-def members(history: History, held: Holds, slots: Slots, how: int) -> Column:
+def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Column:
     """For each row the hold that it is a part of, or -1: an acquire, its release, and what lies inside."""
     member = np.full(len(history), -1, np.int64)
     count = np.arange(len(held.acquire))
@@ -82,7 +82,7 @@ def merged(order: Order, other: Order) -> Column:
     return sequence
 
 
-class Refused(NamedTuple):
+class RefusedTries(NamedTuple):
     """Refused tries, and what explains each: see `locks_alone`."""
 
     rows: Column
@@ -91,7 +91,7 @@ class Refused(NamedTuple):
 
 
 def stretched(
-    history: History, holds: alone.Stretched, member: Column, held: Holds, refused: Refused, wanted: Column
+    history: History, holds: alone.Stretched, member: Column, held: OwnerHolds, refused: RefusedTries, wanted: Column
 ) -> Column:
     """Rows in order, of the keys in the mask `wanted`, where holds reach as far as refused tries may need them to."""
     tried, place, phantoms = refused

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_holds import Holds, spans
+from checkers.engines.locks_by_owner import OwnerHolds, spans
 from checkers.engines.sorting import first_from
 from checkers.history.history import History
 from checkers.row_format import INFINITY, SHARED, F, Outcome
@@ -43,7 +43,7 @@ class Sweep(NamedTuple):
     blocked: Blocked
 
 
-def sweep(history: History, held: Holds, permits: int, keys: int) -> Sweep:
+def sweep(history: History, held: OwnerHolds, permits: int, keys: int) -> Sweep:
     """permits: `READERS`, or how many there are."""
     c = history.columns
     begin, end = spans(history, held)
@@ -174,7 +174,7 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
     return Sweep(at, bad, Blocked(of[:count], since[:count], over[:count], everybody[:count]))
 
 
-def crowded(history: History, held: Holds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
+def crowded(history: History, held: OwnerHolds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
     """Key → rows of holds that cannot all be."""
     result: dict[int, tuple[int, ...]] = {}
     bad = np.flatnonzero(swept.bad >= 0)

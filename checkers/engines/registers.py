@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.engines.codes import CAS, FAIL, INFO, WRITE
+from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.kernel import Column
 from checkers.engines.registers_kernels import (
     BEFORE_WRITE,
@@ -38,9 +39,8 @@ from checkers.engines.registers_kernels import (
     roles,
 )
 from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
-from checkers.engines.values import Values, compact, values_of
 from checkers.history.history import Columns, History
-from checkers.models.engine import Answer, Conflict, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Settings
 from checkers.row_format import F, Outcome
 
@@ -67,17 +67,17 @@ KINDS: Final = {
 """Kinds of conflicts. The first becomes ``refused-value-read`` where a write that failed is to blame."""
 
 
-def register(history: History, settings: Settings) -> Answer:
+def register(history: History, settings: Settings) -> EngineAnswer:
     """Reads and writes. See `cas_register`."""
     return decide(history, settings, values_of(history, settings), swaps=False)
 
 
-def cas_register(history: History, settings: Settings) -> Answer:
+def cas_register(history: History, settings: Settings) -> EngineAnswer:
     """Reads, writes and compare-and-sets, key by key; what failed proves what `Settings.failed_cas` says."""
     return decide(history, settings, values_of(history, settings), swaps=True)
 
 
-def kv(history: History, settings: Settings) -> Answer:
+def kv(history: History, settings: Settings) -> EngineAnswer:
     """See `cas_register`. Keys that somebody appends to are undecided."""
     c = history.columns
     appended = np.unique(c["key"][(c["f"] == F.APPEND) & (c["outcome"] != Outcome.FAIL)])
@@ -86,12 +86,12 @@ def kv(history: History, settings: Settings) -> Answer:
     return answer._replace(undecided=answer.undecided | dict.fromkeys(appended.tolist(), "it is appended to"))
 
 
-def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> Answer:
+def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> EngineAnswer:
     """The answer for values as they are numbered there. swaps: whether the history's compare-and-sets count."""
     key = history.columns["key"]
     keys = int(key.max(initial=0)) + 1
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
-        return Answer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
+        return EngineAnswer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
     parts = _roles(history, settings, values, keys, swaps=swaps)
     known = forced(parts)
     order = np.argsort(known.chains.low)
@@ -108,7 +108,7 @@ def decide(history: History, settings: Settings, values: Values, *, swaps: bool)
     left = ~bad
     left[list(undecided)] = False
     conflicts = _conflicts(history, values, Contradictions(kind, rows.reshape(-1, 4)))
-    return Answer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
+    return EngineAnswer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
 
 
 def _worn(history: History, values: Values) -> bool:

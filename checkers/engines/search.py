@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from checkers.engines.search_layout import Table
+from checkers.engines.search_layout import SearchTable
 from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch, Stuck
 from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, search_table, table
@@ -56,7 +56,7 @@ class KeySearch:
         self._deadline = deadline
         self._plan = plan(operations, model, deadline)
         self._states: StateSearch | None = None
-        self._table: Table | None = None
+        self._table: SearchTable | None = None
         self._table_tried = 0
         self._tried = 0
         self._table_steps = TABLE_FIRST_STEPS
@@ -98,7 +98,7 @@ class KeySearch:
             if self._table is not None:
                 self._states = None
 
-    def _in_table(self, made: Table) -> Searched | None:
+    def _in_table(self, made: SearchTable) -> Searched | None:
         """Each time from the beginning, for longer: what was done before is a small part of what is done now."""
         left = self._deadline - time.monotonic()
         if left <= 0:

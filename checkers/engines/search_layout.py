@@ -10,7 +10,7 @@ from checkers.engines.kernel import kernel
 from checkers.engines.search_plan import Numbers
 
 
-class Table(NamedTuple):
+class SearchTable(NamedTuple):
     """The operations of one key, as in `search_plan.Plan`, and the states that they can reach."""
 
     begins: Numbers  # of each operation the first event at which it is in flight
@@ -28,7 +28,7 @@ class Flying(NamedTuple):
 
 
 @kernel
-def in_flight(table: Table, wanted: int) -> Flying:
+def in_flight(table: SearchTable, wanted: int) -> Flying:
     """Of the answered operations that read (wanted 1) or change (0)."""
     begins, kinds, answered, _, reading = table
     starts = np.zeros(answered + 1, np.int64)
@@ -83,7 +83,7 @@ def slots(begins: Numbers, answered: int) -> tuple[Numbers, int]:
 
 
 @kernel
-def previous(table: Table) -> Numbers:
+def previous(table: SearchTable) -> Numbers:
     """Unknown operation → the one of its kind invoked before it, -1 for none; both counted from 0."""
     kinds, answered = table.kinds, table.answered
     unknown = len(kinds) - answered

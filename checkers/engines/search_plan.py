@@ -27,7 +27,7 @@ class OutOfTime(Exception):
     """The deadline has passed."""
 
 
-class Plan(NamedTuple):
+class SearchPlan(NamedTuple):
     """The operations of one key.
 
     rows      row numbers, of the answered operations and then of the unknown ones.
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     changing: list[bool]
 
 
-def plan(operations: Operations, model: Model, deadline: float) -> Plan:
+def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
     """Failed operations that are no evidence are left out, and unknown ones that change nothing.
 
     The model is asked `evidence` and `changes` once for each kind. deadline: of `time.monotonic`. Raises OutOfTime,
@@ -72,7 +72,7 @@ def plan(operations: Operations, model: Model, deadline: float) -> Plan:
     sorted_ret = ret[order]
     answered = int(np.searchsorted(sorted_ret, INFINITY))
     begins = np.searchsorted(sorted_ret[:answered], operations.array("inv")[order])
-    return Plan(operations.rows[order], answered, begins, kinds[order], examples, changing)
+    return SearchPlan(operations.rows[order], answered, begins, kinds[order], examples, changing)
 
 
 def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -> Numbers:

@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from checkers.engines.search_layout import slots
-from checkers.engines.search_plan import OutOfTime, Plan
+from checkers.engines.search_plan import OutOfTime, SearchPlan
 from checkers.models.model import Illegal, Model, State
 
 CONFIGURATIONS: Final = 2_000_000
@@ -66,7 +66,7 @@ class StateSearch:
     States are numbered as they are met, and each step is asked of the model once.
     """
 
-    def __init__(self, plan: Plan, model: Model, deadline: float) -> None:
+    def __init__(self, plan: SearchPlan, model: Model, deadline: float) -> None:
         """deadline: of `time.monotonic`, here and in `run`. Raises OutOfTime."""
         self.tried = 0
         """Steps, so far."""

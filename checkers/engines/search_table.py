@@ -14,8 +14,8 @@ import numpy as np
 
 from checkers.engines.kernel import kernel
 from checkers.engines.search_heap import Known, bits, popped, pushed
-from checkers.engines.search_layout import Flying, Table, grown, in_flight, previous, slots
-from checkers.engines.search_plan import Numbers, OutOfTime, Plan
+from checkers.engines.search_layout import Flying, SearchTable, grown, in_flight, previous, slots
+from checkers.engines.search_plan import Numbers, OutOfTime, SearchPlan
 from checkers.models.model import Illegal, Model, State
 
 NONE_FOUND: Final = 0
@@ -27,7 +27,7 @@ BITS: Final = 62
 """Bits of a mask that are kept in one number."""
 
 
-def table(plan: Plan, model: Model, limit: int, deadline: float) -> Table | None:
+def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> SearchTable | None:
     """All states that any sequence of these operations can reach; None if more than `limit` steps are between them.
 
     Raises OutOfTime, and whatever the model raises.
@@ -55,7 +55,7 @@ def table(plan: Plan, model: Model, limit: int, deadline: float) -> Table | None
     moves = np.array(after, np.int64).reshape(len(states), -1)
     moves, merged = np.unique(moves, axis=1, return_inverse=True)
     reading = ((moves == -1) | (moves == np.arange(len(states))[:, None])).all(axis=0)
-    return Table(plan.begins, merged.ravel()[plan.kinds], plan.answered, moves.ravel(), reading.astype(np.int64))
+    return SearchTable(plan.begins, merged.ravel()[plan.kinds], plan.answered, moves.ravel(), reading.astype(np.int64))
 
 
 class Flight(NamedTuple):
@@ -69,7 +69,7 @@ class Flight(NamedTuple):
     stride: int  # how many numbers a configuration is
 
 
-class Found(NamedTuple):
+class SearchEnd(NamedTuple):
     """How a search ended."""
 
     answer: int  # FOUND, NONE_FOUND, STEPS_SPENT or MEMORY_SPENT
@@ -79,7 +79,7 @@ class Found(NamedTuple):
 
 
 @kernel
-def settle(table: Table, flight: Flight, now: Numbers, order: Numbers, ordered: int) -> int:
+def settle(table: SearchTable, flight: Flight, now: Numbers, order: Numbers, ordered: int) -> int:
     """Places what fits and changes nothing, and passes every return that asks for nothing more; the order's length."""
     begins, kinds, answered, after, _ = table
     starts, readers = flight.reading
@@ -117,7 +117,7 @@ def hashed(now: Numbers, end: int) -> int:
 
 
 @kernel
-def search_table(table: Table, steps: int, memory: int) -> Found:
+def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
     """steps: choices and passed returns, at most; memory: configurations."""
     answered = table.answered
     unknown = len(table.kinds) - answered
@@ -141,11 +141,11 @@ def search_table(table: Table, steps: int, memory: int) -> Found:
         taken += event
         furthest = max(furthest, event)
         if event == answered:
-            return Found(FOUND, _path(table, flight, known, came_from, choice), furthest, taken)
+            return SearchEnd(FOUND, _path(table, flight, known, came_from, choice), furthest, taken)
         code = hashed(now, masks)
         if not _met(known, now, code, masks):
             if stored == memory:
-                return Found(MEMORY_SPENT, order[:0], furthest, taken)
+                return SearchEnd(MEMORY_SPENT, order[:0], furthest, taken)
             if stored == len(known.links):
                 known = _more_room(known, stored, size, stride)
             for word in range(stride):
@@ -159,9 +159,9 @@ def search_table(table: Table, steps: int, memory: int) -> Found:
         choice = -1
         while choice < 0:
             if size == 0:
-                return Found(NONE_FOUND, order[:0], furthest, taken)
+                return SearchEnd(NONE_FOUND, order[:0], furthest, taken)
             if taken >= steps:
-                return Found(STEPS_SPENT, order[:0], furthest, taken)
+                return SearchEnd(STEPS_SPENT, order[:0], furthest, taken)
             taken += 1
             came_from = known.heap[0]
             stamp += 1
@@ -217,7 +217,7 @@ def _met(known: Known, now: Numbers, code: int, masks: int) -> bool:
 
 
 @kernel
-def _chosen(table: Table, flight: Flight, known: Known, here: int, stamps: Numbers, stamp: int) -> int:
+def _chosen(table: SearchTable, flight: Flight, known: Known, here: int, stamps: Numbers, stamp: int) -> int:
     """The next operation to be placed in a configuration, -1 for none. A stamp marks the kinds that were looked at."""
     begins, kinds, answered, after, reading = table
     (starts, changing), _, slot, earlier, masks, _ = flight
@@ -250,7 +250,7 @@ def _chosen(table: Table, flight: Flight, known: Known, here: int, stamps: Numbe
 
 
 @kernel
-def _placed(table: Table, flight: Flight, now: Numbers, n: int) -> None:
+def _placed(table: SearchTable, flight: Flight, now: Numbers, n: int) -> None:
     """Moves a configuration on by one operation."""
     answered = table.answered
     now[1] = table.after[now[1] * len(table.reading) + table.kinds[n]]
@@ -259,7 +259,7 @@ def _placed(table: Table, flight: Flight, now: Numbers, n: int) -> None:
 
 
 @kernel
-def _path(table: Table, flight: Flight, known: Known, came_from: int, choice: int) -> Numbers:
+def _path(table: SearchTable, flight: Flight, known: Known, came_from: int, choice: int) -> Numbers:
     """The order that ends with a choice, from its beginning."""
     path = np.empty(len(table.kinds), np.int64)
     order = np.empty(len(table.kinds), np.int64)

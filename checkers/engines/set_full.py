@@ -21,7 +21,7 @@ import numpy as np
 
 from checkers.history.history import History
 from checkers.models.accumulators import Set, collection
-from checkers.models.engine import Answer, Conflict
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Operation, Settings
 from checkers.models.operations import ByKey, Operations
 from checkers.row_format import F, Outcome
@@ -29,7 +29,7 @@ from checkers.row_format import F, Outcome
 _KINDS: Final = (F.READ, F.ADD)
 
 
-def set_full(history: History, settings: Settings) -> Answer:
+def set_full(history: History, settings: Settings) -> EngineAnswer:
     """Conflicts: ``element-lost``, ``element-duplicated``, ``value-never-written`` and its like. Order: as invoked."""
     by_key, model = ByKey(history, _KINDS), Set.of(history, settings)
     conflicts: list[Conflict] = []
@@ -41,7 +41,7 @@ def set_full(history: History, settings: Settings) -> Answer:
             undecided[key] = "unexercised: of what was acknowledged, no read showed anything"
     rows = np.concatenate([np.empty(0, np.int64), *(by_key[key].rows for key in by_key.keys if key not in undecided)])
     order = rows[history.columns["outcome"][rows] != Outcome.FAIL]
-    return Answer(tuple(conflicts), undecided, lambda: order)
+    return EngineAnswer(tuple(conflicts), undecided, lambda: order)
 
 
 def _examined(operations: Operations, model: Set) -> tuple[list[tuple[str, list[Operation]]], bool]:

@@ -11,14 +11,14 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.codes import ACQUIRE, OK, RELEASE, TRY_ACQUIRE
-from checkers.engines.fenced_accesses import ACCEPTED, HIGHEST, LOWEST, NOTHING, Accesses, Columns, Range
+from checkers.engines.fenced_accesses import ACCEPTED, HIGHEST, LOWEST, NOTHING, AccessColumns, Accesses, Range
 from checkers.engines.fenced_groups import Groups, grouped
 from checkers.engines.fenced_order import fitted
 from checkers.engines.fenced_survey import PROOF, SECOND_WRITE, Findings, no_findings, noted, overtaken
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.sorting import sort_rows
 from checkers.history.history import History
-from checkers.models.engine import Answer, Conflict
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import NESTED, NONE, SHARED
 
@@ -26,12 +26,12 @@ NOT_LARGER: Final = "token-not-larger"
 REPEATED: Final = "token-repeated"
 
 
-def fencing_tokens(history: History, settings: Settings) -> Answer:
+def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     """Decides every key. Acquires without a token, or inside the own hold, impose nothing; nor do unknown ones."""
     del settings
     c = history.columns
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
-    grants = Columns(*(c[name] for name in Columns._fields))
+    grants = AccessColumns(*(c[name] for name in AccessColumns._fields))
     count, kind, at, rows = judged(grants, keys)
     bad, first = np.unique(c["key"][at[:count]], return_index=True)
     pairs = rows.reshape(-1, PROOF)[first, :2]
@@ -39,11 +39,11 @@ def fencing_tokens(history: History, settings: Settings) -> Answer:
         Conflict(REPEATED if what == SECOND_WRITE else NOT_LARGER, k, tuple(pair))
         for k, what, pair in zip(bad.tolist(), kind[first].tolist(), pairs.tolist(), strict=True)
     )
-    return Answer(conflicts, {}, lambda: ordered(grants, keys))
+    return EngineAnswer(conflicts, {}, lambda: ordered(grants, keys))
 
 
 @kernel
-def judged(grants: Columns, keys: int) -> Findings:
+def judged(grants: AccessColumns, keys: int) -> Findings:
     """Of each pair of tokens that is out of order, or that are one."""
     flags, inv, ret = grants.flags, grants.inv, grants.ret
     kind, groups = _counting(grants, keys)
@@ -68,7 +68,7 @@ def judged(grants: Columns, keys: int) -> Findings:
 
 
 @kernel
-def ordered(grants: Columns, keys: int) -> Column:
+def ordered(grants: AccessColumns, keys: int) -> Column:
     """Rows in order of tokens, key by key, with what has none where it fits."""
     f, outcome, key = grants.f, grants.outcome, grants.key
     kind, groups = _counting(grants, keys)
@@ -93,7 +93,7 @@ def ordered(grants: Columns, keys: int) -> Column:
 
 
 @kernel
-def _counting(grants: Columns, keys: int) -> tuple[Column, Groups]:
+def _counting(grants: AccessColumns, keys: int) -> tuple[Column, Groups]:
     """The grants that impose an order, as `fenced_accesses` would have them."""
     f, outcome, _, flags, key, token, _, _, _ = grants
     kind = np.full(len(f), NOTHING, np.int8)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any, Final
 
-from checkers.history.values import DEEPEST, FrozenMap, frozen_map, shown
+from checkers.history.foreign_values import DEEPEST, FrozenMap, frozen_map, shown
 
 
 class Malformed(ValueError):

@@ -39,11 +39,11 @@ from typing import Final, NamedTuple
 
 from checkers.engines.gc_pause import uncollected
 from checkers.formats import jepsen, jsonl, logs
-from checkers.formats.columns import history
-from checkers.formats.events import UNSAID, Events
+from checkers.formats.event_columns import UNSAID, EventColumns
+from checkers.formats.history_columns import history
 from checkers.formats.nemesis import intervals
 from checkers.formats.pairing import ordered, pair
-from checkers.formats.source import Source, opened
+from checkers.formats.source import SourceFile, opened
 from checkers.history.history import BadHistory, History, load
 from checkers.models.model import Settings
 
@@ -133,7 +133,7 @@ def _parsed(path: Path, data: bytes) -> Loaded:
     return Loaded(parsed, family, family.settings)
 
 
-def _events(source: Source, family: Family) -> Events:
+def _events(source: SourceFile, family: Family) -> EventColumns:
     if family == Family.EDN:
         return jepsen.parse(source)
     if family == Family.JSONL:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.formats import edn, lines
-from checkers.formats.events import FIELDS, NUMBERS, Events
-from checkers.formats.lines import Columns, Shape
-from checkers.formats.source import Source
-from checkers.history.values import FrozenMap, shown, spelled
+from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
+from checkers.formats.lines import LineColumns, LineShape
+from checkers.formats.source import SourceFile
+from checkers.history.foreign_values import FrozenMap, shown, spelled
 
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _ATOM: Final = r"""[^\s,\[\](){}";#\\^@`~]+"""
@@ -23,7 +23,7 @@ _KEYS: Final = {f":{field}": field for field in FIELDS}
 _AFTER: Final = "something stands after the end of the history"
 
 
-def notation(learn: Callable[[str], Shape | None]) -> lines.Notation:
+def notation(learn: Callable[[str], LineShape | None]) -> lines.Notation:
     """EDN, for files whose lines are learned by `learn`."""
     return lines.Notation(learn, edn.value_of, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
 
@@ -33,9 +33,9 @@ def _as_json(text: bytes) -> bytes:
     return _KEYWORDS.sub(rb'"\g<0>"', text) if b":" in text else text
 
 
-def parse(source: Source) -> Events:
+def parse(source: SourceFile) -> EventColumns:
     """Raises BadHistory."""
-    events = Events(source)
+    events = EventColumns(source)
     columns = lines.read(events, notation(_shape))
     _Rest(events, columns).read()
     return columns.into(events)
@@ -48,7 +48,7 @@ class _Rest:
     dropped.
     """
 
-    def __init__(self, events: Events, columns: Columns) -> None:
+    def __init__(self, events: EventColumns, columns: LineColumns) -> None:
         self._events = events
         self._source = events.source
         self._columns = columns
@@ -123,7 +123,7 @@ class _Rest:
         self._events.add(line, {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS})
 
 
-def _shape(line: str) -> Shape | None:
+def _shape(line: str) -> LineShape | None:
     reader = edn.Reader(line)
     pattern, fields, seen = r"^[ \t,]*", list[str](), set[str]()
     reader.peek()
@@ -147,7 +147,7 @@ def _shape(line: str) -> Shape | None:
     rest = line[last : reader.at]
     if ";" in line or reader.peek() or not {"process", "type", "f"} <= set(fields):
         return None
-    return Shape(pattern + re.escape(rest) + r"[ \t\r,]*\n?$", tuple(fields))
+    return LineShape(pattern + re.escape(rest) + r"[ \t\r,]*\n?$", tuple(fields))
 
 
 def _group(key: Any, text: str) -> str | None:

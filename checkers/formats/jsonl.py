@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from checkers.formats import lines
-from checkers.formats.events import FIELDS, NUMBERS, Events
-from checkers.formats.lines import Shape
-from checkers.formats.source import Source
-from checkers.history.values import DEEPEST, frozen_map, shown
+from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
+from checkers.formats.lines import LineShape
+from checkers.formats.source import SourceFile
+from checkers.history.foreign_values import DEEPEST, frozen_map, shown
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*+")
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
@@ -22,9 +22,9 @@ class _Pairs(list[tuple[str, Any]]):
     """An object as it was written."""
 
 
-def parse(source: Source) -> Events:
+def parse(source: SourceFile) -> EventColumns:
     """Raises BadHistory."""
-    events = Events(source)
+    events = EventColumns(source)
     columns = lines.read(events, _NOTATION)
     for row in np.flatnonzero(~columns.read).tolist():
         text = source.text(row, row + 1)
@@ -98,7 +98,7 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
-def _shape(line: str) -> Shape | None:
+def _shape(line: str) -> LineShape | None:
     try:
         pairs = _decoded(line)
     except ValueError:
@@ -121,7 +121,7 @@ def _shape(line: str) -> Shape | None:
             fields.append(key)
         last = ended
         at = _blank(line, ended) + 1
-    return Shape(pattern + re.escape(line[last:].rstrip()) + "[ \\t\\r]*\\n?$", tuple(fields))
+    return LineShape(pattern + re.escape(line[last:].rstrip()) + "[ \\t\\r]*\\n?$", tuple(fields))
 
 
 def _blank(line: str, at: int) -> int:

@@ -5,11 +5,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers.formats.events import ABSENT, different
-from checkers.formats.pairing import Operations
+from checkers.formats.event_columns import ABSENT, different
+from checkers.formats.pairing import PairedOperations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
-from checkers.history.values import Atoms, FrozenMap, plain, shown, spelled
+from checkers.history.foreign_values import Atoms, FrozenMap, plain, shown, spelled
 from checkers.row_format import NONE, F, Outcome
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
@@ -22,13 +22,13 @@ _NOT_PAIRED: Final = (F.SESSION_OPEN, F.SESSION_CLOSE, F.KEEP_ALIVE, F.BELIEF, F
 """Verbs that may stand without a pair among others that have one."""
 
 
-class Contents:
+class KeysAndValues:
     """Keys and values of operations, with Jepsen's independent keys (``:value [k v]``) taken apart.
 
     begun, ended  index into `atoms` of the value that the invocation and the completion give, `ABSENT` for none.
     """
 
-    def __init__(self, ops: Operations) -> None:
+    def __init__(self, ops: PairedOperations) -> None:
         self._ops = ops
         self.atoms: Atoms = ops.events.atoms["value"]
         self._keys: Atoms = ops.events.atoms["key"]

@@ -1,9 +1,9 @@
 """Reads files with one event a line, column by column.
 
-Most lines of a file differ only in a few places. A `Shape` is one line with groups in these places, learned from the
-file itself. One regular expression reads all lines of the shape at once (RE2, through Arrow), and every different text
-in a group is parsed once. A group for nested values takes any text, which counts only if it is exactly one value. So
-every line is read as the complete parser would read it, or is left to that parser.
+Most lines of a file differ only in a few places. A `LineShape` is one line with groups in these places, learned from
+the file itself. One regular expression reads all lines of the shape at once (RE2, through Arrow), and every different
+text in a group is parsed once. A group for nested values takes any text, which counts only if it is exactly one value.
+So every line is read as the complete parser would read it, or is left to that parser.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.formats.events import ABSENT, NEEDED, NUMBERS, UNSAID, Events, missing
-from checkers.formats.source import Numbers, Source
+from checkers.formats.event_columns import ABSENT, NEEDED, NUMBERS, UNSAID, EventColumns, missing
+from checkers.formats.source import Numbers, SourceFile
 
 CHUNK: Final = 1 << 18
 """Lines that are in Arrow's hands at once."""
@@ -31,7 +31,7 @@ FEW: Final = 64
 _SIMPLE: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,17})\Z")
 
 
-class Shape(NamedTuple):
+class LineShape(NamedTuple):
     """pattern: of RE2, its groups named after `fields`."""
 
     pattern: str
@@ -47,7 +47,7 @@ class Notation(NamedTuple):
     as_json  such lists, put between brackets with commas between them, as JSON.
     """
 
-    learn: Callable[[str], Shape | None]
+    learn: Callable[[str], LineShape | None]
     value_of: Callable[[str], Any]
     atom: str
     between: str
@@ -70,14 +70,14 @@ _STRING: Final = re.compile(rb"""\"[^:'"\\#\x00-\x1f][^"\\\x00-\x1f]*\"\Z""")
 """A string that says the same in JSON and in EDN."""
 
 
-class Columns:
+class LineColumns:
     """What was read so far, line by line of the file.
 
     read     shape (lines,): whether the line is one event, and was read.
     columns  field → shape (lines,), meaningless where `read` is not set.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.read = np.zeros(len(source), bool)
         self.columns: dict[str, Numbers] = {}
 
@@ -87,7 +87,7 @@ class Columns:
             self.columns[field] = np.full(len(self.read), missing(field), np.int64)
         self.columns[field][rows] = values
 
-    def into(self, events: Events) -> Events:
+    def into(self, events: EventColumns) -> EventColumns:
         """Hands over what was read, and closes the events."""
         rows = np.flatnonzero(self.read)
         if len(rows) == len(self.read):
@@ -95,11 +95,11 @@ class Columns:
         return events.close(rows, {field: column[rows] for field, column in self.columns.items()})
 
 
-def read(events: Events, notation: Notation) -> Columns:
+def read(events: EventColumns, notation: Notation) -> LineColumns:
     """Reads every line that has one of the file's shapes."""
     source = events.source
-    columns_read = Columns(source)
-    shapes: list[Shape] = []
+    columns_read = LineColumns(source)
+    shapes: list[LineShape] = []
     parsers = {field: _Parser(events, field, notation) for field in events.atoms}
     fruitless = 0
     for first in range(0, len(source), CHUNK):
@@ -122,7 +122,7 @@ def read(events: Events, notation: Notation) -> Columns:
     return columns_read
 
 
-def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence[Shape]) -> Shape | None:
+def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequence[LineShape]) -> LineShape | None:
     for row in rows[:: len(rows) // ATTEMPTS + 1]:
         shape = notation.learn(source.text(row, row + 1))
         if shape is not None and len(shape.pattern) <= LONGEST and shape not in shapes:
@@ -131,7 +131,7 @@ def _learned(notation: Notation, source: Source, rows: Numbers, shapes: Sequence
 
 
 def _extract(
-    columns_read: Columns, shape: Shape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
+    columns_read: LineColumns, shape: LineShape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
 ) -> Numbers:
     """Reads the lines of one shape among those that are `left`; returns those that still are."""
     import pyarrow.compute as pc
@@ -167,7 +167,7 @@ def _extract(
 class _Parser:
     """Parses every different text of one field once."""
 
-    def __init__(self, events: Events, field: str, notation: Notation) -> None:
+    def __init__(self, events: EventColumns, field: str, notation: Notation) -> None:
         self._atoms = events.atoms[field]
         self._notation = notation
         self._nil = field == "value"

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.formats import edn, lines
-from checkers.formats.events import Events
+from checkers.formats.event_columns import EventColumns
 from checkers.formats.jepsen import notation
-from checkers.formats.lines import Shape
-from checkers.formats.source import Source
-from checkers.history.values import shown
+from checkers.formats.lines import LineShape
+from checkers.formats.source import SourceFile
+from checkers.history.foreign_values import shown
 
 _EVENT: Final = re.compile(
     r"(?P<process>-?[0-9]+|:?[A-Za-z][\w.-]*)[ \t]+(?P<type>:[a-z]+)[ \t]+(?P<f>:[\w.*+!?<>=/-]+)[ \t]+(?P<rest>[^\n]*)"
@@ -36,9 +36,9 @@ def recognised(head: str) -> bool | None:
     return None
 
 
-def parse(source: Source, *, log: bool) -> Events:
+def parse(source: SourceFile, *, log: bool) -> EventColumns:
     """log: messages of other loggers are passed over. Raises BadHistory."""
-    events = Events(source)
+    events = EventColumns(source)
     columns = lines.read(events, notation(_shape))
     foreign = False
     for row in np.flatnonzero(~columns.read).tolist():
@@ -77,10 +77,10 @@ def _event(groups: re.Match[str]) -> dict[str, Any]:
     return event
 
 
-def _shape(line: str) -> Shape | None:
+def _shape(line: str) -> LineShape | None:
     prefix = _prefix(line)
     if _EVENT.match(line, prefix) is None or not line.isascii():
         return None
     before = re.sub("[0-9]+", "[0-9]+", re.escape(line[:prefix]))
     words = r"(?P<process>-?[0-9]+)[ \t]+(?P<type>:[a-z]+)[ \t]+(?P<f>:[a-z-]+)[ \t]+(?P<value>[^\t\r\n]*)"
-    return Shape(rf"^{before}{words}\r?\n?$", ("process", "type", "f", "value"))
+    return LineShape(rf"^{before}{words}\r?\n?$", ("process", "type", "f", "value"))

@@ -4,11 +4,11 @@ from typing import Final
 
 import numpy as np
 
-from checkers.formats.events import Events
+from checkers.formats.event_columns import EventColumns
 from checkers.formats.pairing import Ordered
 from checkers.formats.vocabulary import word
+from checkers.history.foreign_values import plain
 from checkers.history.history import FaultInterval
-from checkers.history.values import plain
 
 _HEALS: Final = {
     "stop": "start", "heal": "", "recover": "", "reset": "", "resume": "pause", "restart": "kill", "start": "kill"
@@ -25,7 +25,7 @@ class _Fault:
         self.moments = [begun, 0, 0, 0]
 
 
-def intervals(events: Events, happened: Ordered) -> tuple[FaultInterval, ...]:
+def intervals(events: EventColumns, happened: Ordered) -> tuple[FaultInterval, ...]:
     """Faults in order of their beginning.
 
     A nemesis records each deed twice, before and after. A deed either heals what is open (``stop-x`` heals ``start-x``;

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkers.formats.events import UNSAID, Events, missing
+from checkers.formats.event_columns import UNSAID, EventColumns, missing
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
-from checkers.history.values import plain, shown
+from checkers.history.foreign_values import plain, shown
 from checkers.row_format import Outcome
 
 MOST: Final = 2**31 - 2
@@ -37,14 +37,14 @@ class Ordered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
+class PairedOperations:
     """The operations of a file, one row each in order of invocation.
 
     invoked, ended  which event of the file; -1 where nothing ended it.
     inv, ret        when: ns or places; ret 0 where nothing ended it.
     """
 
-    events: Events
+    events: EventColumns
     f: Numbers
     flags: Numbers
     sign: Numbers
@@ -90,7 +90,7 @@ class Operations:
             raise self.events.source.bad(self.line(row, ended=ended), message(row))
 
 
-def ordered(events: Events, *, timed: bool) -> Ordered:
+def ordered(events: EventColumns, *, timed: bool) -> Ordered:
     """timed: the times are the order; else the events' index, where all have one, or the order of lines.
 
     Raises BadHistory.
@@ -104,20 +104,20 @@ def ordered(events: Events, *, timed: bool) -> Ordered:
     return Ordered(order, at, kind[order], verb[order], process[order])
 
 
-def _meaning(events: Events, field: str, words: Mapping[str, int]) -> Numbers:
+def _meaning(events: EventColumns, field: str, words: Mapping[str, int]) -> Numbers:
     """For each event what a word of it means, -1 if it is unknown."""
     table = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
     return np.array(table, np.int64)[events.column(field)]
 
 
-def _refuse(events: Events, bad: npt.NDArray[np.bool_], field: str, wanted: str) -> None:
+def _refuse(events: EventColumns, bad: npt.NDArray[np.bool_], field: str, wanted: str) -> None:
     if bad.any():
         at = int(np.argmax(bad))
         value = events.atoms[field].values[events.column(field)[at]]
         raise events.source.bad(int(events.line[at]), f"{shown(plain(value))} is not {wanted}")
 
 
-def _processes(events: Events) -> Numbers:
+def _processes(events: EventColumns) -> Numbers:
     values = events.atoms["process"].values
     numbers = [value for value in values if type(value) is int and 0 <= value <= MOST]
     free = max(numbers, default=-1) + 1
@@ -137,7 +137,7 @@ def _processes(events: Events) -> Numbers:
     return column
 
 
-def _order(events: Events, *, timed: bool) -> tuple[Numbers, Numbers]:
+def _order(events: EventColumns, *, timed: bool) -> tuple[Numbers, Numbers]:
     """Events in order, and when each was: ns from 1, or places from 1."""
     if timed:
         time = events.column("time")
@@ -158,7 +158,7 @@ def _order(events: Events, *, timed: bool) -> tuple[Numbers, Numbers]:
     return order, np.arange(1, len(events) + 1)
 
 
-def pair(events: Events, happened: Ordered) -> Operations:
+def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
     """The operations. A process does one thing after the other; it may go on after an unknown outcome.
 
     Raises BadHistory.
@@ -183,12 +183,12 @@ def pair(events: Events, happened: Ordered) -> Operations:
     return _operations(events, happened, invoked[order], ended[order])
 
 
-def _operations(events: Events, happened: Ordered, invoked: Numbers, ended: Numbers) -> Operations:
+def _operations(events: EventColumns, happened: Ordered, invoked: Numbers, ended: Numbers) -> PairedOperations:
     """invoked, ended: places in `Ordered` of the events of each operation, -1 where none ended it."""
     ends, last = ended >= 0, np.where(ended >= 0, ended, 0)
     _same_verb(events, happened, invoked[ends], ended[ends])
     verbs = np.array([(verb.f, verb.flags, verb.sign) for verb in KINDS], np.int64)[happened.verb[invoked]]
-    return Operations(
+    return PairedOperations(
         events=events,
         f=verbs[:, 0],
         flags=verbs[:, 1],
@@ -202,7 +202,9 @@ def _operations(events: Events, happened: Ordered, invoked: Numbers, ended: Numb
     )
 
 
-def _contradiction(events: Events, happened: Ordered, clients: Numbers, place: int, same: npt.NDArray[np.bool_]) -> str:
+def _contradiction(
+    events: EventColumns, happened: Ordered, clients: Numbers, place: int, same: npt.NDArray[np.bool_]
+) -> str:
     event = happened.event[clients[place]]
     who = f"process {_words(events, 'process', event)}"
     what = _words(events, "f", event)
@@ -215,7 +217,7 @@ def _contradiction(events: Events, happened: Ordered, clients: Numbers, place: i
     return f"{ending}: its {_words(events, 'f', before)} ended in line {events.line[before] + 1}"
 
 
-def _same_verb(events: Events, happened: Ordered, invoked: Numbers, ended: Numbers) -> None:
+def _same_verb(events: EventColumns, happened: Ordered, invoked: Numbers, ended: Numbers) -> None:
     bad = happened.verb[invoked] != happened.verb[ended]
     if bad.any():
         at = int(np.argmax(bad))
@@ -227,5 +229,5 @@ def _same_verb(events: Events, happened: Ordered, invoked: Numbers, ended: Numbe
         )
 
 
-def _words(events: Events, field: str, event: int) -> str:
+def _words(events: EventColumns, field: str, event: int) -> str:
     return shown(plain(events.atoms[field].values[events.column(field)[event]]).removeprefix(":"))

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from checkers.history.foreign_values import shown
 from checkers.history.history import BadHistory
-from checkers.history.values import shown
 
 Numbers = npt.NDArray[np.int64]
 
@@ -16,7 +16,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A text file in UTF-8.
 
     data    its bytes, a byte order mark replaced by blanks.
@@ -46,14 +46,14 @@ class Source:
         return pa.Array.from_buffers(pa.large_binary(), end - first, buffers)
 
 
-def opened(path: Path, data: bytes) -> Source:
+def opened(path: Path, data: bytes) -> SourceFile:
     """Raises BadHistory where the bytes are no text."""
     if data.startswith(_BOM):
         data = b"   " + data[len(_BOM) :]
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
     last = [len(data)] if not len(ends) or ends[-1] != len(data) else []
     starts = np.concatenate((np.zeros(1, np.int64), ends, np.array(last, np.int64)))
-    source = Source(path, data, starts)
+    source = SourceFile(path, data, starts)
     if not data.isascii():
         try:
             data.decode()

@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Apart(NamedTuple):
+class KeyOffsets(NamedTuple):
     """Times by which nothing of one key can be confused with anything of another.
 
     places  for each column of times, shape (n,): ``key * width + rank`` of the time among all of them, from 1 on, so
@@ -34,7 +34,7 @@ class Apart(NamedTuple):
         return self.times[places % self.width - 1]
 
 
-def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> Apart:
+def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> KeyOffsets:
     """The places of columns (key, time); they keep the order and the equality of times within a key."""
     times, ranks = np.unique(np.concatenate([np.asarray(c[1], np.int64) for c in columns]), return_inverse=True)
     width = len(times) + 2
@@ -42,7 +42,7 @@ def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> Apart:
     for key, column in columns:
         places.append(np.asarray(key, np.int64) * width + 1 + ranks[begin : begin + len(column)])
         begin += len(column)
-    return Apart(tuple(places), times, width)
+    return KeyOffsets(tuple(places), times, width)
 
 
 def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:

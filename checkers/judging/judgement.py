@@ -13,9 +13,9 @@ from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Verdict, matches
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.view import View
 from checkers.judging.excuses_by_fault import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
+from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.register import PROPERTIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, apart
+from checkers.measures.measure import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.record import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.properties.deadlock_free import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE
@@ -16,7 +16,7 @@ _NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
 """Why an acquire failed that nothing could have granted."""
 
 
-class Gaps(NamedTuple):
+class IdleGaps(NamedTuple):
     """Times (ns) in which a lock was wanted and nobody's, in order of key and time; waited: how long any was wanted."""
 
     key: Ints
@@ -147,7 +147,7 @@ def _waiters(measured: MeasuredHistory, key: int, begin: int, end: int) -> tuple
     return tuple(first)
 
 
-def _gaps(measured: MeasuredHistory) -> Gaps:
+def _gaps(measured: MeasuredHistory) -> IdleGaps:
     holds, c = measured.holds.columns, measured.history.columns
     rows = measured.acquires[~np.isin(c["reason"][measured.acquires], _NOT_ASKED)]
     held = np.flatnonzero(holds.latest < holds.core_end)
@@ -172,4 +172,4 @@ def _gaps(measured: MeasuredHistory) -> Gaps:
     last = np.flatnonzero(free & np.append(new[1:] | ~free[1:], True)) + 1
     times = moments.time(places)
     lengths = np.append(times[1:] - times[:-1], 0)
-    return Gaps(moments.key(places[first]), times[first], times[last], int(lengths[wanted].sum()))
+    return IdleGaps(moments.key(places[first]), times[first], times[last], int(lengths[wanted].sum()))

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, apart, below, quantile
+from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, ratio, silent
 from checkers.measures.measured_history import MeasuredHistory, of_kind
-from checkers.measures.record import WITNESSES, Reading, count, measure, ns, ratio, silent
 from checkers.properties.fifo_and_herd import FIFO
 from checkers.row_format import F, Outcome, Reason
 

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.history.counting import Flags, Ints
+from checkers.measures.measure import Reading, Value, count, measure, ns
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.record import Reading, Value, count, measure, ns
 from checkers.row_format import F, Outcome, Reason
 
 QUANTILES: Final = (("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999))

@@ -8,8 +8,8 @@ import numpy as np
 
 from checkers.history.counting import Ints, quantile
 from checkers.history.holds import IN_SESSIONS, Hold, effective
+from checkers.measures.measure import Reading, count, measure, ns, witnesses
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.record import Reading, count, measure, ns, witnesses
 from checkers.row_format import INFINITY, F, Outcome
 
 TWICE: Final = 2

@@ -1,58 +1,133 @@
-"""All measures: what a lock history tells beyond valid and invalid.
+"""What a measure says: numbers with names and units, what they mean, and why they may mean nothing.
 
-Models and properties say whether a history is right. These count how near it came to being wrong, what was sent and
-turned away, who waited for whom and for how long: each a function of a `MeasuredHistory`, defined in its docstring,
-that says why it is silent where nothing stressed what it measures.
+A measure is no verdict. It counts and times what the models and properties do not ask, or do not count, and is never a
+reason to fail; an `alert` is for people to look at.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from __future__ import annotations
 
-from checkers.history.history import History
-from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
-from checkers.measures.fairness import bypass, starvation
-from checkers.measures.latency import acquire_latency, release_latency
-from checkers.measures.margins import hold_versus_ttl
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Final, Literal
+
+from checkers.history.counting import Ints
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
-from checkers.measures.owners import belief_versus_truth, release_by_non_owner
-from checkers.measures.record import Gauge, Measure
-from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
-from checkers.measures.tokens import phantom_success, token_gap
-from checkers.models.model import Settings
-from checkers.properties.check_result import CheckResult
 
-MEASURES: Final[tuple[Gauge, ...]] = (
-    definite_overlap,
-    possible_overlap,
-    clock_jump,
-    belief_versus_truth,
-    release_by_non_owner,
-    stale_write,
-    unfenced_stale_write,
-    needless_rejection,
-    lost_update,
-    dirty_value,
-    phantom_success,
-    token_gap,
-    hold_versus_ttl,
-    deadlock,
-    availability_gap,
-    recovery_after_heal,
-    bypass,
-    starvation,
-    acquire_latency,
-    release_latency,
-)
+WITNESSES: Final = 5
+"""Witnesses that one measure names at most."""
+
+Unit = Literal["count", "ns", "ratio"]
 
 
-def measures(
-    history: History, settings: Settings | None = None, results: Iterable[CheckResult] = ()
-) -> tuple[Measure, ...]:
-    """All of them, in the order of `MEASURES`.
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One number. Counts and ns are integers, ratios floats.
 
-    settings  what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
-    results   those of `checkers.check` on this history, if somebody has them: they are not asked for again.
+    number  None: not reached or not known, which the measure's definition explains.
+    of      what it is about where a measure has several of a kind: a phase, a fault, a process; else empty.
     """
-    measured = MeasuredHistory(history, settings or Settings(), results)
-    return tuple(gauge(measured) for gauge in MEASURES)
+
+    name: str
+    number: int | float | None
+    unit: Unit
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a measure says, before it is given its name; fields as of `Measure`."""
+
+    values: tuple[Value, ...] = ()
+    unexercised: str | None = None
+    rows: tuple[tuple[int, ...], ...] = ()
+    alert: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The answer of one measure on one history.
+
+    definition   what is measured, in one line; conditions and sources stand with the function.
+    values       empty where nothing can be said at all.
+    unexercised  why the values say nothing about the lock, or None.
+    rows         witnesses: the few operations of each of the first cases, as row numbers of the history.
+    alert        why somebody should look at this, or None.
+    property     the property that judges the same matter, or None: its result weighs, these numbers explain.
+    """
+
+    name: str
+    definition: str
+    values: tuple[Value, ...]
+    unexercised: str | None = None
+    rows: tuple[tuple[int, ...], ...] = ()
+    alert: str | None = None
+    property: str | None = None
+
+    def __getitem__(self, name: str) -> int | float | None:
+        """The number of that name, ``name@of`` where there are several of it. Raises KeyError."""
+        for value in self.values:
+            if name == (f"{value.name}@{value.of}" if value.of else value.name):
+                return value.number
+        raise KeyError(name)
+
+
+Obstacle = Literal["unasked", "no_lock", "unreleased", "unstruck", "endless", "crowded", "untimed"]
+"""An attribute of `MeasuredHistory`: why a history has nothing of what a measure looks at, or None."""
+
+
+def measure(
+    name: str, *obstacles: Obstacle, judged_by: str | None = None
+) -> Callable[[Callable[[MeasuredHistory], Reading]], Gauge]:
+    """Makes a function the measure of that name. The first paragraph of its docstring is the definition.
+
+    obstacles  the first of them that a history has is all that is said of it. One that must not be `untimed` is given
+               to the function with times instead of places.
+    """
+
+    def decorate(read: Callable[[MeasuredHistory], Reading]) -> Gauge:
+        definition = " ".join((inspect.getdoc(read) or "").split("\n\n")[0].split())
+
+        @wraps(read)
+        def gauge(measured: MeasuredHistory) -> Measure:
+            reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
+            if reason is not None:
+                reading = silent(reason)
+            else:
+                reading = read(measured.timed if "untimed" in obstacles else measured)
+            # What gives rise to an alert was exercised.
+            unexercised = None if reading.alert else reading.unexercised
+            return Measure(name, definition, reading.values, unexercised, reading.rows, reading.alert, judged_by)
+
+        return gauge
+
+    return decorate
+
+
+Gauge = Callable[[MeasuredHistory], Measure]
+
+
+def count(name: str, number: int, of: str = "") -> Value:
+    """A number of things."""
+    return Value(name, int(number), "count", of)
+
+
+def ns(name: str, number: int | None, of: str = "") -> Value:
+    """A length of time."""
+    return Value(name, None if number is None else int(number), "ns", of)
+
+
+def ratio(name: str, number: float | None, of: str = "") -> Value:
+    """A part of a whole, or one number by another."""
+    return Value(name, None if number is None else float(number), "ratio", of)
+
+
+def silent(reason: str) -> Reading:
+    """Nothing can be measured."""
+    return Reading(unexercised=reason)
+
+
+def witnesses(*columns: Sequence[int] | Ints) -> tuple[tuple[int, ...], ...]:
+    """The first few rows of parallel columns."""
+    return tuple(tuple(int(row) for row in rows) for rows in zip(*(c[:WITNESSES] for c in columns), strict=True))

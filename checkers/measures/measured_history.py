@@ -19,8 +19,8 @@ from checkers.history.history import Columns, History
 from checkers.history.view import View
 from checkers.models.model import Settings
 from checkers.properties.check_result import CheckResult
-from checkers.properties.counters import lock_unexercised
 from checkers.properties.property import Property
+from checkers.properties.shared_counters import lock_unexercised
 from checkers.properties.succession import next_granted, superseded
 from checkers.row_format import NESTED, NONE, F, Outcome
 

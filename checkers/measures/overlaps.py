@@ -6,8 +6,8 @@ import numpy as np
 
 from checkers.history.counting import Ints, apart, crossing, meeting
 from checkers.judging.excuses_by_fault import MECHANISMS
+from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.exclusion import SERVER_EXCLUSION
 
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")

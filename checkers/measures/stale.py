@@ -11,8 +11,8 @@ import numpy as np
 
 from checkers.claims import matches
 from checkers.history.counting import apart
+from checkers.measures.measure import WITNESSES, Reading, count, measure, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory, of_kind
-from checkers.measures.record import WITNESSES, Reading, count, measure, silent, witnesses
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
 from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses

@@ -79,7 +79,7 @@ class Mutex(_Lock):
         return FREE if state == operation.owner else ILLEGAL
 
 
-class Held(NamedTuple):
+class ReentrantState(NamedTuple):
     """State of a reentrant mutex: who holds it, and how many times over."""
 
     owner: int
@@ -87,19 +87,19 @@ class Held(NamedTuple):
 
 
 class ReentrantMutex(_Lock):
-    """State: `Held`. Whoever holds it gets it again, and must release it as often."""
+    """State: `ReentrantState`. Whoever holds it gets it again, and must release it as often."""
 
-    initial = Held(FREE, 0)
+    initial = ReentrantState(FREE, 0)
 
     def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Held)
-        return Held(operation.owner, state.depth + 1) if state.owner in (FREE, operation.owner) else ILLEGAL
+        assert isinstance(state, ReentrantState)
+        return ReentrantState(operation.owner, state.depth + 1) if state.owner in (FREE, operation.owner) else ILLEGAL
 
     def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Held)
+        assert isinstance(state, ReentrantState)
         if state.owner != operation.owner:
             return ILLEGAL
-        return Held(state.owner, state.depth - 1) if state.depth > 1 else self.initial
+        return ReentrantState(state.owner, state.depth - 1) if state.depth > 1 else self.initial
 
 
 class Inside(NamedTuple):

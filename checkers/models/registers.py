@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
+from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import History, bad_row
-from checkers.history.values import FrozenMap
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
 from checkers.row_format import NONE, F
 

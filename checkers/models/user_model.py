@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from checkers.history.foreign_values import shown, spelled
 from checkers.history.history import History
-from checkers.history.values import shown, spelled
+from checkers.models.all_models import MODELS, Specification, make
 from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
-from checkers.models.registry import MODELS, Specification, make
 from checkers.row_format import F
 
 OWN: Final = (Exception, SystemExit)

@@ -14,7 +14,7 @@ GIVES: Final = (F.RENEW, F.RELEASE)
 ABOUT_SESSIONS: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 
 
-class Events:
+class LeaseEvents:
     """Operations by their rows, attempts by the rows of their acquires (-1: none), sessions by numbers (0: none).
 
     granted  attempts that certainly succeeded: acknowledged, or so was their release.

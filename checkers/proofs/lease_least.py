@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.history.history import History
 from checkers.models.model import Settings
-from checkers.proofs.lease_events import ABOUT_SESSIONS, GETS, Events
+from checkers.proofs.lease_events import ABOUT_SESSIONS, GETS, LeaseEvents
 from checkers.proofs.lease_proof import certify as proven
 from checkers.row_format import F
 
@@ -32,7 +32,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
     if len(rows) > FEW:
         return f"more than {FEW} rows: it was not tried whether any can be spared"
     alone = _only(history, kind, sorted(rows))
-    e = Events(alone, settings)
+    e = LeaseEvents(alone, settings)
     for row, original in enumerate(sorted(rows)):
         part = _part(e, row)
         rest = [other for other in range(len(rows)) if other not in part]
@@ -42,7 +42,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
 
 
 def _kind(history: History) -> str:
-    """Of its leases, as `Events` tells it."""
+    """Of its leases, as `LeaseEvents` tells it."""
     c = history.columns
     in_sessions = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
     return "session" if history.facts.lease == "grant" and in_sessions else history.facts.lease
@@ -57,7 +57,7 @@ def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
     return near
 
 
-def _part(e: Events, row: int) -> Set[int]:
+def _part(e: LeaseEvents, row: int) -> Set[int]:
     """What must go if a row goes; nothing if it goes with another only."""
     if e.f[row] in GETS:
         return {row, *(other for other, mine in enumerate(e.attempt) if mine == row)}

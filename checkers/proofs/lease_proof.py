@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from checkers.history.history import History
 from checkers.models.model import Settings
-from checkers.proofs.lease_events import GETS, Events
+from checkers.proofs.lease_events import GETS, LeaseEvents
 from checkers.row_format import F
 
 STEPS: Final = 1_000_000  # states, before it is given up to show that no order explains some rows
@@ -33,7 +33,7 @@ class _State(NamedTuple):
         return self.now, *(frozenset(part.items() if isinstance(part, dict) else part) for part in self[1:])
 
 
-def _ways(e: Events, state: _State, row: int) -> list[tuple[int, int, str]]:
+def _ways(e: LeaseEvents, state: _State, row: int) -> list[tuple[int, int, str]]:
     """The operation, when it can come next, and how the hold that is in its way ends; none if it cannot come next."""
     f, key, mine, z = e.f[row], e.key[row], e.attempt[row], e.session[row]
     t, held = max(state.now, e.start(row)), state.holder.get(key)
@@ -52,13 +52,13 @@ def _ways(e: Events, state: _State, row: int) -> list[tuple[int, int, str]]:
     return [(row, at, how) for at, how in ways if at <= e.end(row)]
 
 
-def _endings(e: Events, state: _State, held: int, t: int, spare: int) -> list[tuple[int, str]]:
+def _endings(e: LeaseEvents, state: _State, held: int, t: int, spare: int) -> list[tuple[int, str]]:
     """A hold ends when it was given up, or by itself, with all its session (only if that is not `spare`)."""
     z, given_up = e.session[held], [(max(t, e.given_up[held]), "is given up")] if held in e.given_up else []
     return given_up + ([] if z and z == spare else [(max(t, state.ends[-z or held]), "expires")])
 
 
-def _happen(e: Events, state: _State, row: int, t: int, how: str) -> _State:
+def _happen(e: LeaseEvents, state: _State, row: int, t: int, how: str) -> _State:
     f, key, z = e.f[row], e.key[row], e.session[row]
     ended = z if f in (F.KEEP_ALIVE, F.SESSION_CLOSE) else e.session[state.holder[key]] if how == "expires" else 0
     state.placed.add(row)
@@ -80,7 +80,7 @@ def _happen(e: Events, state: _State, row: int, t: int, how: str) -> _State:
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
     """None if the rows prove the result, else what is wrong with them."""
-    e = Events(history, settings)
+    e = LeaseEvents(history, settings)
     needed = {row for row in range(len(history)) if e.must_happen(row)}
     if valid and (len(set(rows)) != len(rows) or needed - set(rows)):
         return "an operation is missing, or stands there twice"

@@ -12,11 +12,11 @@ import numpy as np
 
 from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch
+from checkers.history.foreign_values import shown, spelled
 from checkers.history.history import History
-from checkers.history.values import shown, spelled
+from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Model, Operation
 from checkers.models.operations import Operations, Source
-from checkers.models.registry import Specification
 from checkers.properties.conclusions import CONCLUSIONS
 from checkers.row_format import LATE, NONE, F, Reason
 

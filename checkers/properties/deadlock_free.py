@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
-from checkers.history.spans import length, moment, without
+from checkers.history.time_spans import length, moment, without
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised, stalls, unless
 from checkers.properties.property import Examined, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised, stalls, unless
 from checkers.properties.stories import earliest
 from checkers.row_format import SHARED
 

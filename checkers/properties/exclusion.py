@@ -21,9 +21,9 @@ from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds import IN_SESSIONS, Hold, exclude
 from checkers.history.view import View
 from checkers.properties import permits
-from checkers.properties.counters import Exercise, exercised_lock
 from checkers.properties.permits import crowd_finding, crowds, inside
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, exercised_lock
 from checkers.properties.stories import earliest
 from checkers.properties.token_order import disordered, tokens_of
 

@@ -8,10 +8,10 @@ faults on the worker.
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.spans import Span, clipped, length, united
+from checkers.history.time_spans import Span, clipped, length, united
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed, stalls_by_worker
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker
 from checkers.row_format import F
 
 ANSWERED: Final = "calls that ended"

@@ -16,8 +16,8 @@ from checkers.models.model import Model, Operation
 from checkers.models.operations import ByKey, Operations
 from checkers.models.stores import REFUSALS, RULES, CompareOwner, FencedStore
 from checkers.properties.check_result import Proof
-from checkers.properties.counters import MIN_STALE, Exercise, fault_missed, short_of, write_missed
 from checkers.properties.property import Examined, Property
+from checkers.properties.shared_counters import MIN_STALE, Exercise, fault_missed, short_of, write_missed
 from checkers.properties.succession import next_granted, superseded
 from checkers.row_format import F, Outcome
 

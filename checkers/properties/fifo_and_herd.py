@@ -12,8 +12,8 @@ import numpy as np
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed, lock_unexercised, unless
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, unless
 from checkers.row_format import F, Outcome
 
 BYPASSES: Final = "bypasses"

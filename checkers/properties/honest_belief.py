@@ -7,10 +7,10 @@ from typing import Final
 
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
-from checkers.history.spans import Span, length, moment, united, without
+from checkers.history.time_spans import Span, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised, stalls_by_worker
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised, stalls_by_worker
 from checkers.properties.succession import superseded
 
 NOTICED: Final = "losses noticed"

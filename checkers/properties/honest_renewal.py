@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from checkers.history.finding import Finding
 from checkers.history.holds import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed
 from checkers.properties.property import HANGS, Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed
 from checkers.properties.succession import superseded
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
@@ -20,7 +20,7 @@ RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals refused"
 
 
-class Lease(NamedTuple):
+class RenewedLease(NamedTuple):
     """What is renewed: one grant, or a session with all its grants. Times in ns.
 
     begun    earliest instant of the lease; ttl: the shortest that it can last.
@@ -79,7 +79,7 @@ def _exercise(view: View) -> Exercise:
     return Exercise(missing, {RENEWED: renewed, REFUSED: refused})
 
 
-def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
+def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
     """Grants that cannot have come before the service said that their lease is over.
 
     Another client certainly held until the service said so. The grant cannot have come before that hold either: it had
@@ -99,7 +99,7 @@ def _granted_though_over(lease: Lease, view: View) -> Iterator[Finding]:
             yield Finding("granted-though-over", hold.ret, rows, (held.row, hold.row))
 
 
-def _worth(lease: Lease, known: list[int], grain: int) -> int:
+def _worth(lease: RenewedLease, known: list[int], grain: int) -> int:
     """ns; the moment from which the lease certainly lasts its TTL once more.
 
     Servers that declare a grain tell each other only now and then who is alive, so that the last sign of life may be
@@ -113,7 +113,7 @@ def _worth(lease: Lease, known: list[int], grain: int) -> int:
     return max(map(min, signs, (sign + grain for sign in before)))
 
 
-def _leases(view: View) -> list[Lease]:
+def _leases(view: View) -> list[RenewedLease]:
     """All leases that somebody tried to renew. One without a TTL is never refused too early."""
     owner, session = view.column("owner"), view.column("session")
     in_sessions = view.facts.lease in IN_SESSIONS
@@ -130,11 +130,11 @@ def _leases(view: View) -> list[Lease]:
         if hold is not None:
             ttl = 0 if view.facts.lease == "none" else hold.length
             renewed, refused = _answered(view, rows)
-            leases.append(Lease(hold.start, ttl, (hold,), renewed, refused, hold.free))
+            leases.append(RenewedLease(hold.start, ttl, (hold,), renewed, refused, hold.free))
     return [*leases, *_sessions(view, by_session)]
 
 
-def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
+def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedLease]:
     facts, inv, ttl, session = view.facts, view.column("inv"), view.column("ttl"), view.column("session")
     holds: dict[int, list[Hold]] = {}
     for hold in view.holds:
@@ -147,7 +147,7 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[Lease]:
         held, opening = holds.get(number, []), opened.get(number)
         shortest = min([(ttl[opening] if opening is not None else 0) or facts.ttl, *(hold.ttl for hold in held)])
         renewed, refused = _answered(view, rows)
-        yield Lease(
+        yield RenewedLease(
             begun=inv[opening] if opening is not None else 0,
             ttl=0 if facts.lease == "none" else effective(shortest, facts),
             holds=tuple(held),

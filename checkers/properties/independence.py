@@ -7,10 +7,10 @@ without an answer. If there was neither, another lock was in the way: the servic
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.spans import Span, clipped, length, moment, united, without
+from checkers.history.time_spans import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed, undisturbed
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed, undisturbed
 from checkers.row_format import INFINITY, Outcome, Reason
 
 BESIDE: Final = "acquires of a free lock while another was held"

@@ -9,8 +9,8 @@ from typing import Final
 
 from checkers.history.finding import Finding
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised, write_missed
 from checkers.properties.property import Examined, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised, write_missed
 from checkers.row_format import LATE, F, Outcome
 
 SALES: Final = "inventory"

@@ -11,8 +11,8 @@ from typing import Final
 from checkers.claims import matches
 from checkers.history.finding import Finding
 from checkers.history.view import View
-from checkers.properties.counters import MIN_UPDATES, Exercise, lock_unexercised, short_of, write_missed
 from checkers.properties.property import Examined, Property
+from checkers.properties.shared_counters import MIN_UPDATES, Exercise, lock_unexercised, short_of, write_missed
 from checkers.row_format import FINAL, NONE, F, Outcome
 
 LISTS: Final = ("set", "inventory", "once", "transfer*")

@@ -9,8 +9,8 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised
 from checkers.properties.stories import earliest
 
 MOST_INSIDE: Final = "most inside at once"

@@ -11,7 +11,7 @@ from typing import Final, final
 from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.check_result import CheckResult, Proof
-from checkers.properties.counters import Exercise, counters
+from checkers.properties.shared_counters import Exercise, counters
 from checkers.properties.stories import Conclusion, Narrator
 
 HANGS: Final = ("stall-holder", "long-call")

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
-from checkers.history.spans import length, moment, without
+from checkers.history.time_spans import length, moment, without
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, ending, error_text, fault_missed, stalls, unless
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, stalls, unless
 from checkers.properties.stories import Narrator, listing
 from checkers.row_format import Outcome
 
@@ -19,7 +19,7 @@ ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
 
 
-class Case(NamedTuple):
+class KeyRecovery(NamedTuple):
     """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
 
     row     the request from which the bound counts, from `since` on.
@@ -54,7 +54,7 @@ def _exercise(view: View) -> Exercise:
     return Exercise(missing, {ASKED: judged})
 
 
-def _cases(view: View) -> list[Case]:
+def _cases(view: View) -> list[KeyRecovery]:
     """At most one case for each key that can be judged."""
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     if not (healed and bound):
@@ -63,7 +63,7 @@ def _cases(view: View) -> list[Case]:
     return [case for case in cases if case is not None]
 
 
-def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> Case | None:
+def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> KeyRecovery | None:
     inv, outcome, ends, idle = view.column("inv"), view.column("outcome"), view.once(_ends), view.once(stalls)
     holds = view.holds.by_key.get(key, ())
     free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
@@ -79,16 +79,16 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
         if late > bound:
             missed = moment(counted, bound)
             if max(waiting[bisect_right(begun, missed) - 1], refused) > missed:
-                return Case(row, since, late, missed)
+                return KeyRecovery(row, since, late, missed)
             continue  # who asked gave up before that, and nobody took its place: the next one's turn
         if first is not None:
-            return Case(row, since, late)
+            return KeyRecovery(row, since, late)
         break
     if first is not None:
         since = max(healed, first.inv)
         late = length(without([(since, first.ret)], idle))
         if late <= bound:
-            return Case(first.row, since, late)
+            return KeyRecovery(first.row, since, late)
     return None
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised, undisturbed, unless
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised, undisturbed, unless
 from checkers.row_format import NESTED, F, Outcome, Reason
 
 NESTED_ACQUIRES: Final = "nested acquires"

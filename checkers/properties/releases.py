@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 from checkers.history.finding import Finding
 from checkers.history.history import FaultInterval
 from checkers.history.holds import Hold, effective, exclude
-from checkers.history.spans import Span, clipped, length, moment, united, without
+from checkers.history.time_spans import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed, stalls, unless
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
+from checkers.properties.shared_counters import Exercise, fault_missed, stalls, unless
 from checkers.properties.succession import superseded
 from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
 
@@ -124,7 +124,7 @@ def _exercise_crash_release(view: View) -> Exercise:
     return Exercise(missing, {CRASHED: len(waits), WAITED_FOR: judged})
 
 
-class Wait(NamedTuple):
+class WaitForLease(NamedTuple):
     """How others waited for what a dead or hung holder held. Times in ns.
 
     waiting    when somebody certainly waited while the lock should have been free.
@@ -142,7 +142,7 @@ class Wait(NamedTuple):
     successor: int | None
 
 
-def _waits(view: View) -> list[Wait]:
+def _waits(view: View) -> list[WaitForLease]:
     """How others waited, for each crash whose holder still had the lock."""
     bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
     waits = []
@@ -165,11 +165,11 @@ def _waits(view: View) -> list[Wait]:
         if bound is not None and (length(waiting) > bound or promised):
             late = moment(waiting, bound) if prolonged is None else max(waiting[0][0], prolonged)
         over = granted == min(end, doubt)
-        waits.append(Wait(crash, waiting, over, in_time, late, None if first is None else first.row))
+        waits.append(WaitForLease(crash, waiting, over, in_time, late, None if first is None else first.row))
     return waits
 
 
-def _kept(view: View, wait: Wait) -> Finding:
+def _kept(view: View, wait: WaitForLease) -> Finding:
     """The witness: what the holder had, who got it at last, and somebody who waited at that moment, if anybody did."""
     inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
     crash, at, successor = wait.crash, wait.late or 0, wait.successor

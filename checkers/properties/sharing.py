@@ -8,11 +8,11 @@ from collections import defaultdict
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.spans import meets
+from checkers.history.time_spans import meets
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, fault_missed, undisturbed
 from checkers.properties.permits import most_inside
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed, undisturbed
 from checkers.properties.succession import first_sent_later
 from checkers.row_format import SHARED, Outcome, Reason
 

@@ -14,7 +14,7 @@ from checkers.history.holds import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.conclusions import CONCLUSIONS
-from checkers.properties.counters import ON_LEASES
+from checkers.properties.shared_counters import ON_LEASES
 from checkers.row_format import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50

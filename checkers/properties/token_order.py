@@ -12,8 +12,8 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.holds import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.counters import Exercise, lock_unexercised
 from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised
 from checkers.row_format import NONE
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from checkers.history.history import History
 from checkers.linearizability import ModelResult, decide
+from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import UNSET, Settings
-from checkers.models.registry import MODELS, Specification
-from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import FIELDS, NONE, F, Outcome
 from checkers.tests.batches import Batched, names
 from checkers.tests.brute import FOREVER

@@ -7,7 +7,7 @@ import numpy as np
 
 from checkers.check import check
 from checkers.history.history import History
-from checkers.models.engine import Answer
+from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Illegal, Model
 from checkers.models.operations import Operations, Source
 from checkers.properties.check_result import CheckResult
@@ -77,7 +77,7 @@ def answers(name: str, book: Book, expected: Iterable[str]) -> dict[str, object]
     return {of: answer(of) for of in expected}
 
 
-def replayed(history: History, answer: Answer, model: Model) -> None:
+def replayed(history: History, answer: EngineAnswer, model: Model) -> None:
     """That the order of each valid key is one: all that must be in it, real time, and the specification.
 
     Raises Disagreement.

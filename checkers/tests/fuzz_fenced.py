@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from checkers.engines.fenced import fenced_store
-from checkers.models.engine import Conflict
+from checkers.models.engine_answer import Conflict
 from checkers.models.model import Settings
 from checkers.models.operations import ByKey
 from checkers.models.stores import FencedStore

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from checkers.engines import locks
-from checkers.models.engine import Conflict, Engine
+from checkers.models.engine_answer import Conflict, Engine
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
 from checkers.models.model import Model, Settings
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason

@@ -18,10 +18,10 @@ from checkers.history.counting import apart, below, crossing, meeting
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
+from checkers.measures.measure import Gauge
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import definite_overlap, possible_overlap
-from checkers.measures.record import Gauge
-from checkers.measures.tokens import phantom_success, token_gap
+from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings
 from checkers.row_format import INFINITY, NONE, F, Reason
 from checkers.tests import brute, generate

@@ -17,11 +17,11 @@ from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, search_table, table
 from checkers.history.history import DTYPE, History, from_rows
+from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import Illegal, Model, Operation, Settings
 from checkers.models.operations import WHOLE, ByKey, Operations
-from checkers.models.registry import MODELS, Specification
 from checkers.proofs.shrink import shrink
-from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement

@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 
 from checkers.bench import __main__ as bench
-from checkers.bench import baseline, cases, generate, measure, texts
-from checkers.bench.generate import GENERATORS, Shape, TooSmall
+from checkers.bench import baseline, cases, generate, texts, timing
+from checkers.bench.generate import GENERATORS, HistoryShape, TooSmall
 from checkers.history.history import History, malformed
 from checkers.linearizability import decide
 from checkers.models.model import Settings
 from checkers.row_format import INFINITY, F, Outcome
 
 SHAPES = [
-    Shape(400, 2, 1),
-    Shape(400, 2, 40),
-    Shape(600, 10, 1, seed=2),
-    Shape(600, 10, 5, unknown=12, seed=3),
-    Shape(600, 50, 10, unknown=6, seed=4),
+    HistoryShape(400, 2, 1),
+    HistoryShape(400, 2, 40),
+    HistoryShape(600, 10, 1, seed=2),
+    HistoryShape(600, 10, 5, unknown=12, seed=3),
+    HistoryShape(600, 50, 10, unknown=6, seed=4),
 ]
 
 
 @pytest.mark.parametrize("model", sorted(GENERATORS))
 @pytest.mark.parametrize("bad", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_history_is_what_it_was_made_to_be(model: str, shape: Shape, bad: bool) -> None:
+def test_a_history_is_what_it_was_made_to_be(model: str, shape: HistoryShape, bad: bool) -> None:
     try:
         history = GENERATORS[model](shape._replace(bad=bad))
     except TooSmall:
@@ -42,14 +42,14 @@ def test_a_history_is_what_it_was_made_to_be(model: str, shape: Shape, bad: bool
 
 @pytest.mark.parametrize("model", sorted(GENERATORS))
 def test_the_same_seed_makes_the_same_history(model: str) -> None:
-    one, same, other = (GENERATORS[model](Shape(300, 4, 3, seed=seed)) for seed in (5, 5, 6))
+    one, same, other = (GENERATORS[model](HistoryShape(300, 4, 3, seed=seed)) for seed in (5, 5, 6))
     assert all(np.array_equal(one.columns[name], same.columns[name]) for name in one.columns)
     assert not np.array_equal(one.columns["inv"], other.columns["inv"])
 
 
 @pytest.mark.parametrize("model", ["mutex", "fenced-store", "cas-register"])
 def test_processes_are_busy_and_do_one_thing_at_a_time(model: str) -> None:
-    history = GENERATORS[model](Shape(2_000, 10, 20, unknown=20))
+    history = GENERATORS[model](HistoryShape(2_000, 10, 20, unknown=20))
     c = history.columns
     ret = np.where(c["outcome"] == Outcome.INFO, INFINITY, c["ret"])
     busy = 0
@@ -62,7 +62,7 @@ def test_processes_are_busy_and_do_one_thing_at_a_time(model: str) -> None:
 
 
 def test_fenced_histories_have_refusals_and_several_tokens() -> None:
-    columns = generate.fenced(Shape(2_000, 10, 5)).columns
+    columns = generate.fenced(HistoryShape(2_000, 10, 5)).columns
     refused = columns["outcome"] == Outcome.FAIL
     assert 0.1 < refused.mean() < 0.6
     assert (columns["f"][refused] == F.WRITE).all()
@@ -70,7 +70,7 @@ def test_fenced_histories_have_refusals_and_several_tokens() -> None:
 
 
 def test_packed_is_what_the_other_side_reads() -> None:
-    history = generate.mutex(Shape(100, 2, 3, unknown=4))
+    history = generate.mutex(HistoryShape(100, 2, 3, unknown=4))
     data = baseline.packed("mutex", history)
     assert data[:8] == b"FPBENCH1"
     assert np.frombuffer(data[8:32], "<i8").tolist() == [0, len(history), 3]
@@ -80,7 +80,7 @@ def test_packed_is_what_the_other_side_reads() -> None:
 
 
 def test_nil_is_what_a_register_of_porcupine_holds_at_first() -> None:
-    history = generate.cas_register(Shape(20, 2, 1))
+    history = generate.cas_register(HistoryShape(20, 2, 1))
     values = (7, None, *range(18))
     columns = {**history.columns, "value": np.arange(20), "base": np.full(20, -1)}
     data = baseline.packed("cas-register", replace(history, columns=columns, values=values))
@@ -102,15 +102,17 @@ def test_without_go_there_is_one_clear_line(
 @pytest.fixture
 def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
-    monkeypatch.setattr(cases, "large", lambda *, quick: [cases.Case("mutex", Shape(2_000, 2, 10, bad=quick))])
-    monkeypatch.setattr(measure, "compile_for", lambda *_: None)
+    monkeypatch.setattr(
+        cases, "large", lambda *, quick: [cases.BenchCase("mutex", HistoryShape(2_000, 2, 10, bad=quick))]
+    )
+    monkeypatch.setattr(timing, "compile_for", lambda *_: None)
 
 
 @pytest.mark.usefixtures("one_case")
 def test_tables_without_porcupine(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["--quick", "--alone", "--part", "large"]) == 0
     form, blank, head, rule, row, end = capsys.readouterr().out.split("\n", 5)
-    assert form == measure.form()
+    assert form == timing.form()
     assert not blank
     assert head.count("|") == rule.count("|") == row.count("|")
     assert row.startswith("| mutex | 2,002 | 2 | 10 | bad | 0.0")
@@ -119,18 +121,18 @@ def test_tables_without_porcupine(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("one_case")
 def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(measure, "judge", lambda *_: (True,))
+    monkeypatch.setattr(timing, "judge", lambda *_: (True,))
     assert bench.main(["--quick", "--alone", "--part", "large"]) == 1
     assert "we say (True,)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sorted(texts.FORMATS))
 def test_texts_are_read_as_they_were_meant(name: str, tmp_path: Path) -> None:
-    history = generate.cas_register(Shape(400, 5, 7, unknown=9))
+    history = generate.cas_register(HistoryShape(400, 5, 7, unknown=9))
     path = tmp_path / name
     path.write_text("".join(texts.FORMATS[name](history)))
     read: History = texts.loaded(path)
     assert len(read) == len(history)
     assert decide(read, "cas-register", Settings()).valid
-    path.write_text("".join(texts.FORMATS[name](generate.cas_register(Shape(400, 5, 7, bad=True)))))
+    path.write_text("".join(texts.FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
     assert decide(texts.loaded(path), "cas-register", Settings()).valid is False

@@ -10,7 +10,7 @@ import pytest
 
 from checkers import __main__ as command
 from checkers.history.history import save
-from checkers.properties.register import PROPERTIES
+from checkers.properties.all_properties import PROPERTIES
 from checkers.tests.build import Book
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from checkers import __main__ as command
 from checkers.history.history import save
-from checkers.models.registry import MODELS
+from checkers.models.all_models import MODELS
 from checkers.models.stores import RULES
 from checkers.tests.build import Book
 
@@ -288,7 +288,7 @@ def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_pat
         "import sys; from checkers.__main__ import main; "
         f"status = main([{str(tmp_path / 'history.edn')!r}, '--model', 'register']); "
         "print(*(name for name in ('numba', 'rich', 'jinja2', 'checkers.check', 'checkers.judging.judgement', "
-        "'checkers.proofs.verify', 'checkers.measures.measure') if name in sys.modules)); sys.exit(status)"
+        "'checkers.proofs.verify_proof', 'checkers.measures.all_measures') if name in sys.modules)); sys.exit(status)"
     )
     done = as_a_process("-c", program)
     assert done.returncode == 0, done.stderr

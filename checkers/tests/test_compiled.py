@@ -11,7 +11,7 @@ import pytest
 
 from checkers import __main__ as command
 from checkers.bench import generate
-from checkers.bench.generate import Shape
+from checkers.bench.generate import HistoryShape
 from checkers.engines import lease_kernels, locks_slots
 from checkers.engines.fenced import fenced_store
 from checkers.engines.kernel import LARGE, always, kernel
@@ -20,7 +20,7 @@ from checkers.engines.registers import cas_register
 from checkers.engines.sorting import by_number, sorted_within
 from checkers.engines.tokens import fencing_tokens
 from checkers.history.history import History, save
-from checkers.models.engine import Answer, Engine
+from checkers.models.engine_answer import Engine, EngineAnswer
 from checkers.models.model import Settings
 from checkers.models.registers import CasRegister
 from checkers.models.stores import RULES, FencedStore
@@ -36,7 +36,7 @@ pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [f
 PLAIN = Settings()
 
 
-def in_both_forms(engine: Engine, history: History, settings: Settings = PLAIN) -> Answer:
+def in_both_forms(engine: Engine, history: History, settings: Settings = PLAIN) -> EngineAnswer:
     """The answer, which must be the same."""
     with always(compiled=False):
         plain = engine(history, settings)
@@ -197,7 +197,7 @@ def test_a_large_file_takes_the_compiled_form_and_nothing_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for bad in (False, True):
-        save(generate.mutex(Shape(LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
+        save(generate.mutex(HistoryShape(LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
     assert command.main([str(tmp_path), "--model", "mutex"]) == 1
     output, errors = capsys.readouterr()
     assert output.startswith(f"{tmp_path}/False.arrow: valid")

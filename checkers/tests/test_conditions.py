@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.models.registry import MODELS
-from checkers.properties.register import PROPERTIES
+from checkers.models.all_models import MODELS
+from checkers.properties.all_properties import PROPERTIES
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("checkers", "infra", "results", "suites")

@@ -7,7 +7,7 @@ import pytest
 from checkers.check import check, missing
 from checkers.history.history import History
 from checkers.history.view import View
-from checkers.properties.counters import MIXED, counters
+from checkers.properties.shared_counters import MIXED, counters
 from checkers.row_format import NESTED, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from checkers.formats import edn
 from checkers.formats.edn import Malformed, Reader, value_of
+from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import BadHistory
-from checkers.history.values import FrozenMap
 from checkers.tests import files
 from checkers.tests.files import column, event, loaded, values
 

@@ -7,8 +7,8 @@ import pytest
 from checkers.engines import lease_schedule as schedule
 from checkers.engines.lease_search import Search
 from checkers.properties import exclusion
-from checkers.properties.counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
 from checkers.properties.exclusion import GAP, OVERLAP
+from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
 from checkers.row_format import F
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import INVALID, VALID, answers, result_on

@@ -8,7 +8,7 @@ import pytest
 from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
 from checkers.engines.tokens import fencing_tokens
 from checkers.history.history import History
-from checkers.models.engine import Answer
+from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import FINAL, NESTED, NONE, SHARED, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
@@ -16,7 +16,7 @@ from checkers.tests.build import FAIL, INFO, OK, Book
 MODES = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
 
 
-def judge(book: Book, **settings: Any) -> Answer:
+def judge(book: Book, **settings: Any) -> EngineAnswer:
     return fenced_store(book.history(), Settings(**settings))
 
 
@@ -193,7 +193,7 @@ def test_two_keys_may_write_the_same_far_values() -> None:
     assert (conflict.kind, conflict.key) == ("stale-read", 1)
 
 
-def grants(*rows: tuple[int, int, int, int, Outcome]) -> Answer:
+def grants(*rows: tuple[int, int, int, int, Outcome]) -> EngineAnswer:
     book = Book(keys=("a",))
     for owner, (inv, ret, token, flags, outcome) in enumerate(rows, 1):
         book.acquire(inv, ret, owner, token=token, flags=flags, outcome=outcome)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.bench.generate import GENERATORS, Shape
+from checkers.bench.generate import GENERATORS, HistoryShape
 from checkers.engines.fenced import fenced_store, posed, screened
 from checkers.models.model import Settings
 from checkers.models.stores import RULES
@@ -53,7 +53,7 @@ def test_a_value_of_two_keys_is_no_reason_to_pass_either() -> None:
 
 @pytest.mark.parametrize("processes", [2, 50])
 def test_what_is_normal_passes_and_what_is_not_is_judged_alone(processes: int) -> None:
-    shape = Shape(20_000, processes, 20, unknown=50)
+    shape = HistoryShape(20_000, processes, 20, unknown=50)
     history = GENERATORS["fenced-store"](shape)
     doubt = screened(*posed(history, Settings(), RULES["fence-writes"]))
     assert not doubt.any()

@@ -10,12 +10,12 @@ import pytest
 
 from checkers.history.history import History
 from checkers.linearizability import decide
-from checkers.models.engine import Answer, Conflict
+from checkers.models.all_models import MODELS, Specification
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
 from checkers.models.operations import WHOLE
-from checkers.models.registry import MODELS, Specification
 from checkers.models.user_model import ModelError, specification
-from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.proofs.witness import tell
 from checkers.row_format import NONE, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
@@ -39,7 +39,7 @@ def bad(key: int = 0) -> Book:
     return book.write(11, 12, 1, 9, key=key).read(13, 14, 2, 8, key=key)
 
 
-def engine(answer: Answer) -> Specification:
+def engine(answer: EngineAnswer) -> Specification:
     return replace(REGISTER, engine=lambda history, settings: answer)
 
 
@@ -67,7 +67,7 @@ def test_the_order_of_engine_and_search_are_one() -> None:
     """The engine decides key 0 and leaves key 1."""
     history = good(2).history()
     rows = np.flatnonzero(history.columns["key"] == 0)
-    statement = engine(Answer((), {1: "it cannot tell"}, lambda: rows))
+    statement = engine(EngineAnswer((), {1: "it cannot tell"}, lambda: rows))
     judged = decide(history, statement, SETTINGS)
     assert judged.valid
     assert verify_valid(history, statement, SETTINGS, judged.order().tolist()) is None
@@ -79,7 +79,7 @@ def test_invalid_beats_unknown() -> None:
         book.write(100, 1000 + n, n + 10, n + 100)
     history = book.read(1100, 1101, 5, 9).history()
     rows = tuple(np.flatnonzero(history.columns["key"] == 1).tolist())
-    statement = engine(Answer((Conflict("stale-read", 1, rows),), {0: "it cannot tell"}, nothing))
+    statement = engine(EngineAnswer((Conflict("stale-read", 1, rows),), {0: "it cannot tell"}, nothing))
     judged = decide(history, statement, SETTINGS, 5.0)
     assert (judged.valid, judged.key, judged.kind) == (False, 1, "stale-read")
     assert verify_invalid(history, statement, SETTINGS, judged.rows) is None
@@ -91,12 +91,12 @@ def test_of_several_contradictions_the_earliest_is_told() -> None:
     history = book.history()
     keys = history.columns["key"]
     conflicts = tuple(Conflict("x", key, tuple(np.flatnonzero(keys == key).tolist())) for key in (0, 1))
-    assert decide(history, engine(Answer(conflicts, {}, nothing)), SETTINGS).key == 1
+    assert decide(history, engine(EngineAnswer(conflicts, {}, nothing)), SETTINGS).key == 1
 
 
 def test_a_contradiction_that_is_none_is_not_believed() -> None:
     history = good().history()
-    judged = decide(history, engine(Answer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
+    judged = decide(history, engine(EngineAnswer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
     assert judged.valid is None
     assert "which the search does not confirm" in judged.reason
 

@@ -3,7 +3,7 @@
 import pytest
 
 from checkers.engines import locks
-from checkers.models.engine import Engine
+from checkers.models.engine_answer import Engine
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests import fuzz_locks

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.check import check
 from checkers.history.history import History
-from checkers.measures.measure import MEASURES, measures
+from checkers.measures.all_measures import MEASURES, measures
 from checkers.properties.property import Property
 from checkers.row_format import F, Reason
 from checkers.tests import generate

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from checkers.measures.measure import Gauge
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
-from checkers.measures.record import Gauge
 from checkers.models.model import Settings
 from checkers.row_format import SHARED
 from checkers.tests.build import FAIL, Book, cases

@@ -1,8 +1,8 @@
 """Beliefs, releases by others, phantoms and token gaps."""
 
+from checkers.measures.measure import Gauge
 from checkers.measures.owners import belief_versus_truth, release_by_non_owner
-from checkers.measures.record import Gauge
-from checkers.measures.tokens import phantom_success, token_gap
+from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.fuzz_measures import answers

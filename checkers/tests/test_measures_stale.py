@@ -1,6 +1,6 @@
 """What reached the store too late, was refused for nothing, was lost, or was read though it never was there."""
 
-from checkers.measures.record import Gauge
+from checkers.measures.measure import Gauge
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.row_format import Reason
 from checkers.tests.build import FAIL, INFO, Book, cases

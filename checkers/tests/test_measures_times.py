@@ -9,8 +9,8 @@ from checkers.measures.availability import availability_gap, deadlock, recovery_
 from checkers.measures.fairness import bypass, starvation
 from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.margins import hold_versus_ttl
+from checkers.measures.measure import Gauge
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.record import Gauge
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases

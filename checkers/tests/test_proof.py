@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from checkers.history.history import History
+from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import Settings
-from checkers.models.registry import MODELS, Specification
-from checkers.proofs.verify import verify_invalid, verify_valid
+from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NONE, F, Reason
 from checkers.tests.build import FAIL, INFO, Book
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkers import __main__ as command
-from checkers.models.registry import MODELS
+from checkers.models.all_models import MODELS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from checkers.properties.counters import CONTENDED, GRANTS
 from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
+from checkers.properties.shared_counters import CONTENDED, GRANTS
 from checkers.row_format import NESTED, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
 from checkers.tests.compare import GOOD, VALID, answers, result_on

@@ -10,7 +10,7 @@ import pytest
 from checkers.engines.registers import cas_register, kv, register
 from checkers.history.history import BadHistory, History
 from checkers.linearizability import decide
-from checkers.models.engine import Answer
+from checkers.models.engine_answer import EngineAnswer
 from checkers.models.kv import Kv
 from checkers.models.model import Operation, Settings
 from checkers.models.operations import Operations, Source
@@ -35,7 +35,7 @@ def cas(base: Any, value: Any, inv: int, ret: int, outcome: str = "ok", **more: 
     return Act(F.CAS, outcome, value, inv, ret, base=base, **more)
 
 
-def asked(acts: Sequence[Act], settings: Settings = PLAIN) -> Answer:
+def asked(acts: Sequence[Act], settings: Settings = PLAIN) -> EngineAnswer:
     return cas_register(history_of(acts), settings)
 
 

@@ -1,6 +1,6 @@
 """Known histories of readers and writers."""
 
-from checkers.properties.counters import CONTENDED
+from checkers.properties.shared_counters import CONTENDED
 from checkers.properties.sharing import READERS
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, Book, cases

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from checkers.engines.search import Searched, search
+from checkers.models.all_models import MODELS
 from checkers.models.model import Model, Settings
 from checkers.models.operations import Operations
-from checkers.models.registry import MODELS
 from checkers.proofs.shrink import Shrunk, shrink
-from checkers.proofs.verify import verify_invalid
+from checkers.proofs.verify_proof import verify_invalid
 from checkers.row_format import NONE
 from checkers.tests.build import INFO, Book
 from checkers.tests.test_search import Cell, of

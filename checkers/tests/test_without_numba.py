@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.__main__ import FASTER, main
-from checkers.bench.generate import GENERATORS, Shape
+from checkers.bench.generate import GENERATORS, HistoryShape
 from checkers.engines import kernel
 from checkers.history.history import save
 
@@ -24,7 +24,7 @@ def run(*arguments: Path | str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("model", ["mutex", "fenced-store", "lease"])
 def test_large_histories(model: str, tmp_path: Path) -> None:
     for bad in (False, True):
-        save(GENERATORS[model](Shape(kernel.LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
+        save(GENERATORS[model](HistoryShape(kernel.LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
     done = run(tmp_path, "--model", model)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"{tmp_path}/False.arrow: valid")

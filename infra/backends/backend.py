@@ -47,11 +47,11 @@ class Trait(Enum):
     ENDS_WHEN_FULL = "a server ends when its disk is full"
 
 
-class Refused(Exception):
+class ServerRefused(Exception):
     """The server, or its absence, said no."""
 
 
-NO_ANSWER: Final = (OSError, http.client.HTTPException, Refused)
+NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
 """What a question to a server may raise."""
 
 
@@ -342,8 +342,8 @@ class Backend(ABC):
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
         """End every session of clients but our own; the processes that had them. See Trait.SESSION_PROCESSES.
 
-        wait: until a condition is true, and whether it came true. Raises Failed if they do not end, Refused if the
-        server cannot be told.
+        wait: until a condition is true, and whether it came true. Raises Failed if they do not end, ServerRefused if
+        the server cannot be told.
         """
         raise NotImplementedError
 

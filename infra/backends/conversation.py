@@ -7,7 +7,7 @@ import socket
 from dataclasses import replace
 
 from infra.access import TLS, Access
-from infra.backends.backend import PATIENCE, Health, Refused
+from infra.backends.backend import PATIENCE, Health, ServerRefused
 
 
 def converse(
@@ -30,11 +30,11 @@ def converse(
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes. Raises OSError or Refused."""
+    """So many bytes. Raises OSError or ServerRefused."""
     received = b""
     while len(received) < size:
         if not (chunk := connection.recv(size - len(received))):
-            raise Refused("it closed the connection")
+            raise ServerRefused("it closed the connection")
         received += chunk
     return received
 

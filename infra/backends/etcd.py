@@ -21,8 +21,8 @@ from infra.backends.backend import (
     Backend,
     Health,
     Package,
-    Refused,
     Server,
+    ServerRefused,
     Trait,
 )
 from infra.backends.conversation import converse, unexpected
@@ -176,7 +176,7 @@ def _change(address: Address, verb: str, **what: object) -> Mapping[str, Any]:
     """Of the list of members. Raises Failed where it is refused, OSError or HTTPException where nobody answers."""
     try:
         return _ask(address, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
-    except Refused as error:
+    except ServerRefused as error:
         raise Failed(f"member {verb}: {error}") from error
 
 
@@ -192,11 +192,11 @@ def _ask(
         answer = connection.getresponse()
         reply = json.loads(answer.read())
     except ValueError as error:
-        raise Refused("no JSON") from error
+        raise ServerRefused("no JSON") from error
     finally:
         connection.close()
     if not isinstance(reply, dict):
-        raise Refused("no JSON object")
+        raise ServerRefused("no JSON object")
     if answer.status != http.client.OK:
-        raise Refused(str(reply.get("message", answer.status)))
+        raise ServerRefused(str(reply.get("message", answer.status)))
     return reply

@@ -27,8 +27,8 @@ from infra.backends.backend import (
     Health,
     Migration,
     Package,
-    Refused,
     Server,
+    ServerRefused,
     Trait,
 )
 from infra.backends.conversation import with_clock
@@ -193,7 +193,7 @@ class Postgres(Backend):
         except psycopg.Error as error:
             if late.is_set() or isinstance(error, psycopg.errors.ConnectionTimeout):
                 raise TimeoutError(str(error)) from error
-            raise Refused(str(error)) from error
+            raise ServerRefused(str(error)) from error
 
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
         """Of the database of locks."""
@@ -211,7 +211,7 @@ class Postgres(Backend):
                 if not wait(gone):
                     raise Failed("PostgreSQL was told to terminate sessions, but still has them")
         except psycopg.OperationalError as error:
-            raise Refused(str(error)) from error
+            raise ServerRefused(str(error)) from error
         return sorted(pid for pid, _ in ended)
 
     def refusal(self, endpoint: str, access: Access) -> str:

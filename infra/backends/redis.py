@@ -15,9 +15,9 @@ from infra.backends.backend import (
     Backend,
     Health,
     Package,
-    Refused,
     Replication,
     Server,
+    ServerRefused,
     Trait,
 )
 from infra.backends.conversation import converse, unexpected, with_clock
@@ -151,7 +151,7 @@ class Redis(Backend):
         with access.connect("{}:{}".format(*address), patience) as connection:
             connection.sendall(_command(b"SET", _KEY, b"x" * size, b"PX", b"1"))
             if (reply := connection.recv(200)) != b"+OK\r\n":
-                raise Refused(reply.decode(errors="replace").strip() or "it closed the connection")
+                raise ServerRefused(reply.decode(errors="replace").strip() or "it closed the connection")
 
     def refusal(self, endpoint: str, access: Access) -> str:
         question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"

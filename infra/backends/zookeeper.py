@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import EXPLAINS_WITHIN, Address, Backend, Health, Package, Refused, Trait
+from infra.backends.backend import EXPLAINS_WITHIN, Address, Backend, Health, Package, ServerRefused, Trait
 from infra.backends.conversation import converse, exactly, unexpected
 
 _NAME: Final = "fencepost-disk"
@@ -70,13 +70,13 @@ class ZooKeeper(Backend):
 
             session = ask(struct.pack(">iqiqi16s", 0, 0, 1000, 0, 16, b""))
             if not struct.unpack(">q", session[8:16])[0]:
-                raise Refused("no session")
+                raise ServerRefused("no session")
             path, value = f"/{_NAME}-{time.time_ns()}".encode(), b"x" * size
             acl = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
             strings = b"".join(struct.pack(">i", len(text)) + text for text in (path, value))
             reply = ask(struct.pack(">ii", 1, 1) + strings + acl + struct.pack(">i", 1))  # create it, ephemeral
             if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
-                raise Refused(f"error {code}")
+                raise ServerRefused(f"error {code}")
             ask(struct.pack(">ii", 2, -11))  # the session ends
 
     def refusal(self, endpoint: str, access: Access) -> str:

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, Protocol
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
-from infra.cluster import clocks
-from infra.cluster.clocks import Skew
+from infra.cluster import clock_skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.migration import Carry
 from infra.docker.client import TIMEOUT
 from infra.docker.compose import BOOTED
@@ -150,10 +150,10 @@ class Container(ServerProcess):
         return log
 
     def has_clock(self) -> bool:
-        return clocks.movable(self._client, self._container)
+        return clock_skew.movable(self._client, self._container)
 
     def set_clock(self, skews: Sequence[Skew]) -> None:
-        clocks.write(self._client, self._container, skews)
+        clock_skew.write(self._client, self._container, skews)
 
     def _stop(self) -> None:
         self._ask(self._client.api.stop, timeout=STOPS_WITHIN)

@@ -7,8 +7,8 @@ from typing import Final
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Health, Probe
-from infra.cluster import clocks
-from infra.cluster.clocks import Skew
+from infra.cluster import clock_skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.container import ServerProcess, State
 from infra.cluster.exit_reason import last_words
 from infra.errors import Failed
@@ -143,7 +143,7 @@ class Node:
         self._wishes.clear()
         self._skews.clear()
         health = self.health() if self.state() == "running" else None
-        if not health or clocks.apart(health, _RIGHT):
+        if not health or clock_skew.apart(health, _RIGHT):
             self._clock = None  # another process may have moved it
         self._settle()
 

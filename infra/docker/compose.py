@@ -46,7 +46,7 @@ _environment = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ComposeSettings:
     """What docker-compose.yml is filled in with.
 
     images   variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images.
@@ -80,7 +80,7 @@ class Settings:
         }
 
 
-def up(settings: Settings, services: Sequence[str]) -> None:
+def up(settings: ComposeSettings, services: Sequence[str]) -> None:
     """Create and start services, and what they depend on; returns when they are started, not when they are ready.
 
     What is there already stays as it is. Raises Taken when another subnet may do, Failed with one line otherwise.
@@ -88,7 +88,7 @@ def up(settings: Settings, services: Sequence[str]) -> None:
     _up(settings, ["--no-recreate", *services])
 
 
-def replace(settings: Settings, service: str) -> None:
+def replace(settings: ComposeSettings, service: str) -> None:
     """Make a service's container anew, as the settings say by now, on the volume that it had, and start it.
 
     Raises Failed with one line.
@@ -96,12 +96,12 @@ def replace(settings: Settings, service: str) -> None:
     _up(settings, ["--no-deps", "--force-recreate", service])
 
 
-def renew(settings: Settings, service: str) -> None:
+def renew(settings: ComposeSettings, service: str) -> None:
     """As `replace`, of a service that is down and stays so."""
     _up(settings, ["--no-deps", "--force-recreate", "--no-start", service])
 
 
-def _up(settings: Settings, words: Sequence[str]) -> None:
+def _up(settings: ComposeSettings, words: Sequence[str]) -> None:
     """`docker compose up` with these words behind it."""
     files = [FILE, PUBLISHED] if settings.publish else [FILE]
     compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(words))
@@ -117,7 +117,7 @@ def container(environment: str, service: str) -> str:
     return f"{environment}-{service}-1"
 
 
-def read(client: DockerClient, environment: str) -> Settings:
+def read(client: DockerClient, environment: str) -> ComposeSettings:
     """The settings of an environment that runs, from its containers. Raises Failed when it has no centre."""
     listed = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
     containers = {container["Labels"]["com.docker.compose.service"]: container for container in listed}
@@ -130,7 +130,7 @@ def read(client: DockerClient, environment: str) -> Settings:
     for backend in BACKENDS.values():
         if first := containers.get(backend.members[0]):
             chosen[topology.image_variable(backend.name)] = first["Labels"].get(BOOTED, first["Image"])
-    return Settings(
+    return ComposeSettings(
         name=environment,
         slot=int(toxiproxy["Labels"][NET].rpartition(".")[2]),
         owner=toxiproxy["Labels"]["fencepost.owner"],
@@ -140,7 +140,7 @@ def read(client: DockerClient, environment: str) -> Settings:
     )
 
 
-def published_ports(client: DockerClient, settings: Settings) -> Mapping[int, int] | None:
+def published_ports(client: DockerClient, settings: ComposeSettings) -> Mapping[int, int] | None:
     """Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached instead."""
     if not settings.publish:
         return None

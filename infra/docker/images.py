@@ -21,7 +21,7 @@ from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
 from infra.docker.machine import Say
 from infra.docker.sources import CARRIED, MODULES, PACKAGES, VERSION, WHERE
-from infra.errors import Failed, Trouble, Unknown
+from infra.errors import Failed, Trouble, UnknownName
 
 RECIPES: Final = Path(__file__).parents[1] / "images"
 TOXIPROXY: Final = "2.12.0"
@@ -38,11 +38,11 @@ STANDS_FOR: Final[Mapping[str, str]] = {
 """Another server for a backend -> that backend."""
 
 
-class UnknownBackend(Unknown):
+class UnknownBackend(UnknownName):
     """There is no image recipe of that name."""
 
 
-class UnknownVersion(Unknown):
+class UnknownVersion(UnknownName):
     """Nobody has that version of the backend."""
 
 

@@ -38,7 +38,7 @@ REMOVED_WITHIN: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEnvironment:
     """An environment, or what is left of one. `owners` are the labels found; all of one environment agree."""
 
     name: str
@@ -51,7 +51,7 @@ class Found:
         return all(owner.is_dead(label) for label in self.owners)
 
 
-def find(client: DockerClient) -> list[Found]:
+def find(client: DockerClient) -> list[FoundEnvironment]:
     """Every environment on this engine, by name."""
     owners: dict[str, set[str]] = {}
     things: dict[str, int] = {}
@@ -59,7 +59,7 @@ def find(client: DockerClient) -> list[Found]:
         name = labels[ENV]
         owners.setdefault(name, set()).add(labels.get(OWNER, ""))
         things[name] = things.get(name, 0) + 1
-    return [Found(name, frozenset(owners[name]), things[name]) for name in sorted(owners)]
+    return [FoundEnvironment(name, frozenset(owners[name]), things[name]) for name in sorted(owners)]
 
 
 def reap(client: DockerClient, say: Say) -> list[str]:

@@ -12,8 +12,8 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
-from infra.faults.link_question import Answer
-from infra.faults.options import Members, Option, Options, Site, checked, drawn
+from infra.faults.fault_options import Members, Option, Options, Site, checked, drawn
+from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Kind, Target
 
 Need = Literal[
@@ -112,7 +112,7 @@ PUBLISHED: Final = "through a published port a refused connection is accepted fi
 """Why `refusal` is not possible where clients come through published ports: Docker accepts them first."""
 
 NO_CLOCK: Final = "these servers run an image of your own, whose clock cannot be moved"
-"""Why `clock` is not possible where `infra.cluster.clocks.in_image` says no."""
+"""Why `clock` is not possible where `infra.cluster.clock_skew.in_image` says no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def await_whole(target: Target) -> None:
                 node.revive()
             return False
         answers = target.prober.ask_all(endpoints, patience=1.0)
-        return all(answer is Answer.ANSWERED for answer in answers)
+        return all(answer is LinkAnswer.ANSWERED for answer in answers)
 
     if not target.clock.wait(HEALED_WITHIN, whole, LOOK_EVERY):
         raise Failed(f"{target.backend} is not whole again {HEALED_WITHIN:.0f} s after the heal")

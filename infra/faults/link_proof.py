@@ -9,16 +9,16 @@ from typing import Final
 
 from infra.errors import Failed
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN
-from infra.faults.link_question import Answer, Prober
+from infra.faults.link_question import LinkAnswer, Prober
 from infra.faults.target import Target
 from infra.network.links import Cut
 
 Pairs = Sequence[tuple[str, str]]
 
-SHOWS: Final = {Cut.REFUSE: {Answer.CLOSED}, Cut.DROP: {Answer.SILENT}, Cut.HOLD: {Answer.SILENT}}
+SHOWS: Final = {Cut.REFUSE: {LinkAnswer.CLOSED}, Cut.DROP: {LinkAnswer.SILENT}, Cut.HOLD: {LinkAnswer.SILENT}}
 """How -> what becomes of a question."""
 
-DOWN: Final = {Answer.CLOSED, Answer.SILENT}
+DOWN: Final = {LinkAnswer.CLOSED, LinkAnswer.SILENT}
 """The same when only the replies are dropped, for some servers end a connection when they have replied."""
 
 _PATIENCE: Final = 1.0
@@ -28,13 +28,13 @@ _MASKED: Final = 1.0
 """Seconds after which a slow answer counts as none, while another fault is on."""
 
 
-def await_cut(target: Target, pairs: Pairs, shows: Collection[Answer]) -> None:
+def await_cut(target: Target, pairs: Pairs, shows: Collection[LinkAnswer]) -> None:
     """Until this is all that becomes of questions through these links (group, node). Raises Failed."""
     await_silence(target, target.prober, [target.endpoints[pair] for pair in pairs], shows, f"{_words(pairs)} are cut")
 
 
 def await_silence(
-    target: Target, prober: Prober, endpoints: Sequence[str], shows: Collection[Answer], what: str
+    target: Target, prober: Prober, endpoints: Sequence[str], shows: Collection[LinkAnswer], what: str
 ) -> None:
     """The same for any servers, each by its `host:port`. what: "c1, store are cut"."""
     shown = set(shows if target.alone else DOWN)
@@ -50,12 +50,14 @@ def await_answers(target: Target, pairs: Pairs) -> None:
 def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what: str) -> None:
     """The same for any servers, each by its `host:port`. what: "c1, store are healed"."""
     if target.alone and not target.clock.wait(
-        HEALED_WITHIN, lambda: set(prober.ask_all(endpoints, _PATIENCE)) <= {Answer.ANSWERED}, LOOK_EVERY
+        HEALED_WITHIN, lambda: set(prober.ask_all(endpoints, _PATIENCE)) <= {LinkAnswer.ANSWERED}, LOOK_EVERY
     ):
         raise Failed(f"{what}, but questions stay without an answer")
 
 
-def await_slow(target: Target, pairs: Pairs, seconds: float, ask: Callable[[str, float], tuple[Answer, float]]) -> None:
+def await_slow(
+    target: Target, pairs: Pairs, seconds: float, ask: Callable[[str, float], tuple[LinkAnswer, float]]
+) -> None:
     """Until each question through these links takes so long, whatever becomes of it then. Raises Failed.
 
     ask: (`host:port`, patience in seconds) -> what became of a question, and the seconds that it took.
@@ -70,8 +72,8 @@ def await_slow(target: Target, pairs: Pairs, seconds: float, ask: Callable[[str,
         amiss[:] = [
             f"{' to '.join(pair)}: {answer} after {took:.2f} s"
             for pair, (answer, took) in zip(pairs, answers, strict=True)
-            if took < seconds or answer is Answer.SILENT
-            if target.alone or answer is Answer.ANSWERED
+            if took < seconds or answer is LinkAnswer.SILENT
+            if target.alone or answer is LinkAnswer.ANSWERED
         ]
         return not amiss
 

@@ -20,7 +20,7 @@ PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
 
 
-class Answer(StrEnum):
+class LinkAnswer(StrEnum):
     """What became of the question."""
 
     ANSWERED = "answered"
@@ -35,19 +35,19 @@ class Prober:
     backend: Backend
     access: Access = OPEN
 
-    def ask(self, endpoint: str, patience: float = PATIENCE) -> Answer:
+    def ask(self, endpoint: str, patience: float = PATIENCE) -> LinkAnswer:
         """Connect and ask. CLOSED: refused, reset, or ended without a byte."""
         return self.timed(endpoint, patience)[0]
 
-    def ask_all(self, endpoints: Sequence[str], patience: float = PATIENCE) -> list[Answer]:
+    def ask_all(self, endpoints: Sequence[str], patience: float = PATIENCE) -> list[LinkAnswer]:
         """All of them at once: silence costs its patience only once."""
         return self.at_once(endpoints, lambda endpoint: self.ask(endpoint, patience))
 
-    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
+    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[LinkAnswer, float]:
         """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer."""
         return self._converse(endpoint, patience, size, to_the_end=False)
 
-    def timed_end(self, endpoint: str, patience: float) -> tuple[Answer, float]:
+    def timed_end(self, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
         """Ask, say that nothing else will come, and wait for the end: the seconds from the question to that.
 
         Every such server ends a connection when its client does, some of them as soon as they have answered.
@@ -66,28 +66,28 @@ class Prober:
         with ThreadPoolExecutor(max_workers=len(endpoints)) as pool:
             return list(pool.map(ask, endpoints))
 
-    def answer(self, connection: socket.socket) -> Answer:
+    def answer(self, connection: socket.socket) -> LinkAnswer:
         """What comes through a connection within its own patience."""
         try:
-            return Answer.ANSWERED if connection.recv(1) else Answer.CLOSED
+            return LinkAnswer.ANSWERED if connection.recv(1) else LinkAnswer.CLOSED
         except TimeoutError:
-            return Answer.SILENT
+            return LinkAnswer.SILENT
         except OSError:
-            return Answer.CLOSED
+            return LinkAnswer.CLOSED
 
-    def _converse(self, endpoint: str, patience: float, size: int, *, to_the_end: bool) -> tuple[Answer, float]:
+    def _converse(self, endpoint: str, patience: float, size: int, *, to_the_end: bool) -> tuple[LinkAnswer, float]:
         started = time.monotonic()
         try:
             with self.connect(endpoint, patience) as connection:
                 started = time.monotonic()
                 connection.sendall(self.backend.long_question(size) if size else self.backend.question)
                 first = self.answer(connection)
-                if to_the_end and first is Answer.ANSWERED:
+                if to_the_end and first is LinkAnswer.ANSWERED:
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(4096):
                         pass
                 return first, time.monotonic() - started
         except TimeoutError:
-            return Answer.SILENT, time.monotonic() - started
+            return LinkAnswer.SILENT, time.monotonic() - started
         except OSError:
-            return Answer.CLOSED, time.monotonic() - started
+            return LinkAnswer.CLOSED, time.monotonic() - started

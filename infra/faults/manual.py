@@ -23,13 +23,13 @@ from typing import Any, Final
 from infra import lifetime
 from infra.backends import BACKENDS
 from infra.commands import arguments, attached, print_faults
-from infra.errors import Unknown
+from infra.errors import UnknownName
 from infra.faults import manual_process
+from infra.faults.all_faults import FAULTS
 from infra.faults.fault import NO_CLOCK, OURS, FaultInjection
 from infra.faults.gate_scripts import HitWorkers
 from infra.faults.manual_process import SIGNALS, OneProcess
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
-from infra.faults.register import FAULTS
 from infra.faults.runner import Runner
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
@@ -95,7 +95,7 @@ def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None)
         injection = step.injection(plan.backend)
         if not (isinstance(injection, HitWorkers) and injection.action in SIGNALS):
             why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
-            raise Unknown(f"{step.fault} {why}")
+            raise UnknownName(f"{step.fault} {why}")
         if pid is None:
             parser.error(f"{step.fault} is done to a worker: --pid says which process is yours")
 
@@ -104,12 +104,12 @@ def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
     """Whether all of it can be done here."""
     if plan.backend not in environment.clusters:
         up = f"python -m infra up {plan.backend} --env {environment.name}"
-        raise Unknown(f"{plan.backend} does not run in {environment.name}; {up}")
+        raise UnknownName(f"{plan.backend} does not run in {environment.name}; {up}")
     movable = all(node.process.has_clock() for node in environment.cluster(plan.backend).nodes)
     world = OURS if movable else OURS.without("clock", NO_CLOCK)
     for step in plan.steps:
         if reason := FAULTS[step.fault].applies(plan.backend, world):
-            raise Unknown(f"{step.fault} does not apply to {plan.backend}: {reason}")
+            raise UnknownName(f"{step.fault} does not apply to {plan.backend}: {reason}")
 
 
 def _words(injection: FaultInjection, pid: int | None) -> str:
@@ -123,17 +123,17 @@ def _of_file(name: str) -> Plan:
     try:
         return parse(Path(name).read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise Unknown(f"--plan {name}: {getattr(error, 'strerror', None) or 'not a text'}") from error
+        raise UnknownName(f"--plan {name}: {getattr(error, 'strerror', None) or 'not a text'}") from error
     except BadPlan as error:
-        raise Unknown(f"--plan {name}: {error}") from error
+        raise UnknownName(f"--plan {name}: {error}") from error
 
 
 def _of_words(options: argparse.Namespace) -> Plan:
     """The plan of one step that the command line tells."""
     if options.name not in FAULTS:
-        raise Unknown(f"no fault {options.name!r}; {instead(options.name, FAULTS)}")
+        raise UnknownName(f"no fault {options.name!r}; {instead(options.name, FAULTS)}")
     if options.backend not in BACKENDS:
-        raise Unknown(f"no backend {options.backend!r}; {instead(options.backend, BACKENDS)}")
+        raise UnknownName(f"no backend {options.backend!r}; {instead(options.backend, BACKENDS)}")
     fault, chosen = FAULTS[options.name], dict(_option(text) for text in options.set)
     try:
         if fault.planned and fault.applies(options.backend, OURS) is None:
@@ -146,7 +146,7 @@ def _of_words(options: argparse.Namespace) -> Plan:
         return Plan.from_json(replace(drawn, steps=(step,)).to_json())
     except BadPlan as error:
         needed = f"; {fault.name} {fault.planned}" if fault.planned else ""
-        raise Unknown(str(error).removeprefix("steps[0].") + needed) from error
+        raise UnknownName(str(error).removeprefix("steps[0].") + needed) from error
 
 
 def _option(text: str) -> tuple[str, Any]:

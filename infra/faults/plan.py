@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 from infra.backends import BACKENDS
+from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import FaultInjection, World
-from infra.faults.options import Members
-from infra.faults.register import FAULTS, NO_FAULT
+from infra.faults.fault_options import Members
 from infra.suggestions import instead
 
 Words = Callable[[FaultInjection], str]

@@ -21,7 +21,7 @@ from typing import Final
 
 from infra.network import toxics
 from infra.network.toxics import STREAMS, Cut, Stream, Toxic
-from infra.network.toxiproxy_api import Change, ProxyState
+from infra.network.toxiproxy_api import ProxyChange, ProxyState
 
 REFUSED: Final = "refused"
 """The name of the wish that a proxy be closed; the others go by the names of their toxics."""
@@ -83,7 +83,7 @@ class Transition:
     """The way of a proxy to what is wanted of it: open these toxics, wait a moment, make the change."""
 
     opened: tuple[Toxic, ...]
-    change: Change
+    change: ProxyChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class Rest:
 def transition(state: ProxyState, wanted: Wanted, rest: Rest) -> Transition | None:
     """From what a proxy is to what it shall be; None when it is there."""
     if wanted.refused or rest.enabled is False:
-        return Transition((), Change(state.name, enabled=False)) if state.enabled else None
+        return Transition((), ProxyChange(state.name, enabled=False)) if state.enabled else None
     chains = {stream: _chain(state, stream, wanted, rest.ours) for stream in STREAMS}
     if not state.enabled:
         desired = tuple(toxic for chain in chains.values() for toxic in chain)
         if not rest.enabled and tuple(state.toxics.values()) == desired:
             return None
-        return Transition((), Change(state.name, bool(rest.enabled), add=desired, anew=bool(state.toxics)))
+        return Transition((), ProxyChange(state.name, bool(rest.enabled), add=desired, anew=bool(state.toxics)))
     kept: list[Toxic] = []
     remove: list[str] = []
     add: list[Toxic] = []
@@ -121,7 +121,7 @@ def transition(state: ProxyState, wanted: Wanted, rest: Rest) -> Transition | No
         add += chain[stays:]
     if not (remove or add):
         return None
-    return Transition(tuple(map(toxics.opened, kept)), Change(state.name, remove=tuple(remove), add=tuple(add)))
+    return Transition(tuple(map(toxics.opened, kept)), ProxyChange(state.name, remove=tuple(remove), add=tuple(add)))
 
 
 def _chain(state: ProxyState, stream: Stream, wanted: Wanted, ours: Collection[str] | None) -> list[Toxic]:

@@ -27,12 +27,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from infra.errors import Failed, Unknown
+from infra.errors import Failed, UnknownName
 from infra.network import link_state, topology, toxics
 from infra.network.link_state import REFUSED, Rest, Wishes
 from infra.network.topology import GOD, Proxy
 from infra.network.toxics import STREAMS, Cut, Impairment, Stream
-from infra.network.toxiproxy_api import Api, Change, ProxyState
+from infra.network.toxiproxy_api import Api, ProxyChange, ProxyState
 
 __all__ = ["BY_HAND", "Cut", "Links"]
 
@@ -215,7 +215,9 @@ class Links:
             if transition := link_state.transition(state[name], wanted[name], rest):
                 transitions.append(transition)
         if opened := [
-            Change(transition.change.proxy, add=transition.opened) for transition in transitions if transition.opened
+            ProxyChange(transition.change.proxy, add=transition.opened)
+            for transition in transitions
+            if transition.opened
         ]:
             self._api.apply(opened)
             time.sleep(_DRAIN)
@@ -236,15 +238,15 @@ class Links:
         return next((proxy.target for proxy in self._all if proxy.upstream == state.upstream), state.name)
 
     def _between(self, a: str, b: str) -> list[Proxy]:
-        """The proxies between two ends, whoever dials. Raises Unknown with the list of what there is."""
+        """The proxies between two ends, whoever dials. Raises UnknownName with the list of what there is."""
         ends = self.ends()
         for end in (a, b):
             if end not in ends:
-                raise Unknown(f"no end of a link is called {end!r}; there are {', '.join(ends)}")
+                raise UnknownName(f"no end of a link is called {end!r}; there are {', '.join(ends)}")
         proxies = [proxy for proxy in self._proxies.values() if {proxy.source, proxy.target} == {a, b}]
         if not proxies:
             others = dict.fromkeys(y if x == a else x for x, y in self.pairs() if a in (x, y))
-            raise Unknown(f"no link between {a} and {b}; those of {a} lead to {', '.join(others)}")
+            raise UnknownName(f"no link between {a} and {b}; those of {a} lead to {', '.join(others)}")
         return proxies
 
 

@@ -26,7 +26,7 @@ SLOWEST: Final = 25.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProxyChange:
     """A proxy as it shall be: switched on or off, leading elsewhere, some toxics gone, some there.
 
     None leaves the switch, and where it leads, alone.
@@ -98,7 +98,7 @@ class Api:
         """Every proxy by name, with its toxics. Raises Failed."""
         return {name: _parse(fields) for name, fields in self._ask("get", "/proxies").json().items()}
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[ProxyChange]) -> None:
         """Make the changes, in parallel, and prove that the server lists their result. Raises Failed.
 
         Idempotent: what is so already is left alone, and connections through it live on.
@@ -116,7 +116,7 @@ class Api:
         """End our threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _make(self, change: Change, now: ProxyState) -> None:
+    def _make(self, change: ProxyChange, now: ProxyState) -> None:
         path = f"/proxies/{change.proxy}"
         if change.anew:
             self._ask("delete", path)
@@ -165,7 +165,7 @@ class Api:
         return answer
 
 
-def _is_so(change: Change, now: ProxyState) -> bool:
+def _is_so(change: ProxyChange, now: ProxyState) -> bool:
     added = {toxic.name: toxic for toxic in change.add}
     return (
         change.enabled in (None, now.enabled)

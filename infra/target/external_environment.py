@@ -20,14 +20,14 @@ from typing import Final, Self
 from infra.access import Access
 from infra.backends import BACKENDS
 from infra.cluster import container
-from infra.cluster.clocks import Skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.container import ServerProcess, State
 from infra.cluster.nodes import Cluster, Node
 from infra.docker import machine
 from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
-from infra.faults.link_question import Answer, Prober
+from infra.faults.link_question import LinkAnswer, Prober
 from infra.network import addressing, topology
 from infra.network.topology import GROUPS, STORE, Proxy
 from infra.target import external_cluster
@@ -204,7 +204,7 @@ class ExternalEnvironment(Environment):
         ask, prober = replace(given, access=access).probe(), Prober(BACKENDS[given.backend], access)
 
         def answers() -> bool:
-            return prober.ask(external_cluster.endpoint(host, port)) is Answer.ANSWERED
+            return prober.ask(external_cluster.endpoint(host, port)) is LinkAnswer.ANSWERED
 
         process = HookedServer(name, self._hooks, places, answers)
         return Node(self.links, given.backend, name, index, (host, port), ask, process, untouched=True)
@@ -232,7 +232,7 @@ class ExternalEnvironment(Environment):
         prober = Prober(BACKENDS[given.backend], access)
 
         def reached(where: str) -> bool:
-            return comes_true(lambda: prober.ask(where, 1.0) is Answer.ANSWERED, REACHED_WITHIN)
+            return comes_true(lambda: prober.ask(where, 1.0) is LinkAnswer.ANSWERED, REACHED_WITHIN)
 
         with ThreadPoolExecutor(max_workers=8) as pool:
             for group in GROUPS:

@@ -19,11 +19,11 @@ from infra.access import OPEN
 from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Health, Server, Trait, Written
 from infra.backends.etcd import Etcd
-from infra.cluster import clocks
-from infra.cluster.clocks import Skew
+from infra.cluster import clock_skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.container import Container
 from infra.cluster.nodes import Cluster, Node
-from infra.faults.link_question import Answer, Prober, T
+from infra.faults.link_question import LinkAnswer, Prober, T
 from infra.faults.servers import clocks as clock_faults
 from infra.faults.target import Target
 from infra.network import links as links_module
@@ -31,7 +31,7 @@ from infra.network import topology, toxics
 from infra.network.links import Links
 from infra.network.topology import Proxy
 from infra.network.toxics import Toxic
-from infra.network.toxiproxy_api import Api, Change, ProxyState
+from infra.network.toxiproxy_api import Api, ProxyChange, ProxyState
 from infra.tests.simulated import Lane, World, a_lane
 
 
@@ -50,11 +50,11 @@ class Toxiproxy(Api):
     def state(self) -> dict[str, ProxyState]:
         return dict(self.proxies)
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[ProxyChange]) -> None:
         for change in changes:
             self._do(change)
 
-    def _do(self, change: Change) -> None:
+    def _do(self, change: ProxyChange) -> None:
         now = self.proxies[change.proxy]
         if change.anew:
             now = ProxyState(now.name, now.listen, now.upstream, enabled=False)
@@ -125,8 +125,8 @@ def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
         assert client.api.status != "paused", f"{container} cannot be told anything"
         client.api.skews = list(skews)
 
-    patch.setattr(clocks, "write", write)
-    patch.setattr(clocks, "movable", lambda client, container: True)
+    patch.setattr(clock_skew, "write", write)
+    patch.setattr(clock_skew, "movable", lambda client, container: True)
 
 
 @dataclass
@@ -213,7 +213,7 @@ class Star:
         engine = self.engines[name]
         if engine.status != "running":
             return None
-        ahead = clocks.ahead(engine.skews, self.now())
+        ahead = clock_skew.ahead(engine.skews, self.now())
         if not BACKENDS[self.backend].has(Trait.LEADER):
             return Health("1", ahead=ahead)
         self._elect()
@@ -246,25 +246,25 @@ class Star:
 
     def _passes(self, a: str, b: str) -> bool:
         proxies = self._between[frozenset((a, b))]
-        return all(self._come_to(proxy, 0)[0] is Answer.ANSWERED for proxy in proxies)
+        return all(self._come_to(proxy, 0)[0] is LinkAnswer.ANSWERED for proxy in proxies)
 
-    def _come_to(self, proxy: str, size: int) -> tuple[Answer, float]:
+    def _come_to(self, proxy: str, size: int) -> tuple[LinkAnswer, float]:
         """What becomes of a question through a proxy, and how long it takes (s)."""
         state = self.toxiproxy.proxies[proxy]
         if not state.enabled or any(toxic.type == "reset_peer" for toxic in state.toxics.values()):
-            return Answer.CLOSED, 0.0
+            return LinkAnswer.CLOSED, 0.0
         if any(map(toxics.is_cut, state.toxics.values())):
-            return Answer.SILENT, 0.0
-        return Answer.ANSWERED, sum(_delay(toxic, size) for toxic in state.toxics.values())
+            return LinkAnswer.SILENT, 0.0
+        return LinkAnswer.ANSWERED, sum(_delay(toxic, size) for toxic in state.toxics.values())
 
-    def ask(self, endpoint: str, size: int = 0) -> tuple[Answer, float]:
+    def ask(self, endpoint: str, size: int = 0) -> tuple[LinkAnswer, float]:
         """Through a link, "c1:redis1", or past all, "redis1:0"."""
         group, _, name = endpoint.partition(":")
         engine = self.engines.get(group if name == "0" else name, Engine())
         if engine.status == "exited":
-            return Answer.CLOSED, 0.0
-        answer = (Answer.ANSWERED, 0.0) if name == "0" else self._come_to(f"{group}-{name}", size)
-        return (Answer.SILENT, 0.0) if answer[0] is Answer.ANSWERED and engine.status == "paused" else answer
+            return LinkAnswer.CLOSED, 0.0
+        answer = (LinkAnswer.ANSWERED, 0.0) if name == "0" else self._come_to(f"{group}-{name}", size)
+        return (LinkAnswer.SILENT, 0.0) if answer[0] is LinkAnswer.ANSWERED and engine.status == "paused" else answer
 
     def write(self, name: str) -> Written:
         engine, done = self.engines[name], self.disks.of(name)
@@ -298,20 +298,20 @@ class ImaginedProber(Prober):
         super().__init__(BACKENDS[star.backend])
         object.__setattr__(self, "star", star)
 
-    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[Answer, float]:
+    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[LinkAnswer, float]:
         return self.star.ask(endpoint, size)
 
-    def timed_end(self, endpoint: str, patience: float) -> tuple[Answer, float]:
+    def timed_end(self, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
         answer, seconds = self.star.ask(endpoint)
         late = self.star.toxiproxy.proxies[endpoint.replace(":", "-")].toxics.values()
         return answer, seconds + sum(toxic.attributes["delay"] / 1000 for toxic in late if toxic.type == "slow_close")
 
     def connect(self, endpoint: str, patience: float = 0.0) -> Any:
-        if self.ask(endpoint) is Answer.CLOSED:
+        if self.ask(endpoint) is LinkAnswer.CLOSED:
             raise ConnectionRefusedError(endpoint)
         return Connection(endpoint)
 
-    def answer(self, connection: Any) -> Answer:
+    def answer(self, connection: Any) -> LinkAnswer:
         return self.ask(connection.endpoint)
 
     def at_once(self, endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:

@@ -13,7 +13,7 @@ from infra.faults.link_question import Prober
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Target, Victim
-from infra.waiting import Stopped
+from infra.waiting import TrialStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,7 +168,7 @@ class World:
             if self.time >= deadline:
                 return False
             if self.time >= self.stop_at:
-                raise Stopped
+                raise TrialStopped
             self.time += TICK
             for lane in self.all_lanes:
                 lane.tick(self.time)

@@ -6,7 +6,7 @@ from typing import NoReturn
 import pytest
 
 from infra.docker import compose
-from infra.docker.compose import Settings
+from infra.docker.compose import ComposeSettings
 from infra.docker.subnets import Taken
 from infra.errors import Failed
 
@@ -28,5 +28,5 @@ def test_another_subnet_is_tried_where_it_may_help(
 
     monkeypatch.setattr("infra.docker.compose.DockerCompose.start", fails)
     with pytest.raises(Failed) as caught:
-        compose.up(Settings("fp-1-abcd", 3, "kept", "", {}), ["store"])
+        compose.up(ComposeSettings("fp-1-abcd", 3, "kept", "", {}), ["store"])
     assert isinstance(caught.value, Taken) is another_may_do

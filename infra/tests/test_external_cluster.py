@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from infra.access import OPEN
+from infra.faults.all_faults import FAULTS
 from infra.faults.fault import PUBLISHED
-from infra.faults.register import FAULTS
 from infra.target import external_cluster, hooks
 from infra.target.external_cluster import BadTarget, External
 from infra.target.hooks import Hooks

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from infra.cluster.clocks import Skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.target import external_environment

@@ -12,11 +12,11 @@ import pytest
 from infra.backends import BACKENDS
 from infra.errors import Failed
 from infra.faults import fault
+from infra.faults.all_faults import FAULTS
 from infra.faults.fault import FaultInjection
-from infra.faults.link_question import Answer
-from infra.faults.options import ALL_GROUPS
+from infra.faults.fault_options import ALL_GROUPS
+from infra.faults.link_question import LinkAnswer
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
-from infra.faults.register import FAULTS
 from infra.faults.target import Kind
 from infra.tests.imagined import Star, imagined
 
@@ -276,4 +276,4 @@ def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_com
 
 def seen(star: Star, group: str) -> set[str]:
     """The nodes that answer these clients."""
-    return {node for node in star.engines if star.ask(f"{group}:{node}")[0] is Answer.ANSWERED}
+    return {node for node in star.engines if star.ask(f"{group}:{node}")[0] is LinkAnswer.ANSWERED}

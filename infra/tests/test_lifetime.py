@@ -84,7 +84,7 @@ ROOT = Path(__file__).parents[2]
 RUN = """
 from types import SimpleNamespace
 from results.run import Run
-from suites.selection.stages import ONLY
+from suites.selection.upgrade_stages import ONLY
 from suites.terminal import Terminal
 
 def pytest_sessionstart(session):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.errors import Failed, Unknown
+from infra.errors import Failed, UnknownName
 from infra.network import links as links_module
 from infra.network import topology, toxics
 from infra.network.links import Cut, Links
@@ -163,7 +163,7 @@ def test_pairs(links: Links) -> None:
     [("c9", "redis1", "there are c1, redis1"), ("etcd1", "redis1", "lead to c1, c2, c3, etcd2, etcd3")],
 )
 def test_unknown_links_are_told_with_what_there_is(links: Links, a: str, b: str, said: str) -> None:
-    with pytest.raises(Unknown, match=said):
+    with pytest.raises(UnknownName, match=said):
         links.cut(a, b, Cut.DROP)
 
 

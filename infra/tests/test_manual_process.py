@@ -15,7 +15,7 @@ import pytest
 
 from infra.cluster import frozen
 from infra.docker import owner
-from infra.errors import Failed, Unknown
+from infra.errors import Failed, UnknownName
 from infra.faults import manual, manual_process
 from infra.faults.manual_process import OneProcess
 from infra.faults.plan import compile_plan
@@ -119,11 +119,11 @@ class TestWhatCanBeDone:
     def test_the_clocks_of_an_image_of_the_user_s_own_cannot_be_moved(self) -> None:
         self.check("clock-jump-back", "redis", movable=True)
         self.check("kill-server", "redis", movable=False)
-        with pytest.raises(Unknown, match=r"clock-jump-back does not apply to redis: .* an image of your own"):
+        with pytest.raises(UnknownName, match=r"clock-jump-back does not apply to redis: .* an image of your own"):
             self.check("clock-jump-back", "redis", movable=False)
 
     def test_a_backend_that_is_not_there_is_brought_up_where_it_is_missing(self) -> None:
-        with pytest.raises(Unknown, match=r"etcd does not run in env; python -m infra up etcd --env env$"):
+        with pytest.raises(UnknownName, match=r"etcd does not run in env; python -m infra up etcd --env env$"):
             self.check("kill-server", "etcd", movable=True)
 
 

@@ -9,7 +9,7 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cluster.clocks import Skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.container import made_from
 from infra.cluster.nodes import Node
 from infra.docker import compose

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from infra.backends import BACKENDS
 from infra.docker.compose import ROOT
+from infra.faults.all_faults import FAULTS
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_plan
-from infra.faults.register import FAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

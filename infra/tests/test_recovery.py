@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 
 from infra.backends.etcd import Etcd
-from infra.cluster import recovery
-from infra.cluster.recovery import Refused
+from infra.cluster import node_repair
+from infra.cluster.node_repair import DoesNotStart
 from infra.docker import images
-from infra.faults.register import FAULTS
-from infra.faults.servers import versions
+from infra.faults.all_faults import FAULTS
+from infra.faults.servers import upgrades
 from infra.network import topology
 
 BOOTED, OTHER = "mine:1", "mine:2"
@@ -51,19 +51,19 @@ class Server:
     def remake(self, image: str) -> str:
         self.runs, self.running = image, image in self.starts
         if not self.running:
-            raise Refused(f"{self.name} does not start as {image}")
+            raise DoesNotStart(f"{self.name} does not start as {image}")
         return ""
 
 
 @pytest.fixture(autouse=True)
 def _remade(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (recovery, versions):
+    for module in (node_repair, upgrades):
         monkeypatch.setattr(module, "remake", lambda node, image, links, clock: node.remake(image))
 
 
 def give_back(*servers: Server) -> list[str]:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
-    return recovery.give_back(*cast("Any", (servers, booted, None, None)))
+    return node_repair.give_back(*cast("Any", (servers, booted, None, None)))
 
 
 def runs(*servers: Server) -> list[str]:
@@ -111,7 +111,7 @@ class TestMend:
         monkeypatch.setattr(Etcd, "lost_place", lambda _, others, member: lost and member == "etcd3")
         links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
         clock = SimpleNamespace(wait=lambda seconds, until, every: until())
-        recovery.mend(*cast("Any", (servers[2], cluster, links, clock)))
+        node_repair.mend(*cast("Any", (servers[2], cluster, links, clock)))
         assert servers[2].running
         assert servers[2].done == (["wiped"] if wiped else [])
 

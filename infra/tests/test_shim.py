@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.backends.backend import Health
-from infra.cluster import clocks
-from infra.cluster.clocks import Skew
+from infra.cluster import clock_skew
+from infra.cluster.clock_skew import Skew
 from infra.docker import images
 from infra.errors import Failed
 
@@ -48,20 +48,20 @@ def test_a_skew_that_cannot_be_is_refused(options: dict[str, Any], wrong: str) -
 
 def test_skews_add_up() -> None:
     skews = [Skew(5.0, since=0), Skew(rate=3.0, since=10 * SECOND), Skew(amplitude=0.5, period=2.0, since=10 * SECOND)]
-    assert clocks.ahead(skews, 10 * SECOND) == 5.5
-    assert clocks.ahead(skews, 11 * SECOND) == 5.0 + 2.0 - 0.5
-    assert clocks.ahead(skews, 14 * SECOND) == 5.0 + 8.0 + 0.5
-    assert clocks.ahead([], 14 * SECOND) == 0.0
+    assert clock_skew.ahead(skews, 10 * SECOND) == 5.5
+    assert clock_skew.ahead(skews, 11 * SECOND) == 5.0 + 2.0 - 0.5
+    assert clock_skew.ahead(skews, 14 * SECOND) == 5.0 + 8.0 + 0.5
+    assert clock_skew.ahead([], 14 * SECOND) == 0.0
     with pytest.raises(Failed, match="wrong in 8 ways at once, not in 9"):
-        clocks.content([Skew(1.0)] * 9)
+        clock_skew.content([Skew(1.0)] * 9)
 
 
 def test_a_clock_is_astray_when_it_is_surely_so() -> None:
     told = {"right": Health("", ahead=100.1), "fast": Health("", ahead=161.0), "mute": Health(""), "down": None}
     told |= {"slow": Health("", ahead=99.0, unsure=0.001), "busy": Health("", ahead=101.0, unsure=0.9)}
     right = Health("", ahead=100.0)  # an engine whose own clock is another
-    assert clocks.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
-    assert clocks.astray(told, None) == []
+    assert clock_skew.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
+    assert clock_skew.astray(told, None) == []
 
 
 # --- the shim itself ---
@@ -91,7 +91,7 @@ for line in sys.stdin:
 
 def ours(*skews: Skew) -> dict[str, float]:
     """The same by our clocks, as far ahead as the skews make them."""
-    now, ahead = time.time_ns(), clocks.ahead(skews, time.time_ns())
+    now, ahead = time.time_ns(), clock_skew.ahead(skews, time.time_ns())
     wall = now / 1e9 + ahead
     return dict.fromkeys(("realtime", "coarse", "of_day", "time", "timespec"), wall) | {
         "tai": time.clock_gettime(time.CLOCK_TAI) + ahead,
@@ -105,7 +105,7 @@ class Shimmed:
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "clock"
-        self.place.write_bytes(clocks.content([]))
+        self.place.write_bytes(clock_skew.content([]))
         self.library = folder / "clock.so"
         source = images.RECIPES / "clock/clock.c"
         flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f'-DSETTING="{self.place}"']
@@ -121,7 +121,7 @@ class Shimmed:
         )
 
     def write(self, *skews: Skew) -> None:
-        subprocess.run(clocks.command(str(self.place), skews), check=True)
+        subprocess.run(clock_skew.command(str(self.place), skews), check=True)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ print(*sorted(seen))
 
 
 def test_without_its_file_time_is_real(shimmed: Shimmed) -> None:
-    for content in (None, b"", clocks.content([Skew(61.0)])[:100]):
+    for content in (None, b"", clock_skew.content([Skew(61.0)])[:100]):
         shimmed.place.unlink(missing_ok=True)
         if content is not None:
             shimmed.place.write_bytes(content)

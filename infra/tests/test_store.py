@@ -6,7 +6,7 @@ import sys
 
 def test_it_imports_psycopg_and_the_standard_library_only() -> None:
     code = (
-        "import sys; before = set(sys.modules); import infra.store.fenced_store; "
+        "import sys; before = set(sys.modules); import infra.store.store; "
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "print(*(new - sys.stdlib_module_names), sep='\\n')"
     )

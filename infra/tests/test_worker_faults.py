@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.errors import Failed
+from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Step
-from infra.faults.register import FAULTS
 from infra.tests.imagined import Engine, Star, imagined
 from infra.tests.simulated import MS, TTL, Lane, World, a_lane, run
 

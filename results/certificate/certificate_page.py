@@ -15,12 +15,12 @@ from results.certificate.calibration import Shown
 from results.certificate.certify import Certificate, Decision, sentence
 from results.certificate.exposure import EXPOSURES, Exposure
 from results.certificate.handover_gaps import HandoverGap
-from results.certificate.promises import Promise
-from results.certificate.trials import BUSY, Step
+from results.certificate.promise_losses import Promise
+from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
 from results.pages import web
-from results.pages.links import to_lane, to_page
+from results.pages.hrefs import to_lane, to_page
 from results.record import words
 from results.report.grid import SHORT, tally
 from results.stages import ALONE, BASELINE, COLUMNS, TITLES, TOGETHER
@@ -127,9 +127,9 @@ def _controls(certificate: Certificate) -> tuple[Shown, ...]:
     return (*certificate.calibration.hazards, *certificate.calibration.locks)
 
 
-def _rolled(steps: Iterable[Step]) -> list[dict[str, Any]]:
+def _rolled(steps: Iterable[ServerStep]) -> list[dict[str, Any]]:
     """An entry for each column: the steps of its first trial, and the number of trials with steps."""
-    columns: dict[tuple[str, str, str], dict[str, list[Step]]] = {}
+    columns: dict[tuple[str, str, str], dict[str, list[ServerStep]]] = {}
     for step in steps:
         columns.setdefault((step.backend, step.stage, step.column), {}).setdefault(step.trial, []).append(step)
     return [

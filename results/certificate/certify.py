@@ -17,16 +17,16 @@ from checkers.claims import Verdict
 from results.certificate import inconclusive
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
-from results.certificate.errors import ErrorText, errors
+from results.certificate.error_texts import ErrorText, errors
 from results.certificate.exposure import Exposure, exposures
 from results.certificate.handover_gaps import HandoverGap, handover_gaps
-from results.certificate.promises import Loss, Promise, losses, not_applicable, promises
-from results.certificate.trials import Step, UpgradeTrial, no_way_there, steps
+from results.certificate.promise_losses import Loss, Promise, losses, not_applicable, promises
+from results.certificate.trials import ServerStep, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
 from results.comparison.speeds import Speed
 from results.record import grouped
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.text import count
 
 
@@ -72,7 +72,7 @@ class Certificate:
     slower: tuple[Speed, ...]
     known: tuple[Loss, ...]
     one_version: Mapping[str, str]
-    steps: tuple[Step, ...]
+    steps: tuple[ServerStep, ...]
     no_way_there: tuple[str, ...]
     handover_gaps: tuple[HandoverGap, ...]
     errors: tuple[ErrorText, ...]
@@ -116,7 +116,7 @@ class Certificate:
 
 
 def certify(
-    contents: Contents,
+    contents: RunContents,
     upgrades: Mapping[str, tuple[str, str]],
     cut_short: str = "",
     *,
@@ -168,9 +168,9 @@ def certify(
     )
 
 
-def _of(contents: Contents, stage: str) -> Contents:
+def _of(contents: RunContents, stage: str) -> RunContents:
     cells = tuple(cell for cell in contents.cells if cell.stage == stage)
-    return Contents(cells, tuple(lane for lane in contents.lanes if lane.stage == stage), ())
+    return RunContents(cells, tuple(lane for lane in contents.lanes if lane.stage == stage), ())
 
 
 def sentence(certificate: Certificate) -> str:

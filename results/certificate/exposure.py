@@ -10,9 +10,9 @@ from itertools import product
 from typing import Final
 
 from checkers.measures.latency import DURING
-from checkers.properties.counters import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import BY_VERSION, STALE
-from results.certificate.trials import Step, UpgradeLane, UpgradeTrial
+from checkers.properties.shared_counters import CONTENDED, EXPIRED, MIXED
+from results.certificate.trials import ServerStep, UpgradeLane, UpgradeTrial
 from results.record import Cell, LaneSummary
 from results.stages import ALONE, ROLLBACK, STAGES
 
@@ -41,7 +41,7 @@ class Exposure:
 
 
 def exposures(
-    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[Step]
+    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[ServerStep]
 ) -> tuple[Exposure, ...]:
     """The exposures of every backend and stage with a trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]

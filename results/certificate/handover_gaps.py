@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from results.comparison.speeds import MEASURES, Measure
+from results.comparison.speeds import MEASURES, TimeOrRate
 from results.record import LaneSummary
 from results.stages import STAGES, TOGETHER
 
@@ -49,7 +49,7 @@ def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
     )
 
 
-def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[Measure]) -> HandoverGap:
+def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[TimeOrRate]) -> HandoverGap:
     (unit,) = (measure.unit for measure in chosen if measure.name == key[2])
     worst = max(number for numbers in trials.values() for number in numbers)
     return HandoverGap(*key, median(map(median, trials.values())), worst, unit, len(trials))

@@ -3,19 +3,19 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from checkers.claims import Verdict
-from checkers.properties.register import BOUNDED
+from checkers.properties.all_properties import BOUNDED
 from results.certificate.calibration import Planted
 from results.certificate.exposure import Exposure
-from results.certificate.promises import Loss, Promise
+from results.certificate.promise_losses import Loss, Promise
 from results.certificate.trials import BUSY, UpgradeTrial
-from results.comparison.compare import Change, Comparison
+from results.comparison.compare import CellChange, Comparison
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.text import count
 
 
-def without_counterpart(contents: Contents, comparison: Comparison) -> Iterator[str]:
+def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterator[str]:
     """Judgements that the new version does not have."""
     if not comparison.common:
         yield "no judgement is there on both versions"
@@ -54,13 +54,13 @@ def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
         yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
 
 
-def left_out(contents: Contents) -> Iterator[str]:
+def left_out(contents: RunContents) -> Iterator[str]:
     """Trials without a verdict."""
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 
 
-def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change]:
+def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:
     """Judgements of the old version that the new version does not have.
 
     Left out is what is no promise and did not come up on the new version, such as a stale attempt without a fence.
@@ -71,7 +71,7 @@ def _unanswered(changes: Iterable[Change], cells: Iterable[Cell]) -> list[Change
         if cell.stage == CANDIDATE and cell.trial and cell.word is Verdict.NOT_APPLICABLE
     }
 
-    def answered(change: Change) -> bool:
+    def answered(change: CellChange) -> bool:
         if change.after is not None:
             return True
         place = (change.backend, change.lane, change.fault, change.property)
@@ -112,7 +112,7 @@ def missing(
     ]
 
 
-def _first(changes: Sequence[Loss] | Sequence[Change]) -> str:
+def _first(changes: Sequence[Loss] | Sequence[CellChange]) -> str:
     first = changes[0]
     more = f" and {count(len(changes) - 1, 'other judgement')}" if len(changes) > 1 else ""
     return f"{first.property} of {first.lane} under {first.fault}{more}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from results.certificate.certify import Certificate, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
-from results.certificate.promises import Loss, Promise
+from results.certificate.promise_losses import Loss, Promise
 from results.certificate.trials import UpgradeTrial
 from results.comparison import presentation
 from results.comparison.compare import Seen
@@ -21,7 +21,7 @@ from results.comparison.speeds import Speed
 from results.storage import files
 from results.storage.codec import encoded
 from results.storage.files import BadFile
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 
 FORMAT: Final = 3
 """A certificate of another format can be verified only by the version that wrote it."""
@@ -31,7 +31,11 @@ _ASKED: Final = ("command", "seed", "profile", "interruptions")
 
 
 def to_json(
-    certificate: Certificate, contents: Contents, trials: Sequence[UpgradeTrial], root: Path, about: Mapping[str, Any]
+    certificate: Certificate,
+    contents: RunContents,
+    trials: Sequence[UpgradeTrial],
+    root: Path,
+    about: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The whole file. root: of the run; about: what was asked for. Raises BadFile where evidence cannot be read."""
     fields = {

@@ -64,7 +64,7 @@ class UpgradeTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ServerStep:
     """A server that was replaced by another version, or that refused to start.
 
     at       seconds since the trial's first operation.
@@ -94,10 +94,12 @@ def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
     return tuple(trials)
 
 
-def steps(trials: Iterable[UpgradeTrial]) -> tuple[Step, ...]:
+def steps(trials: Iterable[UpgradeTrial]) -> tuple[ServerStep, ...]:
     """The steps of all trials, those of one trial by time."""
     return tuple(
-        Step(trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"])
+        ServerStep(
+            trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"]
+        )
         for trial in trials
         for step in sorted(trial.about.get("rolled") or (), key=lambda step: float(step["at"]))
     )

@@ -9,7 +9,7 @@ from results.certificate import attestation, certificate_page, junit, serialize,
 from results.certificate.certify import Certificate, certify, sentence
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
-from results.storage import files, resuming, summary
+from results.storage import files, resumable, summary
 from results.storage.codec import decoded
 from results.storage.files import BadFile
 
@@ -88,5 +88,5 @@ def _cut_short(came: Mapping[str, Any] | None) -> str:
             return "the run was interrupted"
         if missing := came.get("missing shards"):
             return f"shards are missing: {', '.join(map(str, missing))}"
-    ended = came is not None and came.get("exit status", 0) in resuming.ENDED
+    ended = came is not None and came.get("exit status", 0) in resumable.ENDED
     return "" if ended else "the run did not come to its end"

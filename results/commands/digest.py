@@ -17,7 +17,7 @@ from results.record import Cell, grouped, judged
 from results.report.grid import counts, grid
 from results.report.markdown import macros
 from results.storage import summary
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.text import count, typed
 
 MOST_BYTES: Final = 1 << 20
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), older: Sequence[Contents] = ()) -> str:
+def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), older: Sequence[RunContents] = ()) -> str:
     """The page, at most `MOST_BYTES` long in UTF-8.
 
     notes: sentences with what else must be known. older: runs before `before`, the last one first.

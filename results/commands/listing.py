@@ -13,7 +13,7 @@ from results.commands.find import NAMING, RUNS, Stored
 from results.record import Cell, grouped
 from results.report import sentences
 from results.run import Run
-from results.storage import files, reading, resuming, summary
+from results.storage import files, reading, resumable, summary
 from results.storage.files import BadFile
 from results.storage.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.storage.summary import Head
@@ -58,8 +58,8 @@ def show(arguments: Sequence[str]) -> int:
         for page in (run.path / files.CERTIFICATE_PAGE, run.path / "index.html"):
             if page.is_file():
                 say(str(typed(page)))
-        if not resuming.why_not(run):
-            say(f"interrupted; to go on: {resuming.command(run)}")
+        if not resumable.why_not(run):
+            say(f"interrupted; to go on: {resumable.command(run)}")
         return 0
     cells = [cell for cell in contents.cells if cell.page is not None]
     chosen = [cell for cell in cells if options.of in (cell.lane, cell.trial)]

@@ -18,7 +18,7 @@ from results.comparison.speeds import Speed, samples, speeds
 from results.record import Cell, grouped, judged
 from results.report import verdict_changes
 from results.report.verdict_changes import Kind
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 
 SAME_OR_BETTER: Final = 0
 WORSE: Final = 1
@@ -48,7 +48,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CellChange:
     """One cell in both runs: a property of a lane under a fault on a backend.
 
     worse  why it is worse, or empty. lost: why B has no evidence any more, or empty.
@@ -75,7 +75,7 @@ class Comparison:
               was measured.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[CellChange, ...]
     speeds: tuple[Speed, ...]
 
     @property
@@ -98,7 +98,7 @@ class Comparison:
         return SAME_OR_BETTER
 
 
-def compare(before: Contents, after: Contents) -> Comparison:
+def compare(before: RunContents, after: RunContents) -> Comparison:
     """Compare two runs."""
     first, second = _seen(before.cells), _seen(after.cells)
     broken = {_trial(match[1]) for problem in after.problems if (match := _LEFT_OUT.match(problem))}
@@ -110,7 +110,7 @@ def compare(before: Contents, after: Contents) -> Comparison:
     )
 
 
-def apart(runs: Sequence[Contents]) -> list[Contents]:
+def apart(runs: Sequence[RunContents]) -> list[RunContents]:
     """The same runs. If one has several versions of a backend, each version counts as a backend, in all of them.
 
     Else what one version broke could hide behind another version that broke it before.
@@ -150,13 +150,13 @@ def words(before: Seen | None, after: Seen | None) -> tuple[Verdict | None, Verd
     return None if before is None else before.word, None if after is None else after.word
 
 
-def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> Change:
+def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> CellChange:
     """broken: the trials that the second run left out."""
     old, new = words(before, after)
     lost = verdict_changes.lost(old, new)
     if after is None and before is not None and before.page is not None and _trial(before.page.parent.name) in broken:
         lost = "its trial was left out"
-    return Change(*name, verdict_changes.kind(old, new), verdict_changes.worse(old, new), lost, before, after)
+    return CellChange(*name, verdict_changes.kind(old, new), verdict_changes.worse(old, new), lost, before, after)
 
 
 def _trial(folder: str) -> str:
@@ -164,7 +164,7 @@ def _trial(folder: str) -> str:
     return re.sub(r"~\d+$", "", folder)
 
 
-def _order(change: Change) -> tuple[object, ...]:
+def _order(change: CellChange) -> tuple[object, ...]:
     heavy = min((seen.word.weight for seen in (change.after, change.before) if seen is not None), default=0)
     return (
         not change.worse, not change.lost, change.kind is Kind.SAME, list(Kind).index(change.kind), heavy,

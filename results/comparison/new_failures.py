@@ -9,11 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from checkers.claims import heaviest
-from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Name, apart, by_name, compare, words
+from results.comparison.compare import (
+    NOT_COMPARABLE,
+    WORSE,
+    CellChange,
+    Comparison,
+    Name,
+    apart,
+    by_name,
+    compare,
+    words,
+)
 from results.record import Cell
 from results.report import verdict_changes
-from results.report.verdict_changes import ACCUSING, BLIND, Place
-from results.storage.reading import Contents
+from results.report.verdict_changes import ACCUSING, BLIND, NewsPlace
+from results.storage.reading import RunContents
 
 RED: Final = WORSE
 INCONCLUSIVE: Final = NOT_COMPARABLE
@@ -33,11 +43,11 @@ class News:
 
     first: bool
     comparison: Comparison
-    red: tuple[Change, ...]
-    lost: tuple[Change, ...]
-    known: tuple[Change, ...]
-    cleared: tuple[Change, ...]
-    missing: tuple[Change, ...]
+    red: tuple[CellChange, ...]
+    lost: tuple[CellChange, ...]
+    known: tuple[CellChange, ...]
+    cleared: tuple[CellChange, ...]
+    missing: tuple[CellChange, ...]
     left_out: int
 
     @property
@@ -50,14 +60,14 @@ class News:
         return 0
 
 
-def news(before: Contents | None, after: Contents, older: Sequence[Contents] = ()) -> News:
+def news(before: RunContents | None, after: RunContents, older: Sequence[RunContents] = ()) -> News:
     """before: the earlier run, or None. older: the runs before it, the last one first.
 
     What failed in one of those, and had no evidence since, is known. If a run has several versions of a backend, each
     version counts as a backend.
     """
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
-    past = _recalled(earlier, after) if earlier else Contents((), (), ())
+    past = _recalled(earlier, after) if earlier else RunContents((), (), ())
     comparison = compare(past, after)
     placed = [
         (verdict_changes.place(*words(change.before, change.after), first=before is None), change)
@@ -65,12 +75,12 @@ def news(before: Contents | None, after: Contents, older: Sequence[Contents] = (
     ]
     red, lost, known, cleared, missing = (
         tuple(change for of, change in placed if of is place)
-        for place in (Place.RED, Place.LOST, Place.KNOWN, Place.CLEARED, Place.MISSING)
+        for place in (NewsPlace.RED, NewsPlace.LOST, NewsPlace.KNOWN, NewsPlace.CLEARED, NewsPlace.MISSING)
     )
     return News(before is None, comparison, red, lost, known, cleared, missing, len(after.problems))
 
 
-def _recalled(earlier: Sequence[Contents], after: Contents) -> Contents:
+def _recalled(earlier: Sequence[RunContents], after: RunContents) -> RunContents:
     """The first of the earlier runs. For cells that are broken in `after` and without evidence in this run, it gets the
     verdict of the last run with evidence, if that was broken too: a night without evidence makes no old violation new.
     """

@@ -16,12 +16,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from results.comparison.compare import NOT_COMPARABLE, WORSE, Change, Comparison, Seen
+from results.comparison.compare import NOT_COMPARABLE, WORSE, CellChange, Comparison, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
 from results.report import sentences
 from results.report.markdown import render as render_markdown
 from results.report.verdict_changes import Kind
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.storage.run_folder import CLOSED, RunFolder
 from results.terminal.output import Printer
 from results.text import count, typed
@@ -51,7 +51,7 @@ class Side:
 
     name: str
     path: Path
-    contents: Contents
+    contents: RunContents
     versions: tuple[tuple[str, str], ...]
     state: str
 
@@ -129,7 +129,7 @@ def counts(comparison: Comparison) -> dict[str, int]:
     return {str(kind): sum(change.kind is kind for change in comparison.changes) for kind in Kind}
 
 
-def notable(change: Change) -> bool:
+def notable(change: CellChange) -> bool:
     """Whether a change is shown by itself: it is worse or lost, or it fails in one run, or in both in another way."""
     both = [seen.word for seen in (change.before, change.after) if seen is not None]
     differs = len(both) == 2 and both[0] is not both[1]
@@ -146,7 +146,7 @@ def turns(comparison: Comparison) -> list[tuple[str, str, int]]:
     return [(*words, number) for words, number in pairs.most_common()]
 
 
-def why(change: Change) -> str:
+def why(change: CellChange) -> str:
     """Why a change is worse, or why it is lost, or else its kind."""
     return f"worse: {change.worse}" if change.worse else f"lost: {change.lost}" if change.lost else str(change.kind)
 
@@ -254,7 +254,7 @@ def render(comparison: Comparison, before: Side, after: Side, console: Console, 
         _render_speeds(speeds, printer)
 
 
-def _render_change(change: Change, printer: Printer) -> None:
+def _render_change(change: CellChange, printer: Printer) -> None:
     style = "bold red" if change.worse else "yellow" if change.lost else "green" if change.kind is Kind.CLEARED else ""
     printer.gap()
     printer.line(f"{why(change)}  {change.lane}  {change.property}  {change.fault}", style)
@@ -305,7 +305,7 @@ def _side(side: Side) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ab(made: Change | Speed, *without: str) -> dict[str, Any]:
+def _ab(made: CellChange | Speed, *without: str) -> dict[str, Any]:
     """Plain JSON, with the two runs as `a` and `b`."""
     fields: dict[str, Any] = msgspec.to_builtins(made, enc_hook=str)
     return {_AB.get(name, name): value for name, value in fields.items() if name not in without}

@@ -47,7 +47,7 @@ STORE: Final = "store"
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TimeOrRate:
     """One time or rate.
 
     floor   the least difference that counts, in its unit.
@@ -176,7 +176,7 @@ class _Compared:
 
     backend: str
     lock: str
-    measure: Measure
+    measure: TimeOrRate
     pairs: tuple[_Pair, ...]
 
     @property
@@ -355,13 +355,13 @@ _LARGEST: Final = 1e12
 """The largest number that is believed, in its unit: 1e12 ms are thirty years."""
 
 MEASURES: Final = (
-    Measure("acquire p50", "ms", 5.0, True, 0.45, _middle(faulty=False)),
-    Measure("acquire p50 under the fault", "ms", 5.0, True, 0.25, _middle(faulty=True)),
-    Measure("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures.get("acquire_ms"), "p99")),
-    Measure("release p10", "ms", 1.0, True, 0.3, lambda measures: _time(measures.get("release_ms"), "p10")),
-    Measure("release p50", "ms", 1.0, True, 0.9, lambda measures: _time(measures.get("release_ms"), "p50")),
-    Measure("grants", "/s", 0.1, False, 0.3, _rate(faulty=False)),
-    Measure("grants under the fault", "/s", 0.1, False, 0.2, _rate(faulty=True)),
-    Measure("recovery", "s", 0.05, True, 0.3, _recovery),
-    Measure("longest gap", "s", 0.05, True, 0.4, lambda measures: _number(measures.get("longest_gap_s"))),
+    TimeOrRate("acquire p50", "ms", 5.0, True, 0.45, _middle(faulty=False)),
+    TimeOrRate("acquire p50 under the fault", "ms", 5.0, True, 0.25, _middle(faulty=True)),
+    TimeOrRate("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures.get("acquire_ms"), "p99")),
+    TimeOrRate("release p10", "ms", 1.0, True, 0.3, lambda measures: _time(measures.get("release_ms"), "p10")),
+    TimeOrRate("release p50", "ms", 1.0, True, 0.9, lambda measures: _time(measures.get("release_ms"), "p50")),
+    TimeOrRate("grants", "/s", 0.1, False, 0.3, _rate(faulty=False)),
+    TimeOrRate("grants under the fault", "/s", 0.1, False, 0.2, _rate(faulty=True)),
+    TimeOrRate("recovery", "s", 0.05, True, 0.3, _recovery),
+    TimeOrRate("longest gap", "s", 0.05, True, 0.4, lambda measures: _number(measures.get("longest_gap_s"))),
 )

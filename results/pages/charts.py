@@ -116,14 +116,14 @@ def _ranges(lock_rates: Rates, low: float, high: float) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartLine:
     """One line of a chart. values: one for each run, oldest first; None: unknown."""
 
     name: str
     values: tuple[float | None, ...]
 
 
-def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[Series]) -> Markup | None:
+def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine]) -> Markup | None:
     """One chart, from zero; None without any value. runs: (when, link) of each place on the axis."""
     known = [value for line in series for value in line.values if value is not None]
     if not known:

@@ -53,14 +53,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class LockPoints:
     """One lock's points, in order of their ratios."""
 
     name: str
     points: tuple[Point, ...]
 
 
-def draw(title: str, across: str, series: Sequence[Series], marks: Sequence[tuple[float, str]] = ()) -> str:
+def draw(title: str, across: str, series: Sequence[LockPoints], marks: Sequence[tuple[float, str]] = ()) -> str:
     """The SVG file. across: the name of the ratio. marks: ratios with a note."""
     widest = max((point.ratio for line in series for point in line.points), default=1.0)
     widest = max(widest, 1.0) * 1.03

@@ -18,12 +18,12 @@ from markupsafe import Markup
 
 from checkers.claims import NO_FAULT, Verdict
 from results.pages import charts, rates, web
-from results.pages.links import to_lane, to_page
+from results.pages.hrefs import to_lane, to_page
 from results.record import Cell, LaneSummary, grouped, judged, versions, words
 from results.report import sentences
 from results.report.grid import (
     SHORT,
-    Case,
+    CellGroup,
     Grid,
     Square,
     counts,
@@ -97,7 +97,7 @@ def render(
     )
 
 
-def _sentence(cells: Sequence[Cell], failing: Sequence[Case], problems: Sequence[str]) -> str:
+def _sentence(cells: Sequence[Cell], failing: Sequence[CellGroup], problems: Sequence[str]) -> str:
     number = len(judged(cells))
     left = f" {len(problems)} trials are left out." if len(problems) > 1 else " One trial is left out." * len(problems)
     if not number:
@@ -263,7 +263,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     ]
 
 
-def _properties(cases: Iterable[Case]) -> str:
+def _properties(cases: Iterable[CellGroup]) -> str:
     return listing(sorted({case.first.property for case in cases}))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checkers.claims import Verdict
 from results.pages import charts, web
-from results.pages.charts import Series
+from results.pages.charts import ChartLine
 from results.pages.rates import Rates
 from results.report.grid import SHORT
 from results.report.verdict_changes import Kind
@@ -30,7 +30,7 @@ _MOST_TOLD: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VerdictChange:
     """A property of a lock under a fault whose verdict changed. before, after: the verdicts; empty: not judged.
 
     lane, link  of the first of `lanes` lanes that changed in the same way.
@@ -74,7 +74,7 @@ class Listed:
     rates: Mapping[str, Rates]
     certificate: str = ""
     since: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[VerdictChange, ...] = ()
     changed: Mapping[str, int] = field(default_factory=dict)
     link: str = ""
 
@@ -155,10 +155,10 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
     places = [(when(run), run.link) for run in runs]
     rates = [run.rates.get(backend) for run in runs]
 
-    def series(name: str, of: str) -> Series:
+    def series(name: str, of: str) -> ChartLine:
         phase, _, which = of.rpartition(".")
         values = (None if rate is None else getattr(getattr(rate, phase) if phase else rate, which) for rate in rates)
-        return Series(name, tuple(values))
+        return ChartLine(name, tuple(values))
 
     made = [
         ("acquire without faults, ms", series("p50", "quiet.p50"), series("p99", "quiet.p99")),

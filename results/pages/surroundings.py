@@ -33,7 +33,7 @@ _TOLD: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ServerRow:
     """A server of the trial. digest and command are empty where nothing was stored."""
 
     name: str
@@ -53,7 +53,7 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
     return [*rows, *(("time to live asked for", duration(ttl)) for ttl in ttls)]
 
 
-def nodes(about: Mapping[str, Any]) -> list[Node]:
+def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
     """The servers, and all else that has a version."""
     versions, stored = mapping(about.get("versions")), mapping(about.get("nodes"))
     servers = []
@@ -62,7 +62,7 @@ def nodes(about: Mapping[str, Any]) -> list[Node]:
         settings = mapping(node.get("settings"))
         command = [*(f"{key}={value}" for key, value in settings.items()), *words(node.get("command"))]
         servers.append(
-            Node(
+            ServerRow(
                 str(name),
                 str(versions.get(name, "")),
                 str(node.get("image", "")),

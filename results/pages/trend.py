@@ -15,14 +15,14 @@ import msgspec
 
 from checkers.claims import Verdict
 from results.pages import rates, runs_page
-from results.pages.links import to_lane, to_page
+from results.pages.hrefs import to_lane, to_page
 from results.pages.rates import Rates
-from results.pages.runs_page import NO_LONGER, Change, Listed
+from results.pages.runs_page import NO_LONGER, Listed, VerdictChange
 from results.record import Cell, judged, mapping, versions, words
 from results.report.verdict_changes import Kind, kind
 from results.storage import files, running, summary
 from results.storage.files import BadFile
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
 
 CACHE: Final = ".trend.json"
@@ -120,7 +120,7 @@ def _read(path: Path, key: list[int]) -> _Known:
     if (state := run.state()) == CLOSED:
         whole = summary.load(path)
     else:
-        about, contents = run.about(), Contents((), (), ()) if state == GOING_ON else run.read()
+        about, contents = run.about(), RunContents((), (), ()) if state == GOING_ON else run.read()
         whole = summary.make(path, about["started"], "", about, {}, contents)
     head, contents = whole.head, whole.contents
     listed = Listed(
@@ -191,7 +191,7 @@ def _compare(root: Path, known: Mapping[str, _Known]) -> None:
         before = last.get(now.listed.like)
         since: list[Any] = [] if before is None else [before.listed.name, before.key]
         if since != now.since:
-            changes: list[Change] = []
+            changes: list[VerdictChange] = []
             if before is not None:
                 changes = _changes(_verdicts_of(root, before), _verdicts_of(root, now))
             kinds = [change.kind for change in changes]
@@ -218,17 +218,17 @@ def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
     return known.verdicts
 
 
-def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[Change]:
+def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[VerdictChange]:
     """The changes, heaviest first. What only one run judged is a change only if it failed."""
     there, here = ({row[:5]: row for row in rows} for rows in (earlier, later))
-    changes: dict[tuple[str, ...], Change] = {}
+    changes: dict[tuple[str, ...], VerdictChange] = {}
     for key in {**there, **here}:
         old, new = there.get(key), here.get(key)
         before, now = None if old is None else old.word, None if new is None else new.word
         if (what := _kind(before, now)) is not None:
             backend, lock, fault, name, lane = key
             same = (what, backend, lock, fault, name, str(before or ""), str(now or ""))
-            first = changes.get(same) or Change(*same, lane, "" if new is None else new.link)
+            first = changes.get(same) or VerdictChange(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
     return sorted(
@@ -269,5 +269,5 @@ def _load(root: Path) -> dict[str, _Known]:
 
 def _digest(body: str) -> str:
     """Proves that this version wrote the body, so it has the shape that this version reads."""
-    shape = ",".join((*Listed.__slots__, *Change.__slots__, *Rates.__slots__))
+    shape = ",".join((*Listed.__slots__, *VerdictChange.__slots__, *Rates.__slots__))
     return hashlib.sha256(f"{_FORMAT}{shape}{body}".encode()).hexdigest()

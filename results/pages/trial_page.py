@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from checkers.claims import Verdict
 from checkers.history.view import View
-from results.pages import counters, surroundings, web
-from results.pages.counters import Counted
+from results.pages import counters_explained, surroundings, web
+from results.pages.counters_explained import Counted
 from results.pages.lane import timeline
 from results.pages.lane.windows import Window, moments, number_of_violations, windows
 from results.record import LaneRecord, TrialRecord
@@ -78,7 +78,7 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
         filtered=len(lanes) >= _FILTERED,
         properties=_properties(lanes),
         glossary=_glossary(shown),
-        meaning_of=counters.MEANINGS,
+        meaning_of=counters_explained.MEANINGS,
         packed=lambda text: web.packed(web.spelled(text)),
         unpacked=_UNPACKED,
         plan_lines=list(about.get("plan_lines") or ()),
@@ -114,7 +114,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
         operations=len(history),
         timeline=whole,
         judgements=[{"property": j.property, "word": j.word, "because": j.because} for j in judged],
-        counted=counters.counted(lane.judgements),
+        counted=counters_explained.counted(lane.judgements),
         recheck=surroundings.recheck(folder, file),
     )
 
@@ -130,4 +130,4 @@ def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
     pairs = [lane.counted.common for lane in lanes]
     pairs += [pair for lane in lanes for pair in lane.counted.by_property.values()]
     names = sorted({name for pair in pairs for name, _ in pair})
-    return [(name, counters.MEANINGS[name]) for name in names if name in counters.MEANINGS]
+    return [(name, counters_explained.MEANINGS[name]) for name in names if name in counters_explained.MEANINGS]

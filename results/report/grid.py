@@ -45,7 +45,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CellGroup:
     """Cells of one lock, property and fault with the same word, kind of reason and story."""
 
     first: Cell
@@ -95,12 +95,12 @@ def counts(cells: Iterable[Cell]) -> tuple[tuple[Verdict, int], ...]:
     return tally(cell.word for cell in settled(cells))
 
 
-def failures(cells: Iterable[Cell]) -> list[Case]:
+def failures(cells: Iterable[Cell]) -> list[CellGroup]:
     """The cases that fail the run, heaviest first."""
     return _cases(cell for cell in settled(cells) if cell.word.fails)
 
 
-def documented(cells: Iterable[Cell]) -> list[Case]:
+def documented(cells: Iterable[Cell]) -> list[CellGroup]:
     """The cases that were broken as documented."""
     return _cases(cell for cell in settled(cells) if cell.word is Verdict.BROKEN_AS_DOCUMENTED)
 
@@ -122,12 +122,12 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: next((tail for tail in mine if tail and ends[tail] == 1), name) for name, mine in tails.items()}
 
 
-def _cases(cells: Iterable[Cell]) -> list[Case]:
+def _cases(cells: Iterable[Cell]) -> list[CellGroup]:
     alike = grouped(
         cells, lambda cell: (cell.word, cell.lock, cell.fault, cell.property, reason(cell.because), cell.story)
     )
     cases = [
-        Case(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
+        CellGroup(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
         for mine in alike.values()
     ]
     return sorted(cases, key=lambda case: (case.first.word.weight, case.first.lock, case.first.fault))

@@ -23,7 +23,7 @@ MOST_LINES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StoryLine:
     """text: a sentence. rows: the operations that it describes; none where it is about something else."""
 
     text: str
@@ -44,7 +44,7 @@ def stories(lane: LaneRecord) -> dict[str, tuple[str, ...]]:
     return {name: tuple(line.text for line in tell(view, violation)) for name, violation in violations.items()}
 
 
-def tell(view: View, violation: Violation) -> tuple[Line, ...]:
+def tell(view: View, violation: Violation) -> tuple[StoryLine, ...]:
     """The story's lines, its conclusion last. Rows that the history does not have are left out."""
     narrator = Narrator(view)
     known = replace(violation, rows=tuple(row for row in violation.rows if 0 <= row < len(view.history)))
@@ -58,7 +58,7 @@ def tell(view: View, violation: Violation) -> tuple[Line, ...]:
         if len(lines) >= MOST_LINES and lines[-1][0].subject == HARNESS:
             return (*map(_line, _few(view, lines[:-1])), _concluded(lines[-1], conclusion))
         lines = _few(view, lines)
-    return (*map(_line, lines), Line(conclusion))
+    return (*map(_line, lines), StoryLine(conclusion))
 
 
 def _few(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
@@ -71,12 +71,12 @@ def _few(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
     return few
 
 
-def _line(sentences: _Sentences) -> Line:
+def _line(sentences: _Sentences) -> StoryLine:
     text = "; ".join(sentence.after(sentences[:at]) for at, sentence in enumerate(sentences))
-    return Line(text, tuple(dict.fromkeys(row for sentence in sentences for row in sentence.rows)))
+    return StoryLine(text, tuple(dict.fromkeys(row for sentence in sentences for row in sentence.rows)))
 
 
-def _concluded(sentences: _Sentences, conclusion: str) -> Line:
+def _concluded(sentences: _Sentences, conclusion: str) -> StoryLine:
     """The last read of the trial and the conclusion, in one line."""
     line = _line(sentences)
     return replace(line, text=f"{line.text}; {conclusion[:1].lower()}{conclusion[1:]}")

@@ -26,7 +26,7 @@ class Kind(StrEnum):
     ONLY_IN_B = "only in B"
 
 
-class Place(StrEnum):
+class NewsPlace(StrEnum):
     """Where a cell belongs among the news."""
 
     RED = "red"
@@ -70,15 +70,15 @@ def lost(old: Verdict | None, new: Verdict | None) -> str:
     return f"it is {new} now" if new in BLIND else ""
 
 
-def place(old: Verdict | None, new: Verdict | None, *, first: bool) -> Place:
+def place(old: Verdict | None, new: Verdict | None, *, first: bool) -> NewsPlace:
     """Where a cell belongs among the news. first: there is no earlier run to compare with."""
     if new is None:
-        return Place.MISSING
+        return NewsPlace.MISSING
     if not (new.fails or worse(old, new)):
-        return Place.CLEARED if kind(old, new) is Kind.CLEARED else Place.QUIET
+        return NewsPlace.CLEARED if kind(old, new) is Kind.CLEARED else NewsPlace.QUIET
     if first or worse(old, new):
-        return Place.RED
+        return NewsPlace.RED
     if new in ACCUSING:
         # A control without a verdict last night may have been silent before that: it is reported once.
-        return Place.KNOWN if old is new or old is Verdict.VIOLATED else Place.RED
-    return Place.KNOWN if old is not None and old.fails else Place.LOST
+        return NewsPlace.KNOWN if old is new or old is Verdict.VIOLATED else NewsPlace.RED
+    return NewsPlace.KNOWN if old is not None and old.fails else NewsPlace.LOST

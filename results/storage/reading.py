@@ -21,7 +21,7 @@ VERDICTS: Final = "verdicts.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class RunContents:
     """What a run folder holds.
 
     lanes     of the trials of `cells`, in the same order.
@@ -36,7 +36,7 @@ class Contents:
     planted: tuple[Cell, ...] = ()
 
 
-def read(root: Path) -> Contents:
+def read(root: Path) -> RunContents:
     """Everything of the run folder `root`, oldest trial first. Raises nothing."""
     cells: list[Cell] = []
     lanes: list[LaneSummary] = []
@@ -59,7 +59,7 @@ def read(root: Path) -> Contents:
     cells += (Cell(word=Verdict.NOT_APPLICABLE, **asdict(item), **blank) for item in not_run(root, problems))
     here = f"{root}/"
     short = tuple(problem.removeprefix(here) for problem in problems)
-    return Contents(tuple(cells), tuple(lanes), short, tuple(planted))
+    return RunContents(tuple(cells), tuple(lanes), short, tuple(planted))
 
 
 def not_run(root: Path, problems: list[str]) -> tuple[NotRun, ...]:

@@ -8,9 +8,9 @@
                        logs/         what the nodes said
                        index.html    to be read
         not-run/*.json               what was not tried, and why
-        set-aside/                   trials that were run again after an interruption (`results.storage.resuming`)
+        set-aside/                   trials that were run again after an interruption (`results.storage.resumable`)
         assets/                      what pages share
-        events.jsonl                 what every process was at while it went on (`results.terminal.events`)
+        events.jsonl                 what every process was at while it went on (`results.terminal.event_journal`)
         index.html, summary.json     written at the end
     <root>/index.html                the runs, and their trend
 
@@ -34,7 +34,7 @@ from results.record import NotRun, TrialRecord
 from results.storage import files, reading, running, summary, verdicts
 from results.storage.codec import RunFile, decoded
 from results.storage.files import BadFile
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.storage.summary import Head, Summary
 
 CLOSED: Final = "closed"
@@ -111,7 +111,7 @@ class RunFolder:
         data = {"not_run": [asdict(item) for item in items]}
         files.write_json(folder / f"{secrets.token_hex(8)}.json", data)
 
-    def read(self) -> Contents:
+    def read(self) -> RunContents:
         """All judgements of the run, oldest trial first, and a line for each folder that cannot be read."""
         return reading.read(self.path)
 

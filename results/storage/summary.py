@@ -13,7 +13,7 @@ from results.record import Cell, Count, LaneSummary, settled
 from results.storage import files
 from results.storage.codec import decoded, encoded
 from results.storage.files import BadFile
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 
 NAME: Final = "summary.json"
 CERTIFICATE: Final = "certificate"
@@ -60,7 +60,7 @@ class Summary:
     """The content of summary.json. In format 1 `contents.lanes` is empty."""
 
     head: Head
-    contents: Contents
+    contents: RunContents
 
 
 def certificate(about: Mapping[str, Any]) -> str:
@@ -78,7 +78,7 @@ def certificate_of(root: Path) -> str:
 
 
 def make(
-    root: Path, started: str, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: Contents
+    root: Path, started: str, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: RunContents
 ) -> Summary:
     """The summary of what a run folder holds. closed: empty for a run that is still going on, or was interrupted."""
     words = [cell.word for cell in settled(contents.cells)]
@@ -102,7 +102,7 @@ def load_head(root: Path) -> Head:
 def load(root: Path) -> Summary:
     """The summary of a closed run. Raises BadFile, also where there is none."""
     file = decoded(_read(root), File, root / NAME)
-    return Summary(_head(file), Contents(file.cells, file.lanes, file.problems))
+    return Summary(_head(file), RunContents(file.cells, file.lanes, file.problems))
 
 
 def _read(root: Path) -> dict[str, Any]:

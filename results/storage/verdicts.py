@@ -8,7 +8,7 @@ from typing import Any
 
 from checkers.check import check
 from checkers.judging.judgement import Judgement, judge_all
-from checkers.properties.register import PROPERTIES
+from checkers.properties.all_properties import PROPERTIES
 from results.record import LaneRecord, TrialRecord, fault_of
 from results.report import short_story
 from results.storage import files, reading

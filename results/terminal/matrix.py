@@ -15,7 +15,18 @@ from rich.text import Text
 from checkers.claims import NO_FAULT, Verdict
 from results.record import Cell, grouped
 from results.report import sentences
-from results.report.grid import Case, Grid, Square, counts, documented, failures, grid, not_run, reason, short_names
+from results.report.grid import (
+    CellGroup,
+    Grid,
+    Square,
+    counts,
+    documented,
+    failures,
+    grid,
+    not_run,
+    reason,
+    short_names,
+)
 from results.terminal.output import Printer
 from results.text import few, listing, typed
 
@@ -174,7 +185,7 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
 # Below the table
 
 
-def _failures(cases: list[Case], printer: Printer) -> None:
+def _failures(cases: list[CellGroup], printer: Printer) -> None:
     """The first story of each lock, property and fault, and how many lanes and trials have another."""
     by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
     for mine in by_what.values():
@@ -191,7 +202,7 @@ def _failures(cases: list[Case], printer: Printer) -> None:
             printer.whole(f"seed {cell.seed}{more}: {typed(cell.page)}", indent=2)
 
 
-def _documented(cases: list[Case], printer: Printer) -> None:
+def _documented(cases: list[CellGroup], printer: Printer) -> None:
     """A line for each lock: what broke, and by which mechanism. If there are too many, only the mechanisms."""
     by_reason: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in cases:
@@ -210,7 +221,7 @@ def _documented(cases: list[Case], printer: Printer) -> None:
         printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}: {sentence}")
 
 
-def _mechanisms(cases: list[Case], printer: Printer) -> None:
+def _mechanisms(cases: list[CellGroup], printer: Printer) -> None:
     for because, cells in grouped((case.first for case in cases), lambda cell: reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
         places = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"

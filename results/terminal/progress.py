@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from checkers.claims import Verdict
 from results.report.grid import short_names
-from results.terminal.events import Event, Tail
+from results.terminal.event_journal import Event, Tail
 from results.text import clock, count, listing, plain, roughly
 
 MOST: Final = 6
@@ -31,7 +31,7 @@ class Level(IntEnum):
     STEP = 3
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """text: one line, without line ends. style: of Rich; the text says everything without it.
 
     standing: the state of the run, for a log; a terminal shows it all the time.
@@ -89,7 +89,7 @@ class Progress:
     """Process → the time from which it could have begun its trial."""
     _begun: float = 0.0
 
-    def take(self, event: Event) -> list[Line]:
+    def take(self, event: Event) -> list[ScreenLine]:
         """Take an event into account. Returns the lines for people about it."""
         self._begun = self._begun or event.at
         lines = {
@@ -111,22 +111,22 @@ class Progress:
             for number, line in enumerate(lines)
         ]
 
-    def live(self, now: float) -> list[Line]:
+    def live(self, now: float) -> list[ScreenLine]:
         """The state of the run, and a line for each process. Nothing before the first event."""
         if not (self._doing or self.took):
             return []
-        lines = [Line(f"{self.standing(now)}; {clock(now - self._begun)} so far", style="bold")]
+        lines = [ScreenLine(f"{self.standing(now)}; {clock(now - self._begun)} so far", style="bold")]
         shown = sorted(self._doing.values(), key=lambda doing: doing.began)
-        lines += [Line(plain(f"{_now(doing, now)}{doing.about}")) for doing in shown[:MOST]]
+        lines += [ScreenLine(plain(f"{_now(doing, now)}{doing.about}")) for doing in shown[:MOST]]
         if len(shown) > MOST:
-            lines.append(Line(f"and {len(shown) - MOST} more"))
+            lines.append(ScreenLine(f"and {len(shown) - MOST} more"))
         return lines
 
-    def beat(self, now: float) -> Line:
+    def beat(self, now: float) -> ScreenLine:
         """`live` in one line, for a log without a new line for a while."""
         doing = "; ".join(self.doing(now)) or ("between two trials" if self.took else "nothing is tried yet")
         at = f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}"
-        return Line(plain(f"{at} still at it: {doing} [{self.standing(now)}]"), Level.FAILING)
+        return ScreenLine(plain(f"{at} still at it: {doing} [{self.standing(now)}]"), Level.FAILING)
 
     def doing(self, now: float) -> list[str]:
         """What each process is doing."""
@@ -170,7 +170,7 @@ class Progress:
 
     # What each event changes
 
-    def _plan(self, event: Event) -> list[Line]:
+    def _plan(self, event: Event) -> list[ScreenLine]:
         trials = event.facts.get("trials")
         for column, part, seconds in trials if isinstance(trials, list) else ():
             self.planned[Key(event.text("backend"), str(column), int(part))] = float(seconds)
@@ -178,7 +178,7 @@ class Progress:
             self._shared.add(event.text("backend"))
         return []
 
-    def _resumed(self, event: Event) -> list[Line]:
+    def _resumed(self, event: Event) -> list[ScreenLine]:
         """Forget all but the kept trials: the others are tried again."""
         again, kept = event.number("again"), event.facts.get("kept")
         self.planned, self.took, self.failing, self.broken = {}, {}, {}, 0
@@ -186,18 +186,18 @@ class Progress:
         for backend, column, part, seconds in kept if isinstance(kept, list) else ():
             self.took[Key(str(backend), str(column), int(part))] = float(seconds)
         stored = f"resumed: {count(round(event.number('stored')), 'trial')} stored"
-        return [Line(stored + (f", {count(round(again), 'trial')} set aside, to be run again" if again else ""))]
+        return [ScreenLine(stored + (f", {count(round(again), 'trial')} set aside, to be run again" if again else ""))]
 
-    def _boot(self, event: Event) -> list[Line]:
+    def _boot(self, event: Event) -> list[ScreenLine]:
         name = f"{event.text('backend')} {event.text('version')}".strip()
         self._doing[event.by] = _Doing(name, event.at, "is being started", event.at)
-        return [Line(f"{name} is being started", Level.STEP)]
+        return [ScreenLine(f"{name} is being started", Level.STEP)]
 
-    def _ready(self, event: Event) -> list[Line]:
+    def _ready(self, event: Event) -> list[ScreenLine]:
         self._doing.pop(event.by, None)
-        return [Line(f"{event.text('backend')} is ready after {event.number('seconds'):.1f} s", Level.BEGUN)]
+        return [ScreenLine(f"{event.text('backend')} is ready after {event.number('seconds'):.1f} s", Level.BEGUN)]
 
-    def _trial(self, event: Event) -> list[Line]:
+    def _trial(self, event: Event) -> list[ScreenLine]:
         key = _key(event)
         if key not in self.planned:  # the rest of a trial that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
@@ -206,25 +206,25 @@ class Progress:
         title = f"{key.backend} {key.column}" + (f", trial {event.text('attempt')}" if _again(event) else "")
         self._doing[event.by] = _Doing(title, event.at, "starting its workers", event.at, key, f" ({lanes})")
         plan = event.facts.get("plan")
-        lines = [Line(f"{_title(event)}: {lanes}", Level.BEGUN)]
-        return lines + [Line(f"  {line}", Level.BEGUN) for line in (plan if isinstance(plan, list) else ())]
+        lines = [ScreenLine(f"{_title(event)}: {lanes}", Level.BEGUN)]
+        return lines + [ScreenLine(f"  {line}", Level.BEGUN) for line in (plan if isinstance(plan, list) else ())]
 
     def _stage(self, event: Event, stage: str, within: float = 0.0) -> None:
         if doing := self._doing.get(event.by):
             doing.stage, doing.since, doing.within = stage, event.at, within
 
-    def _step(self, event: Event) -> list[Line]:
+    def _step(self, event: Event) -> list[ScreenLine]:
         doing, text = self._doing.get(event.by), event.text("text")
         if doing and doing.key:
             text = text.removeprefix(f"{doing.key.column}: ")
         self._stage(event, text)
-        return [Line(f"{self._who(event)}{text}", Level.STEP)]
+        return [ScreenLine(f"{self._who(event)}{text}", Level.STEP)]
 
-    def _waits(self, event: Event) -> list[Line]:
+    def _waits(self, event: Event) -> list[ScreenLine]:
         self._stage(event, event.text("text"), event.number("within"))
-        return [Line(f"{self._who(event)}waiting for {event.text('text')}", Level.STEP)]
+        return [ScreenLine(f"{self._who(event)}waiting for {event.text('text')}", Level.STEP)]
 
-    def _judges(self, event: Event) -> list[Line]:
+    def _judges(self, event: Event) -> list[ScreenLine]:
         self._stage(event, f"judging {event.text('lane')} ({event.text('number')} of {event.text('of')})")
         return []
 
@@ -232,29 +232,31 @@ class Progress:
         doing = self._doing.get(event.by)
         return f"{doing.title}: " if doing else ""
 
-    def _verdict(self, event: Event) -> list[Line]:
+    def _verdict(self, event: Event) -> list[ScreenLine]:
         word, key = event.text("word"), (event.text("lane"), event.text("property"), event.text("fault"))
         if self.failing.get(key) == word:
             return []
         self.failing[key] = word
         lane, name, fault = key
-        return [Line(f"{word}: {name} in {lane} under {fault}: {event.text('because')}", Level.FAILING, "bold red")]
+        return [
+            ScreenLine(f"{word}: {name} in {lane} under {fault}: {event.text('because')}", Level.FAILING, "bold red")
+        ]
 
-    def _done(self, event: Event) -> list[Line]:
+    def _done(self, event: Event) -> list[ScreenLine]:
         words = event.facts.get("words")
         counts = [f"{count} {word}" for word, count in words.items()] if isinstance(words, Mapping) else []
         text = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
         if again := event.number("again"):
             text += f"; {count(round(again), 'lane')} again"
             self._stage(event, f"{count(round(again), 'lane')} again")
-            return [Line(text)]
+            return [ScreenLine(text)]
         self._end(event)
-        return [Line(text, standing=f" [{self.standing(event.at)}]")]
+        return [ScreenLine(text, standing=f" [{self.standing(event.at)}]")]
 
-    def _broke(self, event: Event) -> list[Line]:
+    def _broke(self, event: Event) -> list[ScreenLine]:
         self.broken += 1
         self._end(event)
-        return [Line(f"{_title(event)}: broke, {event.text('text')}", Level.FAILING, "bold red")]
+        return [ScreenLine(f"{_title(event)}: broke, {event.text('text')}", Level.FAILING, "bold red")]
 
     def _end(self, event: Event) -> None:
         self._doing.pop(event.by, None)
@@ -281,8 +283,8 @@ def _now(doing: _Doing, now: float) -> str:
     return f"{doing.title} {doing.stage}, {lasts}" if doing.key is None else f"{doing.title}: {doing.stage}, {lasts}"
 
 
-def _says(event: Event) -> list[Line]:
-    return [Line(event.text("text"), Level.BEGUN)]
+def _says(event: Event) -> list[ScreenLine]:
+    return [ScreenLine(event.text("text"), Level.BEGUN)]
 
 
 def _key(event: Event) -> Key:

@@ -17,8 +17,8 @@ from typing import Any, Final, TextIO
 from rich.color import ColorSystem
 from rich.style import Style
 
-from results.terminal.events import Tail
-from results.terminal.progress import Level, Line, Progress
+from results.terminal.event_journal import Tail
+from results.terminal.progress import Level, Progress, ScreenLine
 from results.text import cut, plain
 
 _LOOKS: Final = 0.2
@@ -75,7 +75,7 @@ class Screen:
         with self._lock, _terminal_may_be_gone():
             self._file.flush()
 
-    def show(self, lines: Sequence[Line], last: Sequence[Line] = ()) -> None:
+    def show(self, lines: Sequence[ScreenLine], last: Sequence[ScreenLine] = ()) -> None:
         """Print lines that stay, then `last`, which the next call replaces."""
         with self._lock:
             width = max(self.width, _NARROWEST)
@@ -95,7 +95,7 @@ class Screen:
     def _encoding(self) -> str:
         return self._file.encoding or "utf-8"
 
-    def _whole(self, line: Line, width: int) -> str:
+    def _whole(self, line: ScreenLine, width: int) -> str:
         """In a log one line, however long; on a terminal wrapped, with a hanging indent behind the time."""
         text = plain(line.text if self._live else line.text + line.standing, self._encoding)
         parts = [text]
@@ -172,7 +172,7 @@ class Watch:
             self._said = now
             self._screen.show(lines)
 
-    def _news(self) -> list[Line]:
+    def _news(self) -> list[ScreenLine]:
         events = self._tail.read()
         return [line for event in events for line in self.progress.take(event) if line.level <= self._level]
 

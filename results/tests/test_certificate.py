@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from checkers.claims import Verdict
-from checkers.properties.counters import CONTENDED
+from checkers.properties.shared_counters import CONTENDED
 from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests.test_comparison import WORDS, lanes
 from results.tests.upgrades import UPGRADES, cell, of, told, whole
 
@@ -120,7 +120,7 @@ def timed(*times: float) -> Certificate:
     """Of stages in which all is upheld and takes so many times as long as usual."""
     stages = STAGES[: len(times)]
     slow = (replace(one, stage=stage) for stage, n in zip(stages, times, strict=True) for one in lanes(n).lanes)
-    contents = Contents(tuple(cell(stage, Verdict.UPHELD) for stage in stages), tuple(slow), ())
+    contents = RunContents(tuple(cell(stage, Verdict.UPHELD) for stage in stages), tuple(slow), ())
     return certify(contents, UPGRADES, parts=stages, trials=[told(stage) for stage in stages])
 
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import escape
 
-from checkers.properties.counters import CONTENDED
+from checkers.properties.shared_counters import CONTENDED
 from results.__main__ import main
 from results.certificate import serialize
 from results.certificate.certify import Decision, sentence

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Verdict
-from checkers.properties import counters
-from checkers.properties.counters import CONTENDED, EXPIRED
+from checkers.properties import shared_counters
 from checkers.properties.fenced_store import STALE
+from checkers.properties.shared_counters import CONTENDED, EXPIRED
 from results.certificate import trials
 from results.certificate.calibration import Shown
 from results.certificate.certify import Decision, certify
 from results.certificate.conditions import conditions, uncovered
-from results.certificate.errors import Turn, errors, normalised
+from results.certificate.error_texts import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
 from results.certificate.trials import UpgradeLane
 from results.certificate.write_certificate import issue
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 
@@ -76,7 +76,7 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
 def test_without_a_fault_no_fault_bit() -> None:
     quiet = {"cycles": [{"phase": "before", "seconds": 9.0}]}
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
-    made = certify(Contents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
+    made = certify(RunContents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
     assert [exposure.number for exposure in of(*KEPT).exposures if exposure.what == FAULTY] == [1000.0, 1000.0]
 
@@ -250,5 +250,5 @@ def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: s
     lane = UpgradeLane("a", "redis", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
-    (exposure,) = (one for one in made.exposures if one.what == counters.MIXED and one.stage == ROLLBACK)
+    (exposure,) = (one for one in made.exposures if one.what == shared_counters.MIXED and one.stage == ROLLBACK)
     assert (exposure.why, exposure.missing) == (why, not why)

@@ -11,7 +11,7 @@ import pytest
 
 from results.certificate.certify import Certificate, Decision, certify
 from results.stages import ALONE, CANDIDATE, MIXED
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests.test_compare_power import CHANGES, DRAWINGS, DRAWS, Draw
 from results.tests.trials import SLOW_SERVER, Trial, contents, load
 
@@ -19,7 +19,7 @@ UPGRADES = dict.fromkeys(("redis", "zookeeper", "etcd", "postgres"), ("1", "2"))
 
 
 @cache
-def staged(trial: int, stage: str, change: str) -> Contents:
+def staged(trial: int, stage: str, change: str) -> RunContents:
     """A stored trial, by its identity, in one stage of an upgrade."""
     found = contents([CHANGES[change](_known[trial])])
     cells = tuple(replace(cell, stage=stage) for cell in found.cells)
@@ -30,14 +30,14 @@ _known: dict[int, Trial] = {}
 
 
 def certified(draw: Draw, seed: int, change: str = "nothing") -> Certificate:
-    made: list[Contents] = []
+    made: list[RunContents] = []
     for stage, trials, how in zip(ALONE, draw(random.Random(seed)), ("nothing", change), strict=True):
         _known.update({id(trial): trial for trial in trials})
         made += [staged(id(trial), stage, how) for trial in trials]
     cells = [cell for one in made for cell in one.cells]
     # While versions change the same is seen again.
     cells += [replace(cell, stage=MIXED) for cell in cells if cell.stage == CANDIDATE]
-    return certify(Contents(tuple(cells), tuple(lane for one in made for lane in one.lanes), ()), UPGRADES)
+    return certify(RunContents(tuple(cells), tuple(lane for one in made for lane in one.lanes), ()), UPGRADES)
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from results.comparison.compare import compare
-from results.comparison.speeds import MEASURES, STORE, Measure, Sample, Speed, samples, speeds
+from results.comparison.speeds import MEASURES, STORE, Sample, Speed, TimeOrRate, samples, speeds
 from results.tests.trials import Trial, contents, load, slower
 
 Draw = Callable[[random.Random], tuple[list[Trial], list[Trial]]]
@@ -118,7 +118,7 @@ def _samples(trial: Trial) -> dict[str, Sample]:
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_measures_share_the_machines_slowness_as_declared(measure: Measure) -> None:
+def test_measures_share_the_machines_slowness_as_declared(measure: TimeOrRate) -> None:
     """The slope through the origin, over all pairs of trials of one fault."""
     points = []
     for trials in _stored().values():

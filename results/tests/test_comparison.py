@@ -15,19 +15,19 @@ from results.comparison.presentation import speed_word
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.record import Cell, LaneSummary
 from results.report.verdict_changes import Kind
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests.samples import cell, summary
 from results.tests.trials import measures
 
-NOTHING = Contents((), (), ())
+NOTHING = RunContents((), (), ())
 VALUES = dict.fromkeys((measure.name for measure in MEASURES), 100.0)
 
 
-def run(*cells: Cell) -> Contents:
-    return Contents(cells, (), ())
+def run(*cells: Cell) -> RunContents:
+    return RunContents(cells, (), ())
 
 
-def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int = 1) -> Contents:
+def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int = 1) -> RunContents:
     """A lock in trials of many faults, each with times of its own, all of them so many times longer."""
 
     def lane(number: int) -> LaneSummary:
@@ -37,10 +37,10 @@ def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int =
         }
         return summary(measures(store, values), fault=f"fault-{number}", seed=seed, lane="redis/set/unfenced")
 
-    return Contents((), tuple(lane(number) for number in range(faults)), ())
+    return RunContents((), tuple(lane(number) for number in range(faults)), ())
 
 
-def changed(before: Contents, after: Contents) -> Kind:
+def changed(before: RunContents, after: RunContents) -> Kind:
     (change,) = compare(before, after).changes
     return change.kind
 
@@ -138,7 +138,7 @@ def test_two_empty_runs_cannot_be_compared() -> None:
 # Times and rates
 
 
-def speeds(before: Contents, after: Contents) -> dict[str, Speed]:
+def speeds(before: RunContents, after: RunContents) -> dict[str, Speed]:
     return {speed.measure: speed for speed in compare(before, after).speeds if speed.lock}
 
 
@@ -170,7 +170,9 @@ def test_the_unit_is_the_trial() -> None:
     """Ten lanes of one trial say no more than one."""
 
     before, after = (
-        Contents((), tuple(replace(lane, lane=f"{n}") for lane in lanes(times, faults=4).lanes for n in range(10)), ())
+        RunContents(
+            (), tuple(replace(lane, lane=f"{n}") for lane in lanes(times, faults=4).lanes for n in range(10)), ()
+        )
         for times in (1, 3)
     )
     found = speeds(before, after)
@@ -213,11 +215,11 @@ def test_a_quantile_that_was_not_reached_is_at_least_as_long_as_anybody_waited()
         return {**told, "acquire_ms": {"count": 9, "p99": None, "longest": told["acquire_ms"]["p99"]}}
 
     slow = tuple(replace(lane, measures=given_up(lane.measures)) for lane in lanes(3).lanes)
-    assert speeds(lanes(1), Contents((), slow, ()))["acquire p99"].worse
+    assert speeds(lanes(1), RunContents((), slow, ()))["acquire p99"].worse
 
 
 def test_a_difference_too_small_to_matter_is_the_same() -> None:
-    def tiny(times: float) -> Contents:
+    def tiny(times: float) -> RunContents:
         found = lanes(times)
         small = measures(1.0, {**VALUES, "release p50": 0.01 * times})
         return replace(found, lanes=tuple(replace(lane, measures=small) for lane in found.lanes))

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from results.pages.curve import Point, Series, draw
+from results.pages.curve import LockPoints, Point, draw
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_the_interval_is_wilsons(hits: int, tries: int, low: float, high: float)
 
 
 def test_the_file_is_whole_and_hostile_names_are_escaped() -> None:
-    text = draw("a < b", "across", [Series("<script>", (Point(0.5, 1, 4), Point(1.0, 4, 4)))], [(0.1, "& mark")])
+    text = draw("a < b", "across", [LockPoints("<script>", (Point(0.5, 1, 4), Point(1.0, 4, 4)))], [(0.1, "& mark")])
     root = ElementTree.fromstring(text)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert ("<script>" in "".join(root.itertext()), "<script>" in text) == (True, False)

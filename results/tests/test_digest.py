@@ -17,7 +17,7 @@ from results.comparison.new_failures import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.record import Cell
 from results.report.markdown import text
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.golden import golden
 
@@ -31,12 +31,12 @@ cell = partial(
 )  # fmt: skip
 
 
-def contents(*cells: Cell) -> Contents:
-    return Contents(cells, (), ())
+def contents(*cells: Cell) -> RunContents:
+    return RunContents(cells, (), ())
 
 
 def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Side:
-    return Side(name, ROOT, Contents(cells, (), problems), (), state="closed")
+    return Side(name, ROOT, RunContents(cells, (), problems), (), state="closed")
 
 
 FAILING = [word for word in Verdict if word.fails]

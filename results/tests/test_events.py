@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from results.terminal import progress
-from results.terminal.events import NAME, Event, Journal, Tail, says, step, waits
+from results.terminal.event_journal import NAME, Event, Journal, Tail, says, step, waits
 
 
 class Clock:

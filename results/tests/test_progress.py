@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from results.terminal.events import Event
-from results.terminal.progress import MOST, TRUST, Level, Line, Progress
+from results.terminal.event_journal import Event
+from results.terminal.progress import MOST, TRUST, Level, Progress, ScreenLine
 from results.tests.test_events import FACTS
 from results.text import clock, roughly
 
@@ -16,21 +16,21 @@ class Run:
     def __init__(self, **trials: list[tuple[str, float]]) -> None:
         self.at = 1_000_000.0
         self.progress = Progress()
-        self.lines: list[Line] = []
+        self.lines: list[ScreenLine] = []
         for backend, planned in trials.items():
             parts = [[column, 1, seconds] for column, seconds in planned]
             self.say("main", "plan", backend=backend, trials=parts)
 
-    def say(self, by: str, name: str, **facts: Any) -> list[Line]:
+    def say(self, by: str, name: str, **facts: Any) -> list[ScreenLine]:
         new = self.progress.take(Event(name, facts, self.at, by))
         self.lines += new
         return new
 
-    def trial(self, by: str = "main", backend: str = "redis", column: str = "none", **more: Any) -> list[Line]:
+    def trial(self, by: str = "main", backend: str = "redis", column: str = "none", **more: Any) -> list[ScreenLine]:
         facts = {**FACTS, "backend": backend, "column": column}
         return self.say(by, "trial", **{**facts, "lanes": 7, "locks": ["redis"], "plan": ["no fault"], **more})
 
-    def done(self, by: str = "main", backend: str = "redis", column: str = "none", again: int = 0) -> list[Line]:
+    def done(self, by: str = "main", backend: str = "redis", column: str = "none", again: int = 0) -> list[ScreenLine]:
         facts = {**FACTS, "backend": backend, "column": column, "seconds": 4.0}
         return self.say(by, "done", **facts, words={"upheld": 3}, again=again)
 

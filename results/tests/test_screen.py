@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from results.terminal.events import Event, Journal, step, waits
-from results.terminal.progress import Level, Line, Progress
+from results.terminal.event_journal import Event, Journal, step, waits
+from results.terminal.progress import Level, Progress, ScreenLine
 from results.terminal.screen import Screen, Watch
 from results.tests.test_events import FACTS, Clock
 
@@ -48,8 +48,8 @@ class File(io.StringIO):
         return rows
 
 
-def lines(*texts: str) -> list[Line]:
-    return [Line(text) for text in texts]
+def lines(*texts: str) -> list[ScreenLine]:
+    return [ScreenLine(text) for text in texts]
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ class TestScreen:
     @pytest.mark.parametrize(("colour", "said"), [(False, "violated\n"), (True, "\x1b[1;31mviolated\x1b[0m\n")])
     def test_styles_only_with_colour(self, colour: bool, said: str) -> None:
         file = File()
-        Screen(file, live=False, colour=colour).show([Line("violated", Level.FAILING, "bold red")])
+        Screen(file, live=False, colour=colour).show([ScreenLine("violated", Level.FAILING, "bold red")])
         assert file.getvalue() == said
 
     def test_an_encoding_that_lacks_a_letter(self) -> None:

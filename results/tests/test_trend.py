@@ -15,7 +15,7 @@ from results.record import Cell, LaneSummary
 from results.run import Run
 from results.storage import files, summary
 from results.storage.measured import measured
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Page
@@ -37,7 +37,7 @@ def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = ()
     path.mkdir()
     files.write_json(path / "run.json", {"started": started, "about": about})
     page = path / "trials" / "redis-none-1" / "index.html"
-    contents = Contents(tuple(replace(one, page=page) for one in cells), tuple(lanes), ())
+    contents = RunContents(tuple(replace(one, page=page) for one in cells), tuple(lanes), ())
     made = summary.make(path, started, closed, about, {}, contents)
     files.write_json(path / summary.NAME, summary.to_json(made, path))
     (path / "index.html").write_text("drawn")
@@ -269,11 +269,11 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_a_line_has_a_gap_where_nobody_knows() -> None:
     runs = [(str(at), "") for at in range(5)]
-    line = charts.line("t", runs, [charts.Series("p50", (1.0, 2.0, None, 4.0, 5.0))])
+    line = charts.line("t", runs, [charts.ChartLine("p50", (1.0, 2.0, None, 4.0, 5.0))])
     assert line is not None
     [reach] = Page(line).all("path", class_="reach")
     assert [reach.given["d"].count(letter) for letter in "ML"] == [2, 2]
-    assert charts.line("t", runs, [charts.Series("p50", (None,) * 5)]) is None
+    assert charts.line("t", runs, [charts.ChartLine("p50", (None,) * 5)]) is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from results.comparison.speeds import MEASURES
 from results.record import Cell, LaneSummary
 from results.stages import ALONE
 from results.storage.measured import measured
-from results.storage.reading import Contents, load_trial
+from results.storage.reading import RunContents, load_trial
 
 ONE_VERSION: Final = Path(__file__).with_name("one-version.json")
 SLOW_SERVER: Final = Path(__file__).with_name("slow-server.json")
@@ -38,11 +38,11 @@ class Trial:
     lanes: tuple[LaneSummary, ...]
 
 
-def contents(trials: Iterable[Trial]) -> Contents:
+def contents(trials: Iterable[Trial]) -> RunContents:
     """A run of these trials."""
     trials = list(trials)
     cells = tuple(cell for trial in trials for cell in trial.cells)
-    return Contents(cells, tuple(lane for trial in trials for lane in trial.lanes), ())
+    return RunContents(cells, tuple(lane for trial in trials for lane in trial.lanes), ())
 
 
 def load(file: Path = ONE_VERSION) -> list[Trial]:

@@ -8,7 +8,7 @@ from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult
-from checkers.properties.counters import MIXED
+from checkers.properties.shared_counters import MIXED
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from checkers.properties.counters import CONTENDED, EXPIRED, MIXED
 from checkers.properties.fenced_store import STALE
+from checkers.properties.shared_counters import CONTENDED, EXPIRED, MIXED
 from results.certificate.certify import Certificate, certify
 from results.certificate.trials import UpgradeLane, UpgradeTrial
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
 from results.storage import verdicts
-from results.storage.reading import Contents
+from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.test_comparison import VALUES
 from results.tests.trials import measures
@@ -60,7 +60,7 @@ def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALON
     stages = [stage for stage in STAGES if any(one.stage == stage for one in cells)]
     given = {"trials": [told(stage) for stage in stages], **given}
     lanes = tuple(summary(stage) for stage in stages)
-    return certify(Contents(cells, lanes, problems), UPGRADES, parts=list(parts), **given)
+    return certify(RunContents(cells, lanes, problems), UPGRADES, parts=list(parts), **given)
 
 
 def whole(*cells: Cell, **given: Any) -> Certificate:

@@ -18,7 +18,7 @@ from checkers.history.view import View
 from checkers.properties.exclusion import overlaps
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan, Step
-from results.pages.curve import Point, Series, draw
+from results.pages.curve import LockPoints, Point, draw
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.commands.statements import FOLDER
@@ -134,7 +134,7 @@ def _joined(view: View) -> set[int]:
 def _store(
     name: str, title: str, across: str, tries: Tries, ratios: Sequence[float], marks: Sequence[tuple[float, str]]
 ) -> None:
-    series = [Series(lock, tuple(_points(of_lock, ratios))) for lock, of_lock in tries.items()]
+    series = [LockPoints(lock, tuple(_points(of_lock, ratios))) for lock, of_lock in tries.items()]
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.svg").write_text(draw(title, across, series, marks))
     points = {line.name: [asdict(point) for point in line.points] for line in series}

@@ -20,7 +20,7 @@ from results.record import TrialRecord
 from suites.lanes.lane import Lane, longest_ttl, runnable_lanes
 from suites.locks import registry
 from suites.selection.profiles import PLAINEST
-from suites.trial.run import run_trial
+from suites.trial.run_trial import run_trial
 from suites.trial.spec import Trial
 from suites.worker import recorder
 from suites.worker.pool import ForkServer, TrialBroke
@@ -32,7 +32,7 @@ STORES: Final = ("fence-writes", "compare-owner")
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class PlanResult:
     """The result of a plan: its faults, what was wrong ("" for nothing), and the record, None where the trial broke."""
 
     faults: tuple[FaultInterval, ...]
@@ -48,7 +48,7 @@ class Cycles:
         self._environment: OwnEnvironment | None = None
         self._servers: dict[str, ForkServer] = {}
 
-    def run(self, plan: Plan, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
+    def run(self, plan: Plan, lanes: Sequence[Lane], deadline: float = 0.0) -> PlanResult:
         """Run a plan once or, with a deadline (seconds), until everything was exercised or the deadline has passed.
 
         What went wrong is printed to stderr. After a trial that broke, the next plan gets a new environment.
@@ -57,12 +57,12 @@ class Cycles:
             cycle = self._trial(plan, self._ready(plan.backend), lanes, deadline)
         except (Trouble, TrialBroke) as trouble:
             self._discard()
-            cycle = Cycle((), str(trouble))
+            cycle = PlanResult((), str(trouble))
         if cycle.wrong:
             print(f"{plan.backend} {plan.name}, seed {plan.seed}: {cycle.wrong}", file=sys.stderr, flush=True)
         return cycle
 
-    def run_fault(self, fault: str, seed: int, lanes: Sequence[Lane], deadline: float = 0.0) -> Cycle:
+    def run_fault(self, fault: str, seed: int, lanes: Sequence[Lane], deadline: float = 0.0) -> PlanResult:
         """Run the plan that the seed draws for one fault or for none. The lanes are on one backend. See `run`."""
         return self.run(compile_plan([fault], seed, lanes[0].backend, longest_ttl(lanes)), lanes, deadline)
 
@@ -81,7 +81,7 @@ class Cycles:
             self._environment.close()
             self._environment = None
 
-    def _trial(self, plan: Plan, environment: OwnEnvironment, lanes: Sequence[Lane], deadline: float) -> Cycle:
+    def _trial(self, plan: Plan, environment: OwnEnvironment, lanes: Sequence[Lane], deadline: float) -> PlanResult:
         if plan.backend not in self._servers:
             self._servers[plan.backend] = ForkServer([registry.spelling(lane.lock_name) for lane in lanes])
         trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan)
@@ -89,7 +89,7 @@ class Cycles:
         record = run_trial(trial, environment, server, folder, deadline, lambda _: None)
         faults = dict.fromkeys(fault for lane in record.lanes for fault in lane.history.faults)
         wrong = [f"{lane} {judgement.property}: {judgement.because}" for lane, judgement in violated(record)]
-        return Cycle(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
+        return PlanResult(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
 
     def _ready(self, backend: str) -> OwnEnvironment:
         if self._environment is None:

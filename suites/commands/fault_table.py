@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from infra.backends import BACKENDS
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, lanes_on
 

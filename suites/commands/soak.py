@@ -15,7 +15,7 @@ from infra.backends import BACKENDS
 from infra.faults.plan import Plan, random_plan
 from results.run import Run
 from suites.commands.arguments import Arguments
-from suites.commands.cycles import Cycle, Cycles, drawn_on
+from suites.commands.cycles import Cycles, PlanResult, drawn_on
 from suites.lanes.lane import longest_ttl
 
 
@@ -66,7 +66,7 @@ def _read(file: Path) -> dict[tuple[str, int], str]:
     return done
 
 
-def _keep(plan: Plan, cycle: Cycle, folder: Path) -> None:
+def _keep(plan: Plan, cycle: PlanResult, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{plan.backend}-{plan.seed}.json").write_text(json.dumps(plan.to_json(), indent=1) + "\n")
     if cycle.record is not None:

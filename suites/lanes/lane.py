@@ -7,9 +7,9 @@ from typing import Final
 
 from checkers.claims import NO_FAULT, matches
 from checkers.judging.judgement import Standing, standing
+from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.property import Need
-from checkers.properties.register import PROPERTIES
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.worker.process_spec import GUARDED

@@ -12,10 +12,10 @@ from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard, matches
 from checkers.judging.excuses_by_fault import MECHANISMS
+from checkers.properties.all_properties import BOUNDED, PROPERTIES
 from checkers.properties.property import Need, Property
-from checkers.properties.register import BOUNDED, PROPERTIES
 from infra.backends import BACKENDS
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from infra.network.topology import AUXILIARIES
 from infra.suggestions import instead
 from suites.declarations import Must, number, texts, validators

@@ -31,7 +31,7 @@ from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
 from suites.locks.etcd_session import EtcdSession, data_of, prefix_of
 from suites.locks.guarded import decoded, encoded
-from suites.locks.promises import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
+from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 
 LOOK: Final = 1.0
 """Seconds; a waiter looks at the queue at least this often, whatever its watch says."""

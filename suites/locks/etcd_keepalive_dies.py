@@ -18,7 +18,7 @@ from suites.lock import NEVER, Grant, LockError, Refused
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
-from suites.locks.promises import besides, without
+from suites.locks.lease_claims import besides, without
 
 _BROKEN = ("holder-exclusion", "no-lost-update")
 _OTHERS = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")

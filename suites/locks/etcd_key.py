@@ -17,7 +17,7 @@ from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.etcd import LOOK, EtcdLock
 from suites.locks.etcd_session import prefix_of
-from suites.locks.promises import besides
+from suites.locks.lease_claims import besides
 
 
 class EtcdKey(EtcdLock):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
 from suites.locks.etcd import STOOD_STILL, EtcdLock
-from suites.locks.promises import SOUND
+from suites.locks.lease_claims import SOUND
 from suites.locks.reentrant import Reentrant
 
 

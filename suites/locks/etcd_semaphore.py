@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
 from suites.locks.etcd import EtcdLock, Queue, Range
-from suites.locks.promises import WOKEN_ALL, as_semaphore
+from suites.locks.lease_claims import WOKEN_ALL, as_semaphore
 
 
 class EtcdSemaphore(EtcdLock):

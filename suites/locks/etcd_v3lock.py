@@ -27,7 +27,7 @@ from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_own
 from suites.locks import etcd
 from suites.locks.etcd_requests import REQUEST
 from suites.locks.etcd_session import EtcdSession, data_of
-from suites.locks.promises import HOLDER_RUNS, STORE, besides, without
+from suites.locks.lease_claims import HOLDER_RUNS, STORE, besides, without
 
 TRY: Final = 0.2
 """Seconds that a try waits: the service knows only waiting."""

@@ -23,7 +23,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.promises import FROZEN_INSIDE, HOLDER_RUNS, STORE, besides, without
+from suites.locks.lease_claims import FROZEN_INSIDE, HOLDER_RUNS, STORE, besides, without
 from suites.locks.zookeeper import ZooKeeperLock
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 

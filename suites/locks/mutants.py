@@ -16,10 +16,10 @@ from suites.lock import Grant, now
 from suites.locks.etcd import EtcdLock, Queue, Range
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_lease import LeaseLock
-from suites.locks.redis_node import RELEASE, RENEW, Node
+from suites.locks.redis_node import RELEASE, RENEW, RedisNode
 from suites.locks.redis_single import RedisLock
 from suites.locks.redlock import Redlock
-from suites.locks.zookeeper import Place, ZooKeeperLock, number
+from suites.locks.zookeeper import QueueNode, ZooKeeperLock, number
 
 _STEAL: Final = """
 if redis.call('PTTL', KEYS[1]) < ARGV[2] / 2 then
@@ -95,7 +95,7 @@ class LooksThenDeletes(RedisLock):
 class WaitsForAnswers(RedisLock):
     """Waits for an answer for as long as it takes."""
 
-    def __init__(self, node: Node, ttl: float) -> None:
+    def __init__(self, node: RedisNode, ttl: float) -> None:
         super().__init__(node, ttl)
         node.timeout = 60.0
 
@@ -103,7 +103,7 @@ class WaitsForAnswers(RedisLock):
 class TwoOfFive(Redlock):
     """Two votes are enough for it."""
 
-    def __init__(self, nodes: Sequence[Node], ttl: float) -> None:
+    def __init__(self, nodes: Sequence[RedisNode], ttl: float) -> None:
         super().__init__(nodes, ttl)
         self._quorum = 2
 
@@ -142,7 +142,7 @@ class FreesTwo(ZooKeeperLock):
 class Persistent(ZooKeeperLock):
     """Its nodes are not ephemeral: they outlive their session."""
 
-    def _enqueue(self, place: Place, kind: str) -> tuple[int, str, ZnodeStat]:
+    def _enqueue(self, place: QueueNode, kind: str) -> tuple[int, str, ZnodeStat]:
         path, sent = f"{place.parent}/{place.guid}-{kind}", now()
         made, stat = self._session.ask(lambda: self._zk.create_async(path, sequence=True, include_data=True))
         return sent, made, stat

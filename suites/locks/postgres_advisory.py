@@ -20,7 +20,7 @@ from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.postgres_promises import BOUNDS, CLAIMS, DETECTED, HAZARDS_OF_SESSIONS, HAZARDS_OF_WAITERS, MIN_TTL
+from suites.locks.postgres_claims import BOUNDS, CLAIMS, DETECTED, HAZARDS_OF_SESSIONS, HAZARDS_OF_WAITERS, MIN_TTL
 from suites.locks.postgres_session import SETTINGS, PostgresSession, Rows, advisory_key
 
 

@@ -15,7 +15,7 @@ from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.lock import Grant, now
 from suites.locks.polling import polled
 from suites.locks.postgres_advisory import AdvisoryLock
-from suites.locks.postgres_promises import EXCLUSION, MIN_TTL
+from suites.locks.postgres_claims import EXCLUSION, MIN_TTL
 from suites.locks.postgres_session import POLL, advisory_key
 
 

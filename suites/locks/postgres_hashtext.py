@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
+from suites.locks.lease_claims import besides, without
 from suites.locks.postgres_advisory import AdvisoryLock
-from suites.locks.postgres_promises import BOUNDS, CLAIMS, WITHOUT_LISTS
-from suites.locks.promises import besides, without
+from suites.locks.postgres_claims import BOUNDS, CLAIMS, WITHOUT_LISTS
 
 _UNASKED: Final = ("crash-release",)
 

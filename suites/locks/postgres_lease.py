@@ -21,9 +21,9 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
+from suites.locks.lease_claims import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.polling import polled
 from suites.locks.postgres_session import POLL, PostgresSession, Rows
-from suites.locks.promises import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK
 
 DRIFT: Final = 0.01

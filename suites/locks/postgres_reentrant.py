@@ -15,7 +15,7 @@ from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Refused
 from suites.locks.postgres_advisory import AdvisoryLock
-from suites.locks.postgres_promises import CLAIMS, ENDED, KEPT, TERMINATED, WITHOUT_LISTS
+from suites.locks.postgres_claims import CLAIMS, ENDED, KEPT, TERMINATED, WITHOUT_LISTS
 
 
 class ReentrantLock(AdvisoryLock):

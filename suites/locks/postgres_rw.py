@@ -13,7 +13,7 @@ from typing import ClassVar
 from checkers.claims import Claim, Hazard
 from suites.lock import Grant
 from suites.locks.postgres_advisory import AdvisoryLock
-from suites.locks.postgres_promises import CLAIMS, WITHOUT_LISTS
+from suites.locks.postgres_claims import CLAIMS, WITHOUT_LISTS
 
 
 class ReadWriteLock(AdvisoryLock):

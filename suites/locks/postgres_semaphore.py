@@ -16,11 +16,11 @@ from psycopg import errors
 from checkers.claims import Claim, Hazard
 from infra.access import Access
 from suites.lock import Grant, LockError, now
+from suites.locks.lease_claims import as_semaphore
 from suites.locks.polling import polled
 from suites.locks.postgres_advisory import SessionLock
-from suites.locks.postgres_promises import CLAIMS, HAZARDS_OF_SESSIONS
+from suites.locks.postgres_claims import CLAIMS, HAZARDS_OF_SESSIONS
 from suites.locks.postgres_session import POLL, PostgresSession
-from suites.locks.promises import as_semaphore
 
 _TABLE: Final = "permits (name text, number int, PRIMARY KEY (name, number))"
 _FILL: Final = "INSERT INTO fencepost.permits SELECT $1, generate_series(1, $2::int) ON CONFLICT DO NOTHING"

@@ -16,8 +16,8 @@ from typing import ClassVar, Final
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.polling import pause_until
-from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.redis_node import NOW
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, POLL, RedisLock
 

@@ -63,7 +63,7 @@ def validity(ttl: float) -> int:
     return int((ttl * (1 - DRIFT) - GRAIN) * 1e9)
 
 
-class Node:
+class RedisNode:
     """Connections to one node: as many as there are requests at once, so one per thread; each reconnects by itself."""
 
     def __init__(self, endpoint: str, timeout: float, access: Access = OPEN) -> None:
@@ -179,7 +179,7 @@ class _Connection(Connection):
 class Reply:
     """The answer to come of one request; to be received exactly once."""
 
-    node: Node
+    node: RedisNode
     connection: Any
 
     def receive(self, timeout: float) -> int:

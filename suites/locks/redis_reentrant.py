@@ -14,8 +14,8 @@ from typing import ClassVar
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Refused, now
-from suites.locks.promises import HAZARDS, SOUND, TOKEN_HAZARDS
-from suites.locks.redis_node import Node
+from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS
+from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 from suites.locks.reentrant import LANES
 
@@ -59,7 +59,7 @@ if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 if redis.call('HINCRBY', KEYS[1], 'depth', -1) <= 0 then redis.call('DEL', KEYS[1]) end
 return 1"""
 
-    def __init__(self, node: Node, ttl: float) -> None:
+    def __init__(self, node: RedisNode, ttl: float) -> None:
         """ttl: seconds."""
         super().__init__(node, ttl)
         self._held: dict[str, list[int]] = {}

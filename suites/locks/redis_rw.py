@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
 from suites.lock import Grant
-from suites.locks.promises import HAZARDS, TOKEN_HAZARDS, besides
+from suites.locks.lease_claims import HAZARDS, TOKEN_HAZARDS, besides
 from suites.locks.redis_node import NOW
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 

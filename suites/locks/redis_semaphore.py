@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
-from suites.locks.promises import as_semaphore
+from suites.locks.lease_claims import as_semaphore
 from suites.locks.redis_node import NOW
 from suites.locks.redis_single import RedisLock
 

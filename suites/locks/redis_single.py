@@ -19,9 +19,9 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
+from suites.locks.lease_claims import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.polling import polled
-from suites.locks.promises import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
-from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, Node, validity
+from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, RedisNode, validity
 
 REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
@@ -110,11 +110,11 @@ if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.ca
 return 0"""
     RENEW: ClassVar[str] = RENEW
     RELEASE: ClassVar[str] = RELEASE
-    NODE: ClassVar[type[Node]] = Node
+    NODE: ClassVar[type[RedisNode]] = RedisNode
     LOOKS_AT_CLOCK: ClassVar[bool] = True
     """Whether the client stops believing when its lease may have ended by its own clock."""
 
-    def __init__(self, node: Node, ttl: float) -> None:
+    def __init__(self, node: RedisNode, ttl: float) -> None:
         """ttl: seconds."""
         self._node = node
         self._ttl = ttl
@@ -145,7 +145,7 @@ return 0"""
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Counters and queues stay for ever otherwise: a token must not go back while anybody may hold an old one."""
-        Node.sweep(endpoints[0], access, map(cls._keys, names))
+        RedisNode.sweep(endpoints[0], access, map(cls._keys, names))
 
     @classmethod
     def _keys(cls, name: str) -> tuple[str, ...]:

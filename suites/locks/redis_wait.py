@@ -18,9 +18,9 @@ from redis import exceptions
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
+from suites.locks.lease_claims import HAZARDS, LOSSES, besides
 from suites.locks.polling import polled
-from suites.locks.promises import HAZARDS, LOSSES, besides
-from suites.locks.redis_node import Node
+from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import BY_THE_CLOCK, NODE, POLL, RedisLock
 
 CONFIRM: Final = 0.15
@@ -39,7 +39,7 @@ _BY_LOSS: Final = (
 )
 
 
-class _Primary(Node):
+class _Primary(RedisNode):
     """A node of which only one thread asks for confirmations: `written` keeps its connection for as long."""
 
     _kept: Any = None
@@ -88,7 +88,7 @@ class RedisWait(RedisLock):
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_UNASKED, (*HAZARDS, *BY_THE_CLOCK)), *_BY_LOSS)
 
-    NODE: ClassVar[type[Node]] = _Primary
+    NODE: ClassVar[type[RedisNode]] = _Primary
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Raises Refused(UNAVAILABLE) where the replica did not confirm in time and the lock was given back."""

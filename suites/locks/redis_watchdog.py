@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.judging.excuses_by_fault import FROZEN
-from suites.locks.promises import CLAIMS, HAZARDS, LOSSES, besides
+from suites.locks.lease_claims import CLAIMS, HAZARDS, LOSSES, besides
 from suites.locks.redis_node import TAKE
 from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock
 

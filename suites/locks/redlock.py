@@ -19,9 +19,9 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.locks.lease_claims import CLAIMS, HAZARDS, LOSSES
 from suites.locks.polling import pause_until
-from suites.locks.promises import CLAIMS, HAZARDS, LOSSES
-from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, TAKE, Node, Reply, validity
+from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, TAKE, RedisNode, Reply, validity
 
 REQUEST: Final = 0.2
 """Seconds; bounds the answers of all nodes together. A call returns within its timeout plus twice this, and as much
@@ -93,7 +93,7 @@ class Redlock(Declarations):
     ACQUIRE: ClassVar[str] = TAKE
     REQUEST: ClassVar[float] = REQUEST
 
-    def __init__(self, nodes: Sequence[Node], ttl: float) -> None:
+    def __init__(self, nodes: Sequence[RedisNode], ttl: float) -> None:
         """ttl: seconds."""
         self._nodes = tuple(nodes)
         self._quorum = len(nodes) // 2 + 1
@@ -102,7 +102,7 @@ class Redlock(Declarations):
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Raises Refused unless a majority answers."""
-        client = cls([Node(endpoint, cls.REQUEST, access) for endpoint in endpoints], ttl)
+        client = cls([RedisNode(endpoint, cls.REQUEST, access) for endpoint in endpoints], ttl)
         answered = client._ask("return 1", "", 0)
         if len(answered.yes) < client._quorum:
             raise Refused(Reason.UNAVAILABLE, f"{len(answered.yes)} of {len(endpoints)} nodes answer: {answered.why}")

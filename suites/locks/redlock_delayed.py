@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
-from suites.locks.promises import HAZARDS
+from suites.locks.lease_claims import HAZARDS
 from suites.locks.redlock import BY_ONE_NODE, Redlock
 
 WIPED: Final = ("wipe-server",)

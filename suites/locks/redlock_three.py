@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Self
 
 from checkers.claims import Hazard
 from infra.access import OPEN, Access
-from suites.locks.promises import HAZARDS
+from suites.locks.lease_claims import HAZARDS
 from suites.locks.redlock import BY_ONE_NODE, Redlock
 
 NODES: Final = 3

@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.lock import now
-from suites.locks.promises import CLAIMS, HAZARDS, LOSSES, besides
+from suites.locks.lease_claims import CLAIMS, HAZARDS, LOSSES, besides
 from suites.locks.redis_node import validity
 from suites.locks.redlock import BY_ONE_NODE, Redlock
 

@@ -30,12 +30,12 @@ from checkers.row_format import Reason
 from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.guarded import decoded, encoded
-from suites.locks.promises import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
+from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueNode:
     """A node in the queue. epoch: the session's when its turn came."""
 
     parent: str
@@ -98,8 +98,8 @@ class ZooKeeperLock(InSession):
         super().__init__(session, ttl)
         self._zk = session.zk
         self._trusted = int((ttl * (1 - self.drift) - self.grain) * 1e9)
-        self._held: dict[int, Place] = {}
-        self._orphans: dict[str, Place] = {}
+        self._held: dict[int, QueueNode] = {}
+        self._orphans: dict[str, QueueNode] = {}
         """By GUID: nodes that may be there though nobody wants them."""
         self._paths: dict[int, str] = {}
         """By owner: the node of every grant so far: who refuses a write under one that is over is the server."""
@@ -173,7 +173,7 @@ class ZooKeeperLock(InSession):
         session = self._session.adopt()
         self._bury()
         owner = new_owner()
-        place = Place(_parent(name), f"{owner:016x}")
+        place = QueueNode(_parent(name), f"{owner:016x}")
         try:
             sent, path, stat = self._enqueue(place, kind)
         except NoNodeError:
@@ -192,7 +192,7 @@ class ZooKeeperLock(InSession):
             raise Refused(Reason.HELD)
         return None
 
-    def _enqueue(self, place: Place, kind: str) -> tuple[int, str, ZnodeStat]:
+    def _enqueue(self, place: QueueNode, kind: str) -> tuple[int, str, ZnodeStat]:
         """One request, so that once its time is over nothing is sent any more. Raises NoNodeError without a parent."""
         path, sent = f"{place.parent}/{place.guid}-{kind}", now()
         try:
@@ -231,7 +231,7 @@ class ZooKeeperLock(InSession):
         except Indeterminate as error:
             raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
-    def _await_turn(self, place: Place, deadline: int, session: int) -> int:
+    def _await_turn(self, place: QueueNode, deadline: int, session: int) -> int:
         """The epoch in which the node's turn has come, 0 when the time has passed. Raises Refused(NOT_OWNER).
 
         Only reads here, and a write that changes nothing: where one fails, the next look will tell.
@@ -254,7 +254,7 @@ class ZooKeeperLock(InSession):
             wake.up.wait(left)
             self._wakes += wake.by_the_service
 
-    def _behind(self, place: Place, wake: Wake) -> bool:
+    def _behind(self, place: QueueNode, wake: Wake) -> bool:
         """Whether ours has to wait; `wake` goes off once that may be over."""
         watch = wake.ring if self.watches_all else None
         children = self._session.ask(lambda: self._zk.get_children_async(place.parent, watch=watch))
@@ -274,7 +274,7 @@ class ZooKeeperLock(InSession):
         place = queue.index(mine)
         return queue[place - 1] if place else None
 
-    def _delete(self, place: Place) -> bool:
+    def _delete(self, place: QueueNode) -> bool:
         """Whether it was there; Indeterminate where that is not certain, and then it is an orphan."""
         sent = now()
         try:
@@ -299,7 +299,7 @@ class ZooKeeperLock(InSession):
                     raise Refused(Reason.UNAVAILABLE, str(error)) from error
             self._orphans.pop(guid, None)
 
-    def _bury_one(self, place: Place) -> None:
+    def _bury_one(self, place: QueueNode) -> None:
         self._session.ask(lambda: self._zk.sync_async(place.parent))
         for node in self._session.ask(lambda: self._zk.get_children_async(place.parent)):
             if node.startswith(place.guid):

@@ -10,7 +10,7 @@ where the session lives on.
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.locks.promises import LINKS, SERVERS, SOUND
+from suites.locks.lease_claims import LINKS, SERVERS, SOUND
 from suites.locks.reentrant import Reentrant
 from suites.locks.zookeeper import ZooKeeperLock
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
 from suites.lock import Grant
-from suites.locks.promises import WOKEN_ALL, besides
+from suites.locks.lease_claims import WOKEN_ALL, besides
 from suites.locks.zookeeper import SHARED, ZooKeeperLock, is_shared
 
 _OTHERS = ("token-order", "fenced-store", "no-lost-update", "herd-free")

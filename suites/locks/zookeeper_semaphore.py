@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.locks.promises import WOKEN_ALL, as_semaphore
+from suites.locks.lease_claims import WOKEN_ALL, as_semaphore
 from suites.locks.zookeeper import ZooKeeperLock
 
 

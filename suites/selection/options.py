@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from infra.backends import BACKENDS
 from infra.docker import images
+from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan
-from infra.faults.register import FAULTS, NO_FAULT
 from infra.suggestions import instead
 from infra.target import external_cluster, hooks
 from infra.target.external_cluster import External
@@ -19,12 +19,12 @@ from suites.lanes import validate_declarations
 from suites.lanes.lane import Lane, lanes_of
 from suites.lock import admitted
 from suites.locks import registry
-from suites.selection import calibration, shards, stages
+from suites.selection import known_bugs, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.profiles import PROFILES
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Selection
-from suites.selection.stages import ONLY, Stage
+from suites.selection.upgrade_stages import ONLY, Stage
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
 _ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
@@ -138,11 +138,11 @@ def parse(option: Any) -> Selection:
     lanes = tuple(lane for lane in lanes if lane.lock_name not in outside)
     planted: tuple[Lane, ...] = ()
     everything = certified and not (plans or option.faults)
-    if everything or (certified and any(column in calibration.COLUMNS for column in faults)):
+    if everything or (certified and any(column in known_bugs.COLUMNS for column in faults)):
         here = dict.fromkeys(lane.backend for lane in lanes)
-        planted = tuple(lane for lane in calibration.lanes(here) if lane not in lanes)
+        planted = tuple(lane for lane in known_bugs.lanes(here) if lane not in lanes)
     if everything:
-        faults += (*ROLLING, *calibration.columns(planted))
+        faults += (*ROLLING, *known_bugs.columns(planted))
     results = Path(option.results)
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():
@@ -184,7 +184,7 @@ def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
 def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
     columns = [name.strip() for text in lists for name in text.split(",")]
     for column in columns:
-        if column in stages.OF_UPGRADES:
+        if column in upgrade_stages.OF_UPGRADES:
             if not upgrade:
                 raise BadOption(f"--faults {column}: between which versions? It goes with --from and --to")
             continue
@@ -224,7 +224,7 @@ def _stages(option: Any) -> tuple[Stage, ...]:
     for given, name in ((option.version_of, "--version-of"), (option.target, "--target"), (option.shard, "--shard")):
         if given:
             raise BadOption(f"{name} does not go with --from and --to")
-    return stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))
+    return upgrade_stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))
 
 
 def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:

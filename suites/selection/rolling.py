@@ -13,9 +13,9 @@ from typing import Any, Final
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.docker import images
-from infra.faults.options import FOLLOWER, LEADER
+from infra.faults.all_faults import FAULTS
+from infra.faults.fault_options import FOLLOWER, LEADER
 from infra.faults.plan import Plan, Step
-from infra.faults.register import FAULTS
 from results.stages import COLUMNS, MIXED, ROLLBACK
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan
-from infra.faults.register import FAULTS
 from suites.selection.bad_option import BadOption
 
 MOST: Final = 1000

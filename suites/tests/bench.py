@@ -11,7 +11,7 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import F, Gate, Outcome, Reason
-from infra.store.fenced_store import Read, Store, StoreError
+from infra.store.store import Read, Store, StoreError
 from suites.lock import Grant, Refused, now
 from suites.locks import registry
 from suites.worker import gates, recorder, store_client

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar, Final, Self
 
 from suites.lock import Grant, new_owner, now
-from suites.locks.redis_node import Node, validity
+from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redis_single import POLL, REQUEST, RedisLock
 
 _GET: Final = "if redis.call('GET', KEYS[1]) then return 1 end return 0"
@@ -45,7 +45,7 @@ class LooksThenTakes(RedisLock):
 class ClockToken(RedisLock):
     """The token is the client's clock, up to a minute ahead, when it began to ask: no number of the server's."""
 
-    def __init__(self, node: Node, ttl: float) -> None:
+    def __init__(self, node: RedisNode, ttl: float) -> None:
         super().__init__(node, ttl)
         self._ahead = secrets.randbelow(60_000_000)  # microseconds; `random` is the same in every worker
 
@@ -64,7 +64,7 @@ class ConstantToken(RedisLock):
 class ShortTtl(RedisLock):
     """The server is told a quarter of the TTL that the grant says."""
 
-    def __init__(self, node: Node, ttl: float) -> None:
+    def __init__(self, node: RedisNode, ttl: float) -> None:
         super().__init__(node, ttl / 4)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -105,7 +105,7 @@ class Undeclared:
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
-        node = Node(endpoints[0], REQUEST)
+        node = RedisNode(endpoints[0], REQUEST)
         node.ping()
         return cls(RedisLock(node, ttl))
 

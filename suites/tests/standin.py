@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from infra.store import fenced_store
+from infra.store import store
 from suites.lock import Grant, new_owner, now
 
 
@@ -72,8 +72,8 @@ class Exits(Free):
 
 
 class _Store:
-    def read(self, key: str, token: int | None, owner: int) -> fenced_store.Read:
-        return fenced_store.Read(-1, ())
+    def read(self, key: str, token: int | None, owner: int) -> store.Read:
+        return store.Read(-1, ())
 
     def write(self, *_: object) -> bool:
         return True
@@ -86,4 +86,4 @@ def _open(*_: object, **__: object) -> _Store:
     return _Store()
 
 
-fenced_store.Store.open = _open  # type: ignore[method-assign, assignment]
+store.Store.open = _open  # type: ignore[method-assign, assignment]

@@ -7,7 +7,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.tests.build import Book
-from infra.faults.register import FAULTS, NO_FAULT
+from infra.faults.all_faults import FAULTS, NO_FAULT
 from results.record import LaneRecord
 from suites.commands import literature, readme
 from suites.commands.statements import STATEMENTS, Probe, Statement

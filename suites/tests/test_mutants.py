@@ -6,7 +6,7 @@ import pytest
 
 from checkers.judging.judgement import declared
 from checkers.tests.build import FACTS
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from suites.commands import mutants
 from suites.commands.mutants import Result
 from suites.lanes.mutant_catalogue import CATALOGUE, Mutant

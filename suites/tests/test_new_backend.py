@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 
 
 def test_a_backend_that_follows_the_recipe_is_known_everywhere() -> None:

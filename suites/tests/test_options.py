@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from infra.backends import BACKENDS
+from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, compile_plan
-from infra.faults.register import FAULTS, NO_FAULT
 from suites.lanes.lane import LOCK_GONE, Lane
 from suites.locks import registry
 from suites.locks.registry import CONTROLS

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from suites.trial import run
+from suites.trial import run_trial
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ def test_as_many_as_the_cores_carry(
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     if processes is not None:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(processes))
-    assert run.fit() == workers
+    assert run_trial.fit() == workers

@@ -19,7 +19,7 @@ from suites.locks import registry
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
 from suites.tests.bench import SOON
 from suites.tests.workers import LANE, MODULE, await_gone, gone, running, specs, worked
-from suites.trial import run
+from suites.trial import run_trial
 from suites.trial.lane_history import RunningLane
 from suites.trial.spec import Trial
 from suites.trial.worker_control import WorkerControl
@@ -241,5 +241,7 @@ class TestReplacement:
         assert not running.granted_since(granted(0))
 
         running.lane = next(lanes_of("it", SetnxNoTtl))
-        begun = [run._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")]
+        begun = [
+            run_trial._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")
+        ]
         assert begun == [True, False], "after the kill nobody is granted it: updates must come before"

@@ -6,14 +6,15 @@ import pytest
 
 from checkers.claims import NO_FAULT, matches
 from checkers.judging.judgement import Standing, declared
-from checkers.properties.register import PROPERTIES
+from checkers.properties.all_properties import PROPERTIES
 from checkers.tests.build import FACTS
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from suites.lanes.lane import lanes_of
-from suites.locks import promises, registry
+from suites.locks import lease_claims, registry
 
 GROUPS = [
-    getattr(promises, name) for name in ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES")
+    getattr(lease_claims, name)
+    for name in ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES")
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused
-from suites.locks.redis_node import Node
+from suites.locks.redis_node import RedisNode
 from suites.locks.redlock import Redlock, Votes
 
 GRANT = Grant("a", 1, None, 0, 10, 10)
@@ -29,7 +29,7 @@ def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknow
     ends = (0, yes, yes + no, yes + no + unknown, 5)
     nodes = [frozenset(range(first, end)) for first, end in pairwise(ends)]
     votes = Votes(yes=nodes[0], no=nodes[1], unknown=nodes[2], unasked=nodes[3], why="")
-    lock = Redlock([Node(f"127.0.0.1:{port}", 0.1) for port in range(1, 6)], 1.0)
+    lock = Redlock([RedisNode(f"127.0.0.1:{port}", 0.1) for port in range(1, 6)], 1.0)
     came_to: object = "released"
     with patch.object(Redlock, "_ask", return_value=votes) as ask:
         try:
@@ -48,6 +48,6 @@ def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
         def __bool__(self) -> bool:
             return True  # seen just before the other thread took the last one
 
-    node = Node("127.0.0.1:1", 0.1)
+    node = RedisNode("127.0.0.1:1", 0.1)
     node._idle = Taken()
     node.close()

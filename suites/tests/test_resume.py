@@ -18,10 +18,10 @@ from results.certificate.write_certificate import issue
 from results.commands import listing
 from results.record import TrialRecord
 from results.run import Run
-from results.storage import resuming, running
+from results.storage import resumable, running
 from results.storage.files import BadFile
-from results.storage.resuming import ENDED
-from results.terminal.events import Tail
+from results.storage.resumable import ENDED
+from results.terminal.event_journal import Tail
 from results.text import typed
 from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
@@ -30,7 +30,7 @@ from suites.tests.world import World, breaks, case_of, every_case, key_of, shown
 from suites.trial import resume
 from suites.trial.metadata import about
 from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
-from suites.trial.session import CONTROLS, Session
+from suites.trial.session import CONTROLS, TrialSession
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 BEGUN = {"command": ["pytest", "suites/"]}
@@ -55,13 +55,13 @@ def die(run: Run) -> None:
         run.going_on.close()
 
 
-def again(world: World, asked: Selection) -> Session:
+def again(world: World, asked: Selection) -> TrialSession:
     """A new process's session of the same run."""
     die(world.run)
     world.trials.clear()
     world.run, event = go_on(asked, Run.open(world.run.path))
     world.told = [event]
-    return Session(asked, world.run, world.told.append, stored_in(world.run))
+    return TrialSession(asked, world.run, world.told.append, stored_in(world.run))
 
 
 def names(folder: Path) -> list[str]:
@@ -119,7 +119,7 @@ class TestWhatIsSetAside:
         assert told["trial"] == "redis-none-7"
         assert why in told["because"]
         assert names(world.run.path / "trials") == ["redis-none-7"]
-        assert names(world.run.path / resuming.ASIDE) == ["redis-none-7"]
+        assert names(world.run.path / resumable.ASIDE) == ["redis-none-7"]
         assert world.run.read().problems == ()
 
     def test_what_came_to_no_verdict(self, begun: World, fences: Selection) -> None:
@@ -164,7 +164,7 @@ class TestWhatIsSetAside:
         (begun.run.path / "trials" / "redis-freeze-holder-7" / "trial.json").unlink()
         again(begun, fences).answer(case)
         assert [trial.attempt for trial in begun.trials] == [1, 2]
-        assert names(begun.run.path / resuming.ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
+        assert names(begun.run.path / resumable.ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
 
     def test_what_was_half_written_is_gone(self, begun: World, fences: Selection) -> None:
         self.once(begun, fences)
@@ -206,14 +206,14 @@ class TestTheFolder:
         summary = json.loads((begun.run.path / "summary.json").read_text())
         assert summary["about"] == {"exit status": 0}
         assert len(summary["asked"]["interruptions"]) == 1
-        assert resuming.why_not(begun.run).startswith("came to its end")
+        assert resumable.why_not(begun.run).startswith("came to its end")
 
     def test_is_held_by_one_alone_and_then_by_each_of_its_processes(self, begun: World) -> None:
         path = begun.run.path
         die(begun.run)
-        first = resuming.reopen(Run.open(path), {})
+        first = resumable.reopen(Run.open(path), {})
         with pytest.raises(BadFile, match="still going on"):
-            resuming.reopen(Run.open(path), {})
+            resumable.reopen(Run.open(path), {})
         other = Run.join(path)
         assert running.is_running(path)
         die(first)

@@ -10,7 +10,7 @@ import pytest
 from results.stages import BASELINE, CANDIDATE
 from suites.scheduling import ByBackend
 from suites.selection.selection import Selection, case_id
-from suites.selection.stages import in_turn
+from suites.selection.upgrade_stages import in_turn
 from suites.tests.selections import asked, upgrading
 
 

@@ -17,7 +17,7 @@ from suites.selection.selection import Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
 from suites.tests.world import SEED, FakeEnvironment, World, breaks, case_of, every_case, key_of, shown_by
-from suites.trial.session import CONTROLS, Answer, TrialFailed, counting
+from suites.trial.session import CONTROLS, CaseAnswer, TrialFailed, counting
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)
@@ -180,8 +180,8 @@ class TestPositiveControls:
         assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.VIOLATED, 2, 2)
 
 
-def told(*words: Verdict) -> list[Answer]:
-    return [Answer(Judgement("p", word, ""), Path(f"{n}"), n, n) for n, word in enumerate(words, 1)]
+def told(*words: Verdict) -> list[CaseAnswer]:
+    return [CaseAnswer(Judgement("p", word, ""), Path(f"{n}"), n, n) for n, word in enumerate(words, 1)]
 
 
 class TestDecisive:
@@ -207,7 +207,7 @@ class TestDecisive:
 @pytest.mark.parametrize("word", Verdict)
 def test_the_failing_four_fail(word: Verdict) -> None:
     violation = Violation("overlap", 0, (), (), ("who was inside",))
-    answer = Answer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
+    answer = CaseAnswer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
     if word in (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN, Verdict.UNKNOWN, Verdict.UNEXERCISED):
         with pytest.raises(pytest.fail.Exception) as caught:
             answer.must_hold()
@@ -219,14 +219,14 @@ def test_the_failing_four_fail(word: Verdict) -> None:
 
 def test_the_story_is_told_as_the_page_tells_it() -> None:
     judgement = Judgement("p", Verdict.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
-    assert Answer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
-    assert Answer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
+    assert CaseAnswer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
+    assert CaseAnswer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
 
 
 def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> None:
     violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
     with pytest.raises(pytest.fail.Exception) as caught:
-        Answer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
+        CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
     lines = str(caught.value).splitlines()
     assert all(line.isprintable() for line in lines)
     assert "\\x1b[2Jwho\\ud800" in str(caught.value)

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from checkers.properties.register import PROPERTIES
+from checkers.properties.all_properties import PROPERTIES
 from infra.faults.plan import Plan, Step
 from suites.selection import shards
 from suites.selection.bad_option import BadOption

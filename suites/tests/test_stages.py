@@ -12,11 +12,11 @@ from infra.backends import BACKENDS
 from results.stages import BASELINE, CANDIDATE
 from results.terminal.progress import Key, Progress
 from suites.selection.selection import Selection
-from suites.selection.stages import ONLY, Stage, in_turn, upgrade_lines
+from suites.selection.upgrade_stages import ONLY, Stage, in_turn, upgrade_lines
 from suites.terminal import plans
 from suites.tests.selections import NEW, OLD, asked, collected, upgrading
 from suites.tests.world import World, case_of, every_case, key_of
-from suites.trial.events import column_in
+from suites.trial.trial_events import column_in
 
 COLUMNS = ["none", "freeze-holder"]
 

@@ -25,7 +25,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-from results.terminal.events import Event, Journal, step
+from results.terminal.event_journal import Event, Journal, step
 from results.run import Run
 from results.tests import samples
 from suites.selection.options import add_options

@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from infra.access import Access
 from infra.docker.machine import run
 from suites.lock import Refused
-from suites.locks.redis_node import Node
+from suites.locks.redis_node import RedisNode
 from suites.locks.zookeeper_session import ZooKeeperSession
 
 NAME = "db-a.example"
@@ -86,14 +86,14 @@ class TestZooKeeper:
 
 class TestRedis:
     def test_the_name_is_that_of_the_server(self, server: Server) -> None:
-        node = Node(server.endpoint, 5.0, server.access(NAME))
+        node = RedisNode(server.endpoint, 5.0, server.access(NAME))
         connection = node._new()
         connection.connect()
         assert server.asked_for[-1] == NAME
         connection.disconnect()
 
     def test_another_is_not_let_pass_for_it(self, server: Server) -> None:
-        node = Node(server.endpoint, 5.0, server.access("db-b.example"))
+        node = RedisNode(server.endpoint, 5.0, server.access("db-b.example"))
         with pytest.raises(Refused, match=r"unavailable: .*certificate verify failed") as caught:
             node.ping()
         assert isinstance(caught.value.__cause__, RedisConnectionError)

@@ -6,7 +6,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import NONE, F, Outcome, Reason
-from infra.store.fenced_store import StoreError, Unavailable, Unknown
+from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lock import Indeterminate, LockError, Refused
 from suites.locks.grants import BadGrant
 from suites.tests.bench import Fake, a_worker, grant, kinds, raising, rows, store_of

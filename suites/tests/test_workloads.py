@@ -11,7 +11,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
-from infra.store.fenced_store import StoreError, Unavailable, Unknown
+from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 from suites.tests import bench

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from checkers.claims import Claim
 from infra import backends
 from infra.access import OPEN, Access
-from infra.backends.backend import Address, Backend, Health, Package, Refused, Trait
+from infra.backends.backend import Address, Backend, Health, Package, ServerRefused, Trait
 from infra.backends.conversation import converse, unexpected
 from suites.lock import Grant
 
@@ -43,7 +43,7 @@ class Words(Backend):
         with access.connect("{}:{}".format(*address), patience) as connection:
             connection.sendall(b"keep " + b"x" * size + b"\n")
             if (answer := connection.recv(200)) != b"kept\n":
-                raise Refused(answer.decode().strip() or "it closed the connection")
+                raise ServerRefused(answer.decode().strip() or "it closed the connection")
 
     def refusal(self, endpoint: str, access: Access) -> str:
         return unexpected(converse(endpoint, self.question, access), access)
@@ -77,8 +77,8 @@ def main() -> None:
     words = Words()
     backends.BACKENDS = MappingProxyType({**backends.BACKENDS, words.name: words})  # type: ignore[misc]
     from infra.docker import images
+    from infra.faults.all_faults import FAULTS
     from infra.faults.plan import compile_plan
-    from infra.faults.register import FAULTS
     from infra.network import topology
     from suites.selection.options import options, parse
 

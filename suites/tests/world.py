@@ -14,10 +14,10 @@ from checkers.judging.judgement import Judgement
 from checkers.tests.build import FACTS
 from results.record import LaneRecord, TrialRecord
 from results.run import Run
-from results.terminal.events import Event
+from results.terminal.event_journal import Event
 from suites.selection.selection import Case, Selection
 from suites.trial.metadata import about
-from suites.trial.session import Session
+from suites.trial.session import TrialSession
 from suites.trial.spec import Trial
 
 SEED = 7
@@ -36,8 +36,8 @@ class World:
     environments: list[FakeEnvironment] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
 
-    def session(self, asked: Selection) -> Session:
-        return Session(asked, self.run, self.told.append)
+    def session(self, asked: Selection) -> TrialSession:
+        return TrialSession(asked, self.run, self.told.append)
 
     def start(self, say: Callable[[str], None]) -> FakeEnvironment:
         self.environments.append(FakeEnvironment())

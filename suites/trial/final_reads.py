@@ -11,7 +11,7 @@ from checkers import row_format
 from checkers.history.history import DTYPE
 from checkers.row_format import F, Outcome
 from infra.environment import Environment
-from infra.store import fenced_store
+from infra.store import store
 from suites.lanes.lane import Lane
 from suites.lock import Guards, LockError
 from suites.worker.pool import TrialBroke
@@ -44,8 +44,8 @@ def _read(lane: Lane, key: str, environment: Environment) -> tuple[int, Sequence
             if lane.store == GUARDED:
                 guards = cast(type[Guards], lane.lock)
                 return guards.final(environment.direct(lane.backend), key, environment.access(lane.backend))
-            final = fenced_store.final(environment.store_dsn(None), key)
-        except (LockError, fenced_store.StoreError) as error:
+            final = store.final(environment.store_dsn(None), key)
+        except (LockError, store.StoreError) as error:
             if time.monotonic() > deadline:
                 raise TrialBroke(f"after the trial: {key} cannot be read ({error})") from error
             time.sleep(_AGAIN)

@@ -14,7 +14,7 @@ from checkers.row_format import F
 from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.faults.runner import Record
-from infra.faults.servers.versions import REFUSED
+from infra.faults.servers.upgrades import REFUSED
 from suites.locks import registry
 from suites.trial.spec import Trial
 

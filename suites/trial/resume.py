@@ -20,22 +20,22 @@ from checkers.claims import Verdict, heaviest
 from checkers.history.history import BadHistory
 from infra.docker import base, images
 from infra.errors import Trouble
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from results.commands import find
 from results.record import Cell, TrialRecord, settled
 from results.run import Run
-from results.storage import files, reading, resuming
+from results.storage import files, reading, resumable
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
-from results.terminal.events import Event
+from results.terminal.event_journal import Event
 from results.text import typed
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options
 from suites.selection.selection import Selection
-from suites.trial.events import column_in
 from suites.trial.metadata import about
 from suites.trial.session import CONTROLS, first_trial
 from suites.trial.spec import Trial
+from suites.trial.trial_events import column_in
 
 _ANYWHERE: Final = ("python", "host")
 """Fields of `about` that may differ on another machine."""
@@ -63,7 +63,7 @@ def interrupted(name: str, root: Path) -> Run:
     """The run to resume. Raises BadOption."""
     try:
         run = find.find(name, root)
-        why = resuming.why_not(run)
+        why = resumable.why_not(run)
     except BadFile as error:
         raise BadOption(f"--resume {name}: {error}") from error
     if why:
@@ -78,7 +78,7 @@ def take_options(
 
     option: pytest's, which are changed. words: of the command line, folder: where it was typed. parse: pytest's.
     """
-    begun, usual = parse(resuming.arguments(run)), parse(())
+    begun, usual = parse(resumable.arguments(run)), parse(())
     name = typed(run.path)
     if (now := _paths(option, folder)) != (was := _paths(begun, folder)):
         raise BadOption(f"--resume {name}: {' '.join(now)} is asked for, the run was begun with {' '.join(was)}")
@@ -109,15 +109,15 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
         raise BadOption(f"--resume {name}: {other}")
     again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
     resumption = {
-        **resuming.interruption(run),
+        **resumable.interruption(run),
         "resumed": datetime.now(UTC).isoformat(timespec="seconds"),
         "kept": len(kept.trials),
         "again": again,
     }
     try:
-        run = resuming.reopen(run, resumption)
+        run = resumable.reopen(run, resumption)
         for folder in kept.aside:
-            resuming.set_aside(run, folder)
+            resumable.set_aside(run, folder)
         for folder in kept.trials:
             run.complete_trial(folder)
     except (BadFile, BadHistory, OSError) as error:

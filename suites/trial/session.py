@@ -16,17 +16,17 @@ from results.record import TrialRecord, decisive, version_of
 from results.report.short_story import stories
 from results.run import Run
 from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
-from results.terminal.events import Event, Tell, step
+from results.terminal.event_journal import Event, Tell, step
 from results.text import plain
 from suites.lanes.lane import Lane
-from suites.selection import calibration
+from suites.selection import known_bugs
 from suites.selection.selection import Case, Selection
-from suites.selection.stages import OF_UPGRADES
-from suites.trial.environment import TrialEnvironment
-from suites.trial.events import named
+from suites.selection.upgrade_stages import OF_UPGRADES
 from suites.trial.metadata import about
-from suites.trial.run import NoWayThere, run_trial
+from suites.trial.run_trial import NoWayThere, run_trial
 from suites.trial.spec import Trial
+from suites.trial.trial_environment import TrialEnvironment
+from suites.trial.trial_events import named
 from suites.worker import recorder
 from suites.worker.pool import TrialBroke, WorkerBroke
 
@@ -45,7 +45,7 @@ OUR_FAILURE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CaseAnswer:
     """The answer to a case: the judgement that counts, the page of its trial, and which of how many trials that was.
 
     seed, version  of that trial and of its servers.
@@ -91,7 +91,7 @@ class _Column:
     stage: str
 
 
-Answers = dict[tuple[str, str], list[Answer]]
+Answers = dict[tuple[str, str], list[CaseAnswer]]
 """(lane, property) → the answer of each of the trials."""
 
 
@@ -116,7 +116,7 @@ Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 """The record and page of a trial that was run before; None: run it."""
 
 
-class Session:
+class TrialSession:
     """Environments and fork servers start when they are first needed; `close` removes them. tell: takes events."""
 
     def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored | None = None) -> None:
@@ -130,7 +130,7 @@ class Session:
         self._parts: dict[_Column, list[_Part]] = {}
         self._recordings = recorder.folder()
 
-    def answer(self, case: Case) -> Answer:
+    def answer(self, case: Case) -> CaseAnswer:
         """The answer to a case; runs its trial first, if it has not run yet. Raises what broke the trial.
 
         Where the workers of one lock broke the trial, the lanes of the other locks become a trial of their own.
@@ -185,7 +185,7 @@ class Session:
                 by_property = stories(lane)
                 for judgement in lane.judgements:
                     story = by_property.get(judgement.property, ())
-                    answer = Answer(judgement, page, attempt, attempt, tried.seed, version, story)
+                    answer = CaseAnswer(judgement, page, attempt, attempt, tried.seed, version, story)
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
             settled = {key: counting(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.HAZARD_NOT_SHOWN}
@@ -254,12 +254,12 @@ def first_trial(
         version=selection.version(backend, stage),
         plan=selection.plan(column, backend),
         profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
-        planted=calibration.found_by(lanes) if column in calibration.COLUMNS else {},
+        planted=known_bugs.found_by(lanes) if column in known_bugs.COLUMNS else {},
         members=selection.members(backend),
     )
 
 
-def counting(answers: list[Answer]) -> Answer:
+def counting(answers: list[CaseAnswer]) -> CaseAnswer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
     in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan, compile_plan, fault_names
-from infra.faults.register import FAULTS
 from suites.lanes.lane import Lane, longest_ttl
 
 ACQUIRE_BEYOND_TTL: Final = 1.0

@@ -50,7 +50,7 @@ class Armed:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldVictim:
     """A victim that was not let go yet, or whose round has not ended yet."""
 
     victim: Victim
@@ -72,7 +72,7 @@ class WorkerControl:
         self._lanes = lanes
         self._ttl = ttl
         self._armed: dict[str, Armed] = {}
-        self._held: dict[tuple[str, int, int], Held] = {}
+        self._held: dict[tuple[str, int, int], HeldVictim] = {}
         self._looked = 0.0
 
     @property
@@ -105,7 +105,7 @@ class WorkerControl:
                 who = f"the renewal of {who}"
             victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)
-            self._held.setdefault(_id(victim), Held(victim, handle, armed.aim, rounds))
+            self._held.setdefault(_id(victim), HeldVictim(victim, handle, armed.aim, rounds))
             victims.append(victim)
         return sorted(victims, key=lambda victim: victim.at)
 

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from checkers import row_format
 from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason, Run
-from infra.store.fenced_store import Mode, StoreError, Unavailable
+from infra.store.store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.worker import CriticalSection, Worker
 from suites.workloads.workload import Stopped

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
 from checkers.row_format import Reason
-from infra.store.fenced_store import Mode, Read, Store, StoreError, Unavailable, Unknown
+from infra.store.store import Mode, Read, Store, StoreError, Unavailable, Unknown
 from suites.lock import Grant, Guards, Indeterminate, LockClient, Refused
 from suites.worker.process_spec import GUARDED, Spec
 

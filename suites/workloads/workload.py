@@ -74,7 +74,7 @@ class Workload(ABC):
     nests       whether the section acquires the lock again that it holds, where the lock allows it.
     order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key.
     unasked     properties of the lock that the section cannot exercise.
-    stores      the store modes in which it can run (`infra.store.fenced_store.Mode`, and ``guarded``).
+    stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from infra.backends.backend import Trait
 from infra.faults import link_proof
 from infra.faults.fault import Fault
+from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, listed, must, some_nodes
 from infra.faults.link_proof import DOWN, SHOWS
-from infra.faults.options import ALL_GROUPS, GROUP, Option, Options, Site, different, listed, must, some_nodes
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 

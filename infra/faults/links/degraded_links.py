@@ -9,9 +9,9 @@ from typing import Final
 
 from infra.faults import link_proof
 from infra.faults.fault import Fault
-from infra.faults.link_question import Answer, Prober
+from infra.faults.fault_options import Option, number, within
+from infra.faults.link_question import LinkAnswer, Prober
 from infra.faults.links.cuts import CUT_FOR, OnClientLinks, client_pairs
-from infra.faults.options import Option, number, within
 from infra.faults.target import Hit, Target
 from infra.network import toxics
 from infra.network.toxics import Impairment
@@ -34,7 +34,7 @@ ENDS: Final = (500, 1500)
 LONG: Final = 4000
 """Bytes of the question that proves how wide a link is, or how it is sliced."""
 
-Ask = Callable[[Prober, str, float], tuple[Answer, float]]
+Ask = Callable[[Prober, str, float], tuple[LinkAnswer, float]]
 """(who asks, `host:port`, patience in seconds) -> what became of a question, and the seconds that it took."""
 
 
@@ -77,15 +77,15 @@ def peer_pairs(target: Target) -> list[tuple[str, str]]:
     return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]
 
 
-def _ask(prober: Prober, endpoint: str, patience: float) -> tuple[Answer, float]:
+def _ask(prober: Prober, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
     return prober.timed(endpoint, patience)
 
 
-def _ask_long(prober: Prober, endpoint: str, patience: float) -> tuple[Answer, float]:
+def _ask_long(prober: Prober, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
     return prober.timed(endpoint, patience, LONG)
 
 
-def _ask_end(prober: Prober, endpoint: str, patience: float) -> tuple[Answer, float]:
+def _ask_end(prober: Prober, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
     return prober.timed_end(endpoint, patience)
 
 

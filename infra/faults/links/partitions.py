@@ -19,8 +19,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, FaultInjection
-from infra.faults.links.cuts import CUT_FOR, HOW, CutClients
-from infra.faults.options import (
+from infra.faults.fault_options import (
     ALL_GROUPS,
     FEW_GROUPS,
     Option,
@@ -32,6 +31,7 @@ from infra.faults.options import (
     must,
     one_of,
 )
+from infra.faults.links.cuts import CUT_FOR, HOW, CutClients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 

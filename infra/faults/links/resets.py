@@ -14,9 +14,9 @@ from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import link_proof
 from infra.faults.fault import Fault
-from infra.faults.link_question import Answer
+from infra.faults.fault_options import Site, choice, number, one_of, within
+from infra.faults.link_question import LinkAnswer
 from infra.faults.links.cuts import HOW, OnClientLinks, client_pairs, heal_clients
-from infra.faults.options import Site, choice, number, one_of, within
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.toxics import RESET
@@ -71,7 +71,7 @@ class ResetConnections(OnClientLinks):
                 for group, node in pairs:
                     target.links.cut(group, node, Cut.REFUSE, target.by)
             # Closed it is whatever else was done to the link before.
-            if any(target.prober.answer(connection) is not Answer.CLOSED for connection in ours):
+            if any(target.prober.answer(connection) is not LinkAnswer.CLOSED for connection in ours):
                 raise Failed("all connections of clients are reset, but one of ours lives on")
         applied = target.clock.now()
         heal_clients(target)

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from infra.faults import link_proof
 from infra.faults.fault import Fault
+from infra.faults.fault_options import GROUP
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
 from infra.faults.links.cuts import CUT_FOR
-from infra.faults.options import GROUP
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.topology import STORE

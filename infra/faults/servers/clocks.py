@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from infra.backends.backend import Health, Trait
-from infra.cluster import clocks
-from infra.cluster.clocks import Skew
+from infra.cluster import clock_skew
+from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault import PROVEN_WITHIN, Fault
-from infra.faults.options import Option, Options, Site, must, real, victims
+from infra.faults.fault_options import Option, Options, Site, must, real, victims
 from infra.faults.target import Hit, Target
 
 FORWARD: Final = (5, 90)
@@ -137,7 +137,7 @@ def _right(target: Target) -> Health:
 
 
 def _is(health: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:
-    return health.ahead is not None and not clocks.apart(health, right, clocks.ahead(skews, now), PRECISION)
+    return health.ahead is not None and not clock_skew.apart(health, right, clock_skew.ahead(skews, now), PRECISION)
 
 
 def _await_health(target: Target, node: Node, is_so: Callable[[Health, int], bool]) -> bool:
@@ -165,11 +165,11 @@ def _is_rate(value: Any, site: Site, options: Options) -> float:
     return rate
 
 
-_ANY_RATE: Final = real("rate", 0.0, clocks.FASTEST, _rate)
+_ANY_RATE: Final = real("rate", 0.0, clock_skew.FASTEST, _rate)
 
 
 def _seconds(least: float, draw: Callable[[random.Random], float]) -> Option:
-    return real("seconds", least, clocks.FAR, draw)
+    return real("seconds", least, clock_skew.FAR, draw)
 
 
 def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options: Option, **more: Any) -> Fault:

@@ -15,7 +15,7 @@ from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, has
-from infra.faults.options import FOLLOWER, LEADER, Option, Site, number, victims, within
+from infra.faults.fault_options import FOLLOWER, LEADER, Option, Site, number, victims, within
 from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.backends import BACKENDS
-from infra.backends.backend import Refused, Trait
-from infra.cluster.failover import Failover
+from infra.backends.backend import ServerRefused, Trait
+from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import (
@@ -23,9 +23,9 @@ from infra.faults.fault import (
     Nobody,
     has,
 )
+from infra.faults.fault_options import any_below, number, within
 from infra.faults.link_question import PATIENCE
 from infra.faults.links.partitions import followers
-from infra.faults.options import any_below, number, within
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
@@ -143,7 +143,7 @@ class TerminateBackends:
                 target.environment.access(target.backend),
                 lambda gone: target.clock.wait(PROVEN_WITHIN, gone, LOOK_EVERY),
             )
-        except Refused as error:
+        except ServerRefused as error:
             raise Nobody(f"{node.name} cannot be told to terminate sessions: {error}") from error
         now = target.clock.now()
         pids = ", ".join(map(str, ended[:5])) + (", ..." if len(ended) > 5 else "")

@@ -14,8 +14,8 @@ from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Need, Nobody, has
-from infra.faults.link_question import Answer
-from infra.faults.options import FOLLOWER, LEADER, Option, Options, Site, different, victims
+from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
+from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Target
 
 DOWN_FOR: Final = 1.5
@@ -94,7 +94,7 @@ def _pause(target: Target, node: Node) -> None:
     node.pause(target.by)
     endpoint = "{}:{}".format(*node.address)
     # Another fault may have killed it.
-    shows = {Answer.SILENT} if target.alone else {Answer.SILENT, Answer.CLOSED}
+    shows = {LinkAnswer.SILENT} if target.alone else {LinkAnswer.SILENT, LinkAnswer.CLOSED}
     if not target.clock.wait(PROVEN_WITHIN, lambda: target.prober.ask(endpoint) in shows):
         raise Failed(f"{node.name} was paused ({node.state()}), but still answers")
 

@@ -14,9 +14,9 @@ from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault, link_proof
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
+from infra.faults.fault_options import choice, number, within
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
 from infra.faults.links.cuts import CUT_FOR, CutClients, client_pairs, heal_clients
-from infra.faults.options import choice, number, within
 from infra.faults.servers.strikes import end
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN

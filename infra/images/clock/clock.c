@@ -2,7 +2,7 @@
  *
  * Preloaded, it stands before the functions of libc that tell the time of day, and adds what a small file says.
  * The file is mapped, so a change of it is seen by every process at once; without it, time is real. Whoever writes it
- * (infra/cluster/clocks.py) fills the slot that nobody reads and then turns to it by adding 1 to the first byte; in
+ * (infra/cluster/clock_skew.py) fills the slot that nobody reads and then turns to it by adding 1 to the first byte; in
  * place, since a mapping neither follows a rename nor survives that the file gets shorter (SIGBUS).
  *
  * Monotonic clocks stay as they are, and so do timers and absolute waits, which are the kernel's. Nothing here
@@ -24,7 +24,7 @@
 #define SECOND INT64_C(1000000000)
 #define MOST 8 /* skews at the same time */
 
-/* One of several errors that add up; infra/cluster/clocks.py packs it. Times in ns. */
+/* One of several errors that add up; infra/cluster/clock_skew.py packs it. Times in ns. */
 struct skew {
     int64_t offset;
     double gain;         /* ns more than real ones per ns, ... */

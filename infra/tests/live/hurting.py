@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from infra.faults import fault
-from infra.faults.link_question import Answer
+from infra.faults.all_faults import FAULTS
+from infra.faults.link_question import LinkAnswer
 from infra.faults.plan import compile_plan
-from infra.faults.register import FAULTS
 from infra.waiting import comes_true
 
 if TYPE_CHECKING:
@@ -54,17 +54,17 @@ def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
         fault.await_whole(target)
 
 
-def ask(target: Target, group: str, node: str) -> Answer:
+def ask(target: Target, group: str, node: str) -> LinkAnswer:
     """Through the link."""
     return target.prober.ask(target.endpoints[group, node], SILENCE)
 
 
-def ask_all(target: Target, group: str) -> set[Answer]:
+def ask_all(target: Target, group: str) -> set[LinkAnswer]:
     """Through all links of a group, at once."""
     return set(target.prober.ask_all([target.endpoints[group, node] for node in names(target)], SILENCE))
 
 
-def past(target: Target, node: Node) -> Answer:
+def past(target: Target, node: Node) -> LinkAnswer:
     """Past the links."""
     return target.prober.ask("{}:{}".format(*node.address), PATIENCE)
 

@@ -12,8 +12,8 @@ import pytest
 
 from infra.backends.backend import Health
 from infra.backends.redis import connect
-from infra.cluster import clocks
-from infra.cluster.clocks import Skew
+from infra.cluster import clock_skew
+from infra.cluster.clock_skew import Skew
 from infra.docker import compose
 from infra.errors import Failed
 from infra.network.topology import backend_of
@@ -70,7 +70,7 @@ def done(servers: Servers, fault: str, node: str = "redis1", **options: object) 
     target = target_of(servers.environment, backend_of(node))
     with hurting.done(target, fault, nodes=[node], **options) as hit:
         yield hit
-    assert all(abs(clocks.apart(told, Health("", ahead=0.0))) < 1e-9 for told in target.cluster.healths() if told)
+    assert all(abs(clock_skew.apart(told, Health("", ahead=0.0))) < 1e-9 for told in target.cluster.healths() if told)
 
 
 class TestRedis:
@@ -140,7 +140,7 @@ class TestRedis:
         node.pause("pauser")
         node.skew(Skew(20.0), "mover")
         with pytest.raises(Failed, match="redis1-1 is paused: its clock cannot be set"):
-            clocks.write(servers.environment._client, compose.container(servers.environment.name, "redis1"), [])
+            clock_skew.write(servers.environment._client, compose.container(servers.environment.name, "redis1"), [])
         node.let_go("pauser")
         assert servers.ahead() == pytest.approx(20.0, abs=0.1)
 
@@ -183,8 +183,8 @@ class TestPostgres:
 def test_an_image_without_a_movable_clock_says_so(environment: OwnEnvironment) -> None:
     """Toxiproxy's is none, like those of users."""
     container = compose.container(environment.name, "toxiproxy")
-    assert not clocks.movable(environment._client, container)
+    assert not clock_skew.movable(environment._client, container)
     with pytest.raises(Failed, match="toxiproxy-1: its image has no movable clock"):
-        clocks.write(environment._client, container, [Skew(1.0)])
+        clock_skew.write(environment._client, container, [Skew(1.0)])
     with pytest.raises(Failed, match="container nobody is gone"):
-        clocks.movable(environment._client, "nobody")
+        clock_skew.movable(environment._client, "nobody")

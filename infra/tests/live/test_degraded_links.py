@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from infra.faults.link_question import Answer
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
+from infra.faults.link_question import LinkAnswer
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, Redis, done, names
 
@@ -21,7 +21,7 @@ def _quickest(target: Target, size: int = 0) -> float:
     """The seconds that a question takes, the least of three by each link to the first node."""
     links = [endpoint for (_, node), endpoint in target.endpoints.items() if node == names(target)[0]]
     answers = [target.prober.timed(endpoint, 5.0, size) for endpoint in links * 3]
-    assert {answer for answer, _ in answers} == {Answer.ANSWERED}
+    assert {answer for answer, _ in answers} == {LinkAnswer.ANSWERED}
     return min(seconds for _, seconds in answers)
 
 
@@ -80,7 +80,7 @@ def test_a_client_learns_late_that_its_connection_has_ended(target: Target) -> N
     endpoint = next(iter(target.endpoints.values()))
     with done(target, "slow-close", late_ms=500):
         answer, took = target.prober.timed_end(endpoint, 5.0)
-        assert answer is Answer.ANSWERED
+        assert answer is LinkAnswer.ANSWERED
         assert took >= 0.4
     assert min(target.prober.timed_end(endpoint, 5.0)[1] for _ in range(3)) < took
 

@@ -8,7 +8,7 @@ import pytest
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Written
-from infra.cluster import disks
+from infra.cluster import disk_sidecars
 from infra.docker import client as engine_client
 from infra.docker import reaper
 from infra.errors import Failed
@@ -32,9 +32,9 @@ def write(target: Target, node: Node, size: int = 1, patience: float = 5.0) -> W
 
 def sidecars(environment: OwnEnvironment) -> list[str]:
     """The words of every container beside a node, from the engine itself."""
-    filters = {"label": [f"{reaper.ENV}={environment.name}", disks.FAULT]}
+    filters = {"label": [f"{reaper.ENV}={environment.name}", disk_sidecars.FAULT]}
     found = engine_client.connect().api.containers(all=True, filters=filters)
-    return sorted(one["Labels"][disks.FAULT] for one in found)
+    return sorted(one["Labels"][disk_sidecars.FAULT] for one in found)
 
 
 FIRST = {"redis": {"nodes": ["redis1"]}}

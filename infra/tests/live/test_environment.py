@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from infra.backends import BACKENDS
-from infra.errors import Failed, Unknown
+from infra.errors import Failed, UnknownName
 from infra.faults.target import Target
 from infra.network.links import Cut
 from infra.network.topology import GROUPS
@@ -43,11 +43,11 @@ class TestEnvironment:
             environment.ensure("redis", "7.0")
 
     def test_unknown_names_are_told_with_what_there_is(self, environment: OwnEnvironment) -> None:
-        with pytest.raises(Unknown, match="there are redis, zookeeper"):
+        with pytest.raises(UnknownName, match="there are redis, zookeeper"):
             environment.ensure("mysql")
-        with pytest.raises(Unknown, match=r"there are .*redis1"):
+        with pytest.raises(UnknownName, match=r"there are .*redis1"):
             environment.node("redis9")
-        with pytest.raises(Unknown, match=r"etcd1.*toxiproxy"):
+        with pytest.raises(UnknownName, match=r"etcd1.*toxiproxy"):
             environment.logs("nobody")
         with pytest.raises(KeyError):
             environment.cluster("mysql")

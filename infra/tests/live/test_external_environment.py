@@ -12,7 +12,7 @@ from infra.access import Access
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.errors import Failed
-from infra.faults.link_question import Answer, Prober
+from infra.faults.link_question import LinkAnswer, Prober
 from infra.network.links import Cut
 from infra.target import external_cluster
 from infra.target.external_cluster import External
@@ -94,28 +94,28 @@ class TestNodes:
         environment = beside(f"redis={where}", pause=("docker", "pause", plain), resume=("docker", "unpause", plain))
         (node,) = environment.ensure("redis").nodes
         (link, *_) = environment.endpoints("redis", 2)
-        assert REDIS.ask(link) is Answer.ANSWERED
+        assert REDIS.ask(link) is LinkAnswer.ANSWERED
         assert environment.unclean() == []
         with pytest.raises(Failed, match="there is no --target etcd"):
             environment.ensure("etcd")
         node.pause("a")
         node.pause("b")
-        assert REDIS.ask(link) is Answer.SILENT
+        assert REDIS.ask(link) is LinkAnswer.SILENT
         assert "redis1 is paused" in environment.unclean()
         node.let_go("a")
-        assert REDIS.ask(link) is Answer.SILENT, "the other still wants it"
+        assert REDIS.ask(link) is LinkAnswer.SILENT, "the other still wants it"
         node.let_go("b")
-        assert REDIS.ask(link) is Answer.ANSWERED
+        assert REDIS.ask(link) is LinkAnswer.ANSWERED
         environment.links.cut("c2", "redis1", Cut.REFUSE)
-        assert REDIS.ask(link) is Answer.CLOSED
-        assert REDIS.ask(where) is Answer.ANSWERED
+        assert REDIS.ask(link) is LinkAnswer.CLOSED
+        assert REDIS.ask(where) is LinkAnswer.ANSWERED
         node.pause()
         environment.heal()
         assert environment.unclean() == []
         with pytest.raises(Failed, match=r"redis1: no control over the nodes of a target: --hook kill='\.\.\.' gives"):
             node.kill()
         environment.close()
-        assert REDIS.ask(where) is Answer.ANSWERED
+        assert REDIS.ask(where) is LinkAnswer.ANSWERED
 
     def test_a_hook_that_says_done_and_is_not_is_found_out(
         self, there: Staging, beside: Callable[..., ExternalEnvironment], monkeypatch: pytest.MonkeyPatch
@@ -145,7 +145,7 @@ class TestNodes:
         )
         says = rf"redis1 \({where}\) answers here, but Toxiproxy's container cannot reach it as 10\.77\."
         try:
-            await_(lambda: REDIS.ask(where) is Answer.ANSWERED)
+            await_(lambda: REDIS.ask(where) is LinkAnswer.ANSWERED)
             with nullcontext() if reached else pytest.raises(Failed, match=says):
                 assert beside(f"redis={where}").ensure("redis").ready()
         finally:

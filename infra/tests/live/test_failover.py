@@ -28,7 +28,7 @@ from infra.waiting import MonotonicClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infra.cluster.failover import Failover
+    from infra.cluster.virtual_address import Failover
 
 
 def client(endpoint: str) -> Redis:

@@ -7,12 +7,12 @@ import pytest
 
 from infra.backends import BACKENDS
 from infra.errors import Failed
-from infra.faults.link_question import Answer
+from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Target
 from infra.network import topology
 from infra.network.links import Cut, Links
 from infra.network.toxics import Toxic
-from infra.network.toxiproxy_api import Api, Change
+from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, ask_all, await_, done, live, names, past
@@ -57,7 +57,7 @@ class TestAgainstRedis:
     def test_what_somebody_else_did_is_seen_and_healed(self, environment: OwnEnvironment, links: Links) -> None:
         api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
         toxic = Toxic("by-hand", "limit_data", "downstream", {"bytes": 9})
-        api.apply([Change("c2-redis2", add=(toxic,))])
+        api.apply([ProxyChange("c2-redis2", add=(toxic,))])
         assert links.active() == ["redis2 -> c2: ends after 9 bytes"]
         links.heal("c2", "redis2")
         assert links.active() == []
@@ -65,9 +65,9 @@ class TestAgainstRedis:
     def test_a_refused_change_raises(self, environment: OwnEnvironment, links: Links) -> None:
         api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
         with pytest.raises(Failed, match="invalid toxic type"):
-            api.apply([Change("c2-redis2", add=(Toxic("wrong", "no-such-toxic", "upstream", {}),))])
+            api.apply([ProxyChange("c2-redis2", add=(Toxic("wrong", "no-such-toxic", "upstream", {}),))])
         with pytest.raises(Failed, match="no proxy nobody"):
-            api.apply([Change("nobody", enabled=False)])
+            api.apply([ProxyChange("nobody", enabled=False)])
 
     def test_what_was_held_is_let_go_into_what_another_makes_of_it(
         self, environment: OwnEnvironment, links: Links, key: str
@@ -86,12 +86,12 @@ class TestAgainstRedis:
 @pytest.mark.parametrize(
     ("how", "during", "afterwards"),
     [
-        ("refuse", Answer.CLOSED, Answer.CLOSED),  # everybody knows
-        ("drop", Answer.SILENT, Answer.CLOSED),  # what was sent never arrives
-        ("hold", Answer.SILENT, Answer.ANSWERED),  # it arrives late, and is answered
+        ("refuse", LinkAnswer.CLOSED, LinkAnswer.CLOSED),  # everybody knows
+        ("drop", LinkAnswer.SILENT, LinkAnswer.CLOSED),  # what was sent never arrives
+        ("hold", LinkAnswer.SILENT, LinkAnswer.ANSWERED),  # it arrives late, and is answered
     ],
 )
-def test_a_group_of_clients_is_cut(target: Target, how: str, during: Answer, afterwards: Answer) -> None:
+def test_a_group_of_clients_is_cut(target: Target, how: str, during: LinkAnswer, afterwards: LinkAnswer) -> None:
     node = target.cluster.nodes[0]
     ends = target.endpoints
     with live(ends["c2", node.name]) as connection, live(ends["c1", node.name]) as other:
@@ -101,9 +101,9 @@ def test_a_group_of_clients_is_cut(target: Target, how: str, during: Answer, aft
                 connection.sendall(BACKENDS[target.backend].question)
             assert target.prober.answer(connection) is during
             assert ask_all(target, "c2") == {during}
-            assert ask_all(target, "c3") == {Answer.ANSWERED}
-            assert past(target, node) is Answer.ANSWERED
+            assert ask_all(target, "c3") == {LinkAnswer.ANSWERED}
+            assert past(target, node) is LinkAnswer.ANSWERED
         if how != "refuse":
             assert target.prober.answer(connection) is afterwards
         other.sendall(BACKENDS[target.backend].question)
-        assert target.prober.answer(other) is Answer.ANSWERED  # the links of others never felt it
+        assert target.prober.answer(other) is LinkAnswer.ANSWERED  # the links of others never felt it

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from infra.backends.postgres import BOUNCER, Postgres
-from infra.cluster.recovery import Refused, remake
+from infra.cluster.node_repair import DoesNotStart, remake
 from infra.docker import images
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
@@ -99,7 +99,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
         connection.execute(MADE)
         connection.execute("CREATE EXTENSION adminpack")  # which there is no more
     injection = injection_of("postgres", "postgres", "17")
-    with pytest.raises(Refused, match='extension "adminpack" is not available'):
+    with pytest.raises(DoesNotStart, match='extension "adminpack" is not available'):
         injection.apply(target)
     assert old.node("postgres").version().startswith("15.")
     await_(lambda: old.unclean() == [])
@@ -112,7 +112,9 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, restore=RUINED))
     image = images.resolve("postgres", "17")
     node: Node = old.node("postgres")
-    with pytest.raises(Refused, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"):
+    with pytest.raises(
+        DoesNotStart, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"
+    ):
         remake(node, image.name, old.links, MonotonicClock())
     remake(node, "fencepost/postgres:bookworm", old.links, MonotonicClock())
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 43
@@ -162,7 +164,7 @@ def test_up_with_everything_but_sessions_and_not_back(old: OwnEnvironment) -> No
     assert left(old) == []
 
     back = injection_of("postgres", "postgres", "15")
-    with pytest.raises(Refused, match='unrecognized configuration parameter "transaction_timeout"') as refused:
+    with pytest.raises(DoesNotStart, match='unrecognized configuration parameter "transaction_timeout"') as refused:
         back.apply(target)
     assert str(refused.value).startswith(
         f"postgres does not go over {Postgres.migration.how}: fencepost/postgres:bookworm: "

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from infra.faults import fault
-from infra.faults.link_question import Answer
+from infra.faults.link_question import LinkAnswer
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, names
 from infra.tests.live.keeping import etcd
@@ -31,7 +31,7 @@ def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> No
         assert hit.target == f"{old.name} (leader) from {', '.join(peers)}"
         assert old not in {fault.leader(target) for _ in range(10)}
         assert not target.cluster.ready()
-        assert {ask(target, group, old.name) for group in target.groups} == {Answer.ANSWERED}
+        assert {ask(target, group, old.name) for group in target.groups} == {LinkAnswer.ANSWERED}
 
 
 @on(*ELECTING)

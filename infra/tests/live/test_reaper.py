@@ -28,7 +28,7 @@ import sys
 from dataclasses import replace
 from infra.own_environment import OwnEnvironment
 from infra.faults.plan import compile_plan
-from infra.faults.register import FAULTS
+from infra.faults.all_faults import FAULTS
 from infra.tests.environments import target_of
 environment = OwnEnvironment.start(name=sys.argv[1], say=lambda line: None)
 environment.ensure("redis", say=lambda line: None)

@@ -11,7 +11,7 @@ from infra import commands
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.faults import fault
-from infra.faults.link_question import Answer
+from infra.faults.link_question import LinkAnswer
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
 from infra.tests.live.keeping import etcd, keep, kept
@@ -32,7 +32,7 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
         assert hit.target == victim.name + role
         assert victim.state() == "stopped"
         assert environment.disks.files(victim.name) == []
-        assert ask(target, "c1", victim.name) is Answer.CLOSED
+        assert ask(target, "c1", victim.name) is LinkAnswer.CLOSED
         if role:
             assert target.cluster.leader() not in (victim, None)
     assert environment.disks.files(victim.name) != []
@@ -84,7 +84,7 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
     with done(target, "restart-leader") as hit:
         assert hit.target.split()[0] == victim.name
         assert victim.state() == "stopped"
-        assert ask(target, "c2", victim.name) is Answer.CLOSED
+        assert ask(target, "c2", victim.name) is LinkAnswer.CLOSED
         if target.backend == "redis":
             assert b"User requested shutdown" in victim.process.logs()
         else:  # it says nothing
@@ -98,7 +98,7 @@ def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> 
     with done(target, "restart-all") as hit:
         assert hit.target == ", ".join(names(target))
         assert {node.state() for node in target.cluster.nodes} == {"stopped"}
-        assert ask_all(target, "c3") == {Answer.CLOSED}
+        assert ask_all(target, "c3") == {LinkAnswer.CLOSED}
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
 
 

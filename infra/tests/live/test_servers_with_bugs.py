@@ -13,8 +13,8 @@ from redis import Redis
 
 from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.cluster import recovery
-from infra.cluster.clocks import Skew
+from infra.cluster import node_repair
+from infra.cluster.clock_skew import Skew
 from infra.docker import images, sources
 from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
@@ -53,7 +53,7 @@ def planted(request: pytest.FixtureRequest) -> Iterator[Plant]:
     booted = environment.booted(plant.server)
     images.ensure(plant.image)
     for name in names:
-        recovery.remake(environment.node(name), plant.image.name, environment.links, MonotonicClock())
+        node_repair.remake(environment.node(name), plant.image.name, environment.links, MonotonicClock())
         environment.keep_version(name)
     environment.cluster(plant.server).await_ready()
     yield plant

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from infra.network.links import Cut
-from infra.store import fenced_store
-from infra.store.fenced_store import MAX_ELEMENTS, Mode, Read, Store
+from infra.store import store
+from infra.store.store import MAX_ELEMENTS, Mode, Read, Store
 from infra.tests.live.hurting import await_
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ROUNDS = 20
 
 @pytest.fixture
 def dsn(environment: OwnEnvironment) -> str:
-    fenced_store.prepare(environment.store_dsn(None))
+    store.prepare(environment.store_dsn(None))
     return environment.store_dsn(None)
 
 
@@ -46,8 +46,8 @@ def test_many_prepare_it_at_once(environment: OwnEnvironment) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(fenced_store.prepare, [dsn] * 8))
-    assert fenced_store.final(dsn, "nobody's") == Read(-1)
+        list(pool.map(store.prepare, [dsn] * 8))
+    assert store.final(dsn, "nobody's") == Read(-1)
 
 
 # Each step: operation, token, owner, and the answer, where a write is made from what its owner read last and writes the
@@ -99,7 +99,7 @@ def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
     client = Store.open(dsn, "unfenced")
     full = tuple(range(MAX_ELEMENTS))
     assert client.write(key, full[-1], None, 1, full)
-    assert client.read(key, None, 1) == Read(full[-1], full) == fenced_store.final(dsn, key)
+    assert client.read(key, None, 1) == Read(full[-1], full) == store.final(dsn, key)
     with pytest.raises(ValueError, match="more than"):
         client.write(key, 0, None, 1, [*full, 0])
     assert client.write(key, 7, None, 1)
@@ -119,7 +119,7 @@ def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
     client = Store.open(dsn, "compare-and-set")
     with pytest.raises(ValueError, match="made from"):
         client.write(key, 1, None, 1)
-    assert fenced_store.final(dsn, key) == Read(-1)
+    assert store.final(dsn, key) == Read(-1)
     client.close()
 
 
@@ -166,7 +166,7 @@ def _increments(dsn: str, key: str, mode: Mode) -> list[int]:
 def test_no_increment_is_lost_behind_a_full_fence(dsn: str, key: str, mode: Mode) -> None:
     accepted = _increments(dsn, key, mode)
     assert sorted(accepted) == list(range(len(accepted)))  # every value once: the initial one is -1
-    assert fenced_store.final(dsn, key).value == len(accepted) - 1
+    assert store.final(dsn, key).value == len(accepted) - 1
     assert len(accepted) <= 2 * ROUNDS
 
 
@@ -192,7 +192,7 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
         return token if accepted else None
 
     accepted = _hammer(dsn, Mode.FENCE_WRITES, write)
-    assert fenced_store.final(dsn, key).value == max(accepted)
+    assert store.final(dsn, key).value == max(accepted)
 
 
 def test_the_strict_fence_accepts_one_write_per_token(dsn: str, key: str) -> None:
@@ -222,13 +222,13 @@ def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn
     client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
     assert client.write(key, 1, None, 1)
     environment.links.cut("c1", "store", Cut.HOLD)
-    with pytest.raises(fenced_store.Unknown):
+    with pytest.raises(store.Unknown):
         client.write(key, 2, None, 1)
-    with pytest.raises(fenced_store.Unavailable):  # the new connection gets no answer either
+    with pytest.raises(store.Unavailable):  # the new connection gets no answer either
         client.write(key, 3, None, 1)
-    assert fenced_store.final(dsn, key).value == 1
+    assert store.final(dsn, key).value == 1
     environment.links.heal("c1", "store")
-    await_(lambda: fenced_store.final(dsn, key).value == 2)
+    await_(lambda: store.final(dsn, key).value == 2)
     assert client.read(key, None, 1) == Read(2)
     client.close()
 
@@ -237,8 +237,8 @@ def test_a_refused_connection_is_certain_and_recovers(environment: OwnEnvironmen
     client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
     assert client.write(key, 1, None, 1)
     environment.links.cut("c1", "store", Cut.REFUSE)
-    await_(lambda: _outcome(client, key) is fenced_store.Unavailable)
-    assert fenced_store.final(dsn, key).value == 1
+    await_(lambda: _outcome(client, key) is store.Unavailable)
+    assert store.final(dsn, key).value == 1
     environment.links.heal("c1", "store")
     assert client.write(key, 3, None, 1)
     client.close()
@@ -268,7 +268,7 @@ def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str
         with psycopg.connect(dsn, autocommit=True) as admin:
             await_(lambda: bool(admin.execute(_WAITING).fetchall()))
             admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({_WAITING}) AS waiting")
-        with pytest.raises(fenced_store.Unknown):
+        with pytest.raises(store.Unknown):
             write.result(5.0)
     assert client.read(key, None, 1) == Read(1)
     client.close()
@@ -276,7 +276,7 @@ def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str
 
 def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: str) -> None:
     code = (
-        "import sys; from infra.store.fenced_store import Store;"
+        "import sys; from infra.store.store import Store;"
         "client = Store.open(sys.argv[1], 'unfenced', timeout=0.5);"
         "print('open', flush=True); sys.stdin.readline(); print(client.write(sys.argv[2], 2, None, 1), flush=True)"
     )
@@ -292,7 +292,7 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: s
             client.stdin.write("go\n")
             await_(lambda: bool(admin.execute(_WAITING).fetchall()))
             client.send_signal(signal.SIGSTOP)
-        await_(lambda: fenced_store.final(dsn, key).value == 2)
+        await_(lambda: store.final(dsn, key).value == 2)
         time.sleep(0.6)  # the client's own deadline passes while it is frozen: there is nothing to await
         client.send_signal(signal.SIGCONT)
         assert client.stdout.readline() == "True\n"
@@ -301,9 +301,9 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: s
 _WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fencepost.cells%'"
 
 
-def _outcome(client: Store, key: str) -> type[fenced_store.StoreError] | None:
+def _outcome(client: Store, key: str) -> type[store.StoreError] | None:
     try:
         client.write(key, 2, None, 1)
-    except fenced_store.StoreError as error:
+    except store.StoreError as error:
         return type(error)
     return None

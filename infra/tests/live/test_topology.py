@@ -9,14 +9,14 @@ from infra.backends import BACKENDS
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
 from infra.docker import compose
-from infra.docker.compose import Settings
+from infra.docker.compose import ComposeSettings
 from infra.network import addressing, topology
 
 
 @pytest.fixture(scope="module")
 def file() -> dict[str, Any]:
     """docker-compose.yml with what is published, filled in, as compose understands it."""
-    settings = Settings("test", 9, "nobody", "secret", {"ETCD_IMAGE": "etcd:old", "ETCD2_IMAGE": "etcd:new"})
+    settings = ComposeSettings("test", 9, "nobody", "secret", {"ETCD_IMAGE": "etcd:old", "ETCD2_IMAGE": "etcd:new"})
     told = subprocess.run(
         ["docker", "compose", "-f", compose.FILE, "-f", compose.PUBLISHED, "config", "--format", "json"],
         cwd=compose.ROOT,

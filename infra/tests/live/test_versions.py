@@ -12,7 +12,7 @@ import pytest
 from infra import commands
 from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.cluster.recovery import Refused
+from infra.cluster.node_repair import DoesNotStart
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
@@ -197,7 +197,7 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) 
     assert " stays 3.5." in refused.target
     assert "cannot be downgraded" in refused.target
     back = injection_of("etcd", "leader", "3.4")
-    with pytest.raises(Refused, match=r"does not start as fencepost/etcd:bookworm .*cannot be downgraded"):
+    with pytest.raises(DoesNotStart, match=r"does not start as fencepost/etcd:bookworm .*cannot be downgraded"):
         back.apply(target)
     for injection in (back, replaced):
         injection.heal(target)

@@ -16,8 +16,8 @@ from checkers.history.holds import HoldColumns
 from checkers.row_format import F, Outcome
 from results.pages import web
 from results.pages.lane import glyphs
-from results.pages.lane.columns import columns
 from results.pages.lane.focus import Focus
+from results.pages.lane.lane_json import columns
 from results.pages.shapes import shape_of
 from results.report import sentences
 from results.text import duration, seconds

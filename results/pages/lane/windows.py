@@ -25,7 +25,7 @@ _MOST_MARKED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationRow:
     """A row of the table of marked operations."""
 
     row: int
@@ -43,11 +43,11 @@ class Window:
     property: str
     word: Verdict | None
     kind: str
-    story: tuple[short_story.Line, ...]
+    story: tuple[short_story.StoryLine, ...]
     focus: Focus
     picture: Markup
     legend: Markup
-    witness: tuple[Operation, ...]
+    witness: tuple[OperationRow, ...]
 
 
 def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
@@ -104,10 +104,10 @@ def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
         yield from ((judgement, other) for other in judgement.result.violations if other != first)
 
 
-def _witness(history: History, near: Focus, origin: int) -> tuple[Operation, ...]:
+def _witness(history: History, near: Focus, origin: int) -> tuple[OperationRow, ...]:
     c = history.columns
     return tuple(
-        Operation(
+        OperationRow(
             row,
             history.facts.worker_of(int(c["process"][row])),
             sentences.what(history, row),

@@ -1,4 +1,4 @@
-// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/lane/columns.py` wrote, and
+// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/lane/lane_json.py` wrote, and
 // questions about them whose cost does not grow with their number. Times are nanoseconds since the trial's origin.
 
 const TICK = 1000; // ns, of the columns' times
@@ -22,7 +22,7 @@ function classOf([glyph, outcome]) {
 }
 
 class Lane {
-  // about: what the page carries, see `columns.py`. Operations are told apart by their places thread by thread: a
+  // about: what the page carries, see `lane_json.py`. Operations are told apart by their places thread by thread: a
   // worker's own, that of its renewals, then the stalls of the machine.
   static async open(about) {
     const lane = new Lane();

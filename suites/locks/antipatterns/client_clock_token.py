@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
 from suites.lock import Grant
-from suites.locks.antipatterns.promises import CLAIMS, EXCLUSION, HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import CLAIMS, EXCLUSION, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import Hazard
 from suites.lock import Grant
-from suites.locks.antipatterns.promises import ASKED, HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import ASKED, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 BOOKS: Final = 0.35

@@ -9,7 +9,7 @@ from typing import ClassVar
 from checkers.claims import Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.antipatterns.promises import ASKED, EXCLUSION, HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import ASKED, EXCLUSION, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 from suites.locks.redis_node import validity
 

@@ -6,7 +6,7 @@
 from typing import ClassVar
 
 from checkers.claims import Hazard
-from suites.locks.antipatterns.promises import ASKED, HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import ASKED, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 

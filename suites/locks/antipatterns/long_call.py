@@ -7,7 +7,7 @@ provider for instance. The lease ends meanwhile, and the holder goes on as if it
 from typing import ClassVar
 
 from checkers.claims import Hazard
-from suites.locks.antipatterns.promises import HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 

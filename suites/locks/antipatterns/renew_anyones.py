@@ -7,7 +7,7 @@ on beside its successor.
 from typing import ClassVar
 
 from checkers.claims import Hazard
-from suites.locks.antipatterns.promises import ASKED, HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import ASKED, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 

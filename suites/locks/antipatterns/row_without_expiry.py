@@ -13,11 +13,11 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
-from suites.locks.antipatterns.promises import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
+from suites.locks.antipatterns.broken_claims import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
+from suites.locks.lease_claims import LOSSES
 from suites.locks.polling import polled
-from suites.locks.postgres_promises import MIN_TTL
+from suites.locks.postgres_claims import MIN_TTL
 from suites.locks.postgres_session import POLL, PostgresSession
-from suites.locks.promises import LOSSES
 
 _TABLE: Final = "rows_without_expiry (name text PRIMARY KEY, owner bigint NOT NULL)"
 _TAKE: Final = "INSERT INTO fencepost.rows_without_expiry VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING name"

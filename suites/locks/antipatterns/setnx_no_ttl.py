@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.locks.antipatterns.promises import ASKED, CRASHED, ENDLESS
+from suites.locks.antipatterns.broken_claims import ASKED, CRASHED, ENDLESS
 from suites.locks.antipatterns.tutorial import TutorialLock
 from suites.locks.redis_single import BY_LOSS
 

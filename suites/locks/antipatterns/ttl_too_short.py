@@ -7,8 +7,8 @@ the work grows, long after the TTL was chosen.
 from typing import ClassVar
 
 from checkers.claims import Hazard
+from suites.locks.antipatterns.broken_claims import HAZARDS, broken
 from suites.locks.antipatterns.long_call import LongCall
-from suites.locks.antipatterns.promises import HAZARDS, broken
 
 
 class TtlTooShort(LongCall):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.locks.antipatterns.promises import CLAIMS, HAZARDS, UNFENCED
+from suites.locks.antipatterns.broken_claims import CLAIMS, HAZARDS, UNFENCED
 from suites.locks.redis_node import TAKE
 from suites.locks.redis_single import RedisLock
 

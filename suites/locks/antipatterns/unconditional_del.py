@@ -8,7 +8,7 @@ Implementation with a Single Instance" on https://redis.io/docs/latest/develop/c
 from typing import ClassVar
 
 from checkers.claims import Hazard
-from suites.locks.antipatterns.promises import ASKED, HAZARDS, broken
+from suites.locks.antipatterns.broken_claims import ASKED, HAZARDS, broken
 from suites.locks.antipatterns.tutorial import TutorialLock
 
 

@@ -8,8 +8,8 @@ by watching only the next lower node.
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from suites.locks.antipatterns.promises import UNFENCED
-from suites.locks.promises import besides
+from suites.locks.antipatterns.broken_claims import UNFENCED
+from suites.locks.lease_claims import besides
 from suites.locks.zookeeper import ZooKeeperLock
 
 _OTHERS = ("token-order", "fenced-store", "herd-free")

@@ -15,8 +15,8 @@ from typing import ClassVar, Final, Self
 from checkers.claims import Claim, Hazard
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, new_owner, now
-from suites.locks.promises import CLOCKS, FROZEN_INSIDE, LINKS, RUNNING, SERVERS
-from suites.locks.redis_node import Node
+from suites.locks.lease_claims import CLOCKS, FROZEN_INSIDE, LINKS, RUNNING, SERVERS
+from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import REQUEST
 
 POLL: Final = 0.1
@@ -45,7 +45,7 @@ class SingleWriter(Declarations):
         Hazard("no-lost-update", ("delayed-write",), "late-delivery", certain=False),
     )
 
-    def __init__(self, node: Node, ttl: float) -> None:
+    def __init__(self, node: RedisNode, ttl: float) -> None:
         """ttl: seconds; told and not kept."""
         self._node = node
         self._ttl = int(ttl * 1e9)
@@ -54,7 +54,7 @@ class SingleWriter(Declarations):
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """The directory is on the first node."""
-        node = Node(endpoints[0], REQUEST, access)
+        node = RedisNode(endpoints[0], REQUEST, access)
         node.ping()
         return cls(node, ttl)
 
@@ -80,7 +80,7 @@ class SingleWriter(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """The directory's entries stay for ever otherwise."""
-        Node.sweep(endpoints[0], access, ((_key(name),) for name in names))
+        RedisNode.sweep(endpoints[0], access, ((_key(name),) for name in names))
 
 
 def _key(name: str) -> str:

@@ -22,7 +22,7 @@ from infra.network import topology
 from infra.tests.live.staging import PASSWORD, USER, Staging, staging
 from results.record import TrialRecord
 from results.run import Run
-from results.storage.reading import Contents, load_trial
+from results.storage.reading import RunContents, load_trial
 from suites.lock import Refused, opened
 from suites.locks import registry
 from suites.tests import leaky
@@ -51,7 +51,7 @@ class Done:
         return Run.open(folder)
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> RunContents:
         return self.run.read()
 
     @property

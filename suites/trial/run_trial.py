@@ -19,18 +19,18 @@ from checkers.history.history import History
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
 from infra.backends import BACKENDS
-from infra.cluster.recovery import Refused as VersionRefused
+from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.environment import Environment
 from infra.faults.plan import Plan
 from infra.faults.runner import Runner
 from infra.faults.target import Target
-from infra.store import fenced_store
+from infra.store import store
 from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
-from results.terminal.events import Tell, says, step, waits
+from results.terminal.event_journal import Tell, says, step, waits
 from suites.lanes.lane import Lane, longest_ttl
 from suites.locks import registry
-from suites.trial import events, target_cleanup
+from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.metadata import about, rolled, servers, stalled
 from suites.trial.spec import ACQUIRE_BEYOND_TTL, Trial
@@ -123,8 +123,8 @@ class RunningTrial:
         started, clock = datetime.now(UTC), time.monotonic()
         _must_be_clean(environment, "before")
         plan = trial.plan_to_run()
-        tell(events.begins(trial, plan))
-        fenced_store.prepare(environment.store_dsn(None))
+        tell(trial_events.begins(trial, plan))
+        store.prepare(environment.store_dsn(None))
         lanes = _launch(trial, environment, server, folder)
         actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
         target = Target.of(environment, trial.backend, actors, MonotonicClock())
@@ -152,7 +152,7 @@ class RunningTrial:
             self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
             if self.plan.lasting or not self.missing[-1] or time.monotonic() - self.clock > deadline:
                 return
-            self.tell(events.once_more(self.missing[-1]))
+            self.tell(trial_events.once_more(self.missing[-1]))
 
     def kill(self) -> None:
         """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
@@ -200,7 +200,7 @@ class RunningTrial:
         return TrialRecord(self.trial.name, metadata, lanes, logs)
 
     def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:
-        self.tell(events.judges(history.facts.lane, number, of))
+        self.tell(trial_events.judges(history.facts.lane, number, of))
         return LaneRecord(history, judge_all(check(history), history))
 
     def _versions(self) -> Mapping[str, str]:
@@ -212,7 +212,7 @@ class RunningTrial:
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
         while missing and (left := until - time.monotonic()) > 0:
-            self.tell(events.lingers(missing, left))
+            self.tell(trial_events.lingers(missing, left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
         return missing
@@ -257,7 +257,7 @@ class RunningTrial:
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
-                self.tell(events.recovers(late, left))
+                self.tell(trial_events.recovers(late, left))
             return not late
 
         self.server.await_condition(all_judged, max(patience.values()))

@@ -94,7 +94,7 @@ def _children() -> float:
 def memory(file: Path, model: str) -> int:
     """Bytes that a check needs beyond the columns at its peak, in a process of its own. Linux only."""
     done = subprocess.run(
-        [sys.executable, "-m", "checkers.bench.measure", file, model], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "checkers.bench.timing", file, model], capture_output=True, text=True, check=True
     )
     return int(done.stdout)
 

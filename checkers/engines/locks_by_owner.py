@@ -68,7 +68,7 @@ _FAILED: Final = 8
 _ODD: Final = 16
 
 
-class Calls(NamedTuple):
+class LockCalls(NamedTuple):
     """Columns of a history, in order of invocation."""
 
     f: Column
@@ -79,7 +79,7 @@ class Calls(NamedTuple):
     flags: Column
 
 
-class Holds(NamedTuple):
+class OwnerHolds(NamedTuple):
     """Holds of all keys; rows as row numbers, -1 for none."""
 
     acquire: Column  # of each hold
@@ -93,10 +93,10 @@ class Holds(NamedTuple):
     # release that were unanswered and that nothing needs
 
 
-def holds(history: History, slots: Slots, how: int, keys: int) -> Holds:
+def holds(history: History, slots: Slots, how: int, keys: int) -> OwnerHolds:
     """how: TURNS, DEPTH, COUNT or EITHER."""
     c = history.columns
-    result, state, in_order = _pair(Calls(*[c[name] for name in Calls._fields]), slots, how, keys)
+    result, state, in_order = _pair(LockCalls(*[c[name] for name in LockCalls._fields]), slots, how, keys)
     if result.odd.any():  # what was said of an odd owner before it showed may be wrong
         fine = state[slots.of[result.acquire] * _SIZE + _STATUS] != _ODD
         result = result._replace(acquire=result.acquire[fine], release=result.release[fine])
@@ -118,7 +118,7 @@ class _Walk(NamedTuple):
 
 
 @kernel
-def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[Holds, Column, bool]:
+def _pair(calls: LockCalls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, Column, bool]:
     """(holds, what is known of each slot in the end, whether holds are in order). What is odd is still among them."""
     f, outcome, inv, ret, key, flags = calls
     slot, rows = slots.of, len(calls.f)
@@ -247,12 +247,14 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[Holds, Colum
     count, ghosts, loose = _left(walk, key, how, keys, count)
     kinds = _lasting(calls, slot, state, failures, failed, failed_with)
     sure = len(kinds)
-    result = Holds(acquire[:count], release[:count], failed[:sure], kinds, failed_with[:sure], odd, ghosts, loose)
+    result = OwnerHolds(acquire[:count], release[:count], failed[:sure], kinds, failed_with[:sure], odd, ghosts, loose)
     return result, state, in_order
 
 
 @kernel
-def _lasting(calls: Calls, slot: Column, state: Column, failures: int, failed: Column, failed_with: Column) -> Column:
+def _lasting(
+    calls: LockCalls, slot: Column, state: Column, failures: int, failed: Column, failed_with: Column
+) -> Column:
     """Moves failures that stand to the front, and returns the kind of each; they do if nothing came that was invoked
     before they were over.
     """
@@ -295,7 +297,7 @@ def _corrected(walk: _Walk, i: int, s: int, how: int) -> None:
 
 @kernel
 def _left(walk: _Walk, key: Column, how: int, keys: int, count: int) -> tuple[int, Column, Column]:
-    """Adds what was never released. (how many holds there are, ghosts, loose keys: see `Holds`)"""
+    """Adds what was never released. (how many holds there are, ghosts, loose keys: see `OwnerHolds`)"""
     state, acquire = walk.state, walk.acquire
     ghosts = np.empty(len(state) // _SIZE, np.int32)
     loose = np.zeros(keys, np.bool_)
@@ -338,7 +340,7 @@ def _next(first: int, after: Column, newest: Column) -> int:
     return int(following)
 
 
-def spans(history: History, held: Holds) -> tuple[Column, Column]:
+def spans(history: History, held: OwnerHolds) -> tuple[Column, Column]:
     """Core of each hold, ns: from the acquire's return to the release's invocation; `INFINITY` where that never came.
 
     A momentary hold has a core that ends before it begins, or where it does.

@@ -8,9 +8,9 @@ from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple, TypeVar
 
 from checkers.history.counting import quantile
-from checkers.history.spans import clipped, length, meets, united
+from checkers.history.time_spans import clipped, length, meets, united
+from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.record import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.properties.succession import first_sent_later, superseded
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
@@ -20,7 +20,7 @@ COUNTED: Final = 1
 """What tokens differ by, at the median, where a counter gives one to each grant."""
 
 
-class Gaps(NamedTuple):
+class TokenGaps(NamedTuple):
     """Tokens that were skipped between those of two grants.
 
     skipped      how many, and the acquire rows of the grants on both sides.
@@ -130,7 +130,7 @@ def _unknown(measured: MeasuredHistory) -> list[int]:
     return measured.attempts(Outcome.INFO)
 
 
-def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> Gaps:
+def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> TokenGaps:
     sent = _by_key(measured, unknown, measured.column("inv"))
     skipped, steps, unexplained = list[tuple[int, tuple[int, int]]](), list[int](), 0
     for key, holds in measured.holds.by_key.items():
@@ -145,7 +145,7 @@ def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> Gaps:
                 missing += step - 1
                 lacking = max(lacking, missing - bisect_right(sent[key], known_by[place]))
         unexplained += lacking
-    return Gaps(skipped, unexplained, quantile(sorted(steps), 500) if steps else 0)
+    return TokenGaps(skipped, unexplained, quantile(sorted(steps), 500) if steps else 0)
 
 
 def _refused(measured: MeasuredHistory) -> list[int]:

@@ -1,10 +1,10 @@
-"""The events of a trial while it runs (`results.terminal.events`)."""
+"""The events of a trial while it runs (`results.terminal.event_journal`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.faults.plan import Plan
-from results.terminal.events import Event, step, waits
+from results.terminal.event_journal import Event, step, waits
 from suites.lanes.lane import Lane
 from suites.trial.spec import Trial
 

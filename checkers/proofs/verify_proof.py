@@ -7,9 +7,9 @@ needs. Valid: an order of linearization points, replayed. Invalid: a few operati
 from collections.abc import Iterable, Sequence
 
 from checkers.history.history import History
+from checkers.models.all_models import Specification
 from checkers.models.model import Illegal, Model, Operation, Settings, State
 from checkers.models.operations import WHOLE, ByKey, Operations
-from checkers.models.registry import Specification
 
 
 def verify_valid(history: History, statement: Specification, settings: Settings, order: Sequence[int]) -> str | None:

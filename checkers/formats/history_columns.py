@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import row_format
-from checkers.formats.events import UNSAID, different, named
-from checkers.formats.keys_and_values import Contents
-from checkers.formats.pairing import Operations
+from checkers.formats.event_columns import UNSAID, different, named
+from checkers.formats.keys_and_values import KeysAndValues
+from checkers.formats.pairing import PairedOperations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
+from checkers.history.foreign_values import plain, shown
 from checkers.history.history import Facts, FaultInterval, History
-from checkers.history.values import plain, shown
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 
 _LOCKS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
@@ -20,13 +20,13 @@ _HOLDERS: Final = (F.RELEASE, F.RENEW)
 
 
 def history(
-    name: str, ops: Operations, faults: tuple[FaultInterval, ...], *, timed: bool, errors_as_values: bool
+    name: str, ops: PairedOperations, faults: tuple[FaultInterval, ...], *, timed: bool, errors_as_values: bool
 ) -> History:
     """The history of a file. errors_as_values: the format writes an error where a value would stand.
 
     Raises BadHistory.
     """
-    contents = Contents(ops)
+    contents = KeysAndValues(ops)
     columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in row_format.FIELDS}
     for field in ("inv", "ret", "f", "outcome", "process"):
         columns[field][:] = getattr(ops, field)
@@ -49,13 +49,13 @@ def history(
     return History(facts, columns, faults, texts, contents.table(), line, clock)
 
 
-def events_line(ops: Operations, event: Numbers) -> Numbers:
+def events_line(ops: PairedOperations, event: Numbers) -> Numbers:
     """Lines from 1 of events, 0 for none."""
     lines = ops.events.line
     return np.where(event >= 0, lines[event] + 1 if len(lines) else 0, 0)
 
 
-def _owners(ops: Operations) -> Numbers:
+def _owners(ops: PairedOperations) -> Numbers:
     """Who holds: the owner that the file names, else the process. Raises BadHistory where a file mixes the two.
 
     A grant known by its process and a release by its owner, or the other way round, could not be brought together.
@@ -75,7 +75,7 @@ def _owners(ops: Operations) -> Numbers:
     return np.where(owner >= 0, owner + 1, by_process)
 
 
-def _errors(ops: Operations, *, errors_as_values: bool) -> tuple[Numbers, tuple[str, ...]]:
+def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Numbers, tuple[str, ...]]:
     """Index of each operation's error text, and the texts."""
     texts = ["", *(plain(value) for value in ops.events.atoms["error"].values)]
     error = ops.either("error") + 1
@@ -90,7 +90,7 @@ def _errors(ops: Operations, *, errors_as_values: bool) -> tuple[Numbers, tuple[
     return error, tuple(texts)
 
 
-def _reasons(ops: Operations, error: Numbers, texts: tuple[str, ...], token: Numbers) -> Numbers:
+def _reasons(ops: PairedOperations, error: Numbers, texts: tuple[str, ...], token: Numbers) -> Numbers:
     """`row_format.Reason` of each failed operation."""
     named_reasons = ops.events.atoms["reason"].values
     for place, value in enumerate(named_reasons):
@@ -117,7 +117,7 @@ def _reason(kind: int, texts: tuple[str, ...]) -> Reason:
     return reason_of(F(f), texts[error] if error else None, token=bool(kind % 2))
 
 
-def _flags(ops: Operations, contents: Contents) -> Numbers:
+def _flags(ops: PairedOperations, contents: KeysAndValues) -> Numbers:
     """SHARED where the verb, the value or the event says so."""
     flags = ops.flags.copy()
     for place, value in enumerate(ops.events.atoms["shared"].values):

@@ -32,7 +32,7 @@ class Conflict(NamedTuple):
     rows: tuple[int, ...]
 
 
-class Answer(NamedTuple):
+class EngineAnswer(NamedTuple):
     """What an engine says of a history.
 
     conflicts  at least one for every key that is certainly invalid.
@@ -48,4 +48,4 @@ class Answer(NamedTuple):
     order: Callable[[], Rows]
 
 
-Engine = Callable[[History, Settings], Answer]
+Engine = Callable[[History, Settings], EngineAnswer]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from checkers.claims import Claim, Hazard
-from suites.locks.promises import CLOCKS, FROZEN_INSIDE, HAZARDS, RUNNING, STORE
+from suites.locks.lease_claims import CLOCKS, FROZEN_INSIDE, HAZARDS, RUNNING, STORE
 
 MIN_TTL: Final = 1.5
 """Seconds. There is no lease: a third of this is how often a holder asks whether its session lives."""

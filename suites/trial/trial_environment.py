@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from infra.environment import Environment
 from infra.own_environment import OwnEnvironment
 from infra.target.external_environment import ExternalEnvironment
-from results.terminal.events import Event, Tell, says
+from results.terminal.event_journal import Event, Tell, says
 from suites.locks import registry
 from suites.selection.selection import Selection
 from suites.trial import target_cleanup

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Verdict
-from results.comparison.compare import Change, Comparison, Seen
+from results.comparison.compare import CellChange, Comparison, Seen
 from results.record import Cell, grouped, judged
 from results.report.verdict_changes import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
@@ -150,6 +150,6 @@ def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     return lost
 
 
-def _place(judged: Cell | Change) -> tuple[str, str, str, str, str]:
+def _place(judged: Cell | CellChange) -> tuple[str, str, str, str, str]:
     """The first fields of a `Loss`."""
     return judged.backend, judged.lock, judged.lane, judged.fault, judged.property

@@ -17,7 +17,7 @@ from infra.errors import Failed
 from infra.network import addressing, topology
 from infra.network.links import Cut, Links
 from infra.network.topology import GROUPS
-from infra.network.toxiproxy_api import Api, Change
+from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.waiting import comes_true
 
 ANSWERS_WITHIN: Final = 30.0
@@ -119,7 +119,7 @@ class Failover:
         return [f"{group}-{self.primary.name}" for group in _GROUPS]
 
     def _lead(self, node: Node) -> None:
-        self._api.apply(Change(way, upstream=_upstream(node)) for way in self._ways())
+        self._api.apply(ProxyChange(way, upstream=_upstream(node)) for way in self._ways())
 
     def _refuse(self, by: str) -> None:
         with self._links.together():

@@ -14,14 +14,14 @@ from checkers.command.file_result import FileResult
 from checkers.formats.formats import Loaded
 from checkers.history.history import BadHistory, History
 from checkers.linearizability import BUDGET, ModelResult, decide
+from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Settings
 from checkers.models.operations import WHOLE, Operations, Source
-from checkers.models.registry import Specification
 from checkers.models.user_model import ModelError, specification
 from checkers.row_format import INFINITY, NONE, F
 
 if TYPE_CHECKING:
-    from checkers.measures.record import Measure, Value
+    from checkers.measures.measure import Measure, Value
 
 VERIFIED: Final = 100_000
 """Operations up to which ``--explain`` has the proof verified: every operation is looked at one by one."""
@@ -62,7 +62,7 @@ def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
     measured: Sequence[Measure] = ()
     more: dict[str, Any] = {}
     if options.explain:
-        from checkers.measures.measure import measures
+        from checkers.measures.all_measures import measures
 
         measured = measures(history, settings)
         more["measures"] = [asdict(measure) for measure in measured]
@@ -114,7 +114,7 @@ def _kinds(kinds: Iterable[F]) -> str:
 
 def _verified(history: History, statement: Specification, settings: Settings, answer: ModelResult) -> str | None:
     """Empty where the proof is right, else what is wrong with it; None where there is none, or it is too long."""
-    from checkers.proofs.verify import verify_invalid, verify_valid
+    from checkers.proofs.verify_proof import verify_invalid, verify_valid
 
     if answer.valid is None or len(history) > VERIFIED:
         return None

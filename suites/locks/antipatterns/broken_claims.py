@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from suites.locks import promises
-from suites.locks.promises import CLOCKS, SOUND
+from suites.locks import lease_claims
+from suites.locks.lease_claims import CLOCKS, SOUND
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK
 
 UNFENCED: Final = ("set/unfenced",)
@@ -18,10 +18,10 @@ EXCLUSION: Final = ("server-exclusion", "holder-exclusion")
 ASKED: Final = (*EXCLUSION, "no-lost-update")
 """What is asked there of a lock without tokens and bounds."""
 
-CLAIMS: Final = tuple(claim for claim in promises.CLAIMS if claim.property in ASKED)
+CLAIMS: Final = tuple(claim for claim in lease_claims.CLAIMS if claim.property in ASKED)
 HAZARDS: Final = tuple(
     replace(hazard, certain=False)
-    for hazard in (*promises.HAZARDS, *BY_THE_CLOCK, *BY_LOSS)
+    for hazard in (*lease_claims.HAZARDS, *BY_THE_CLOCK, *BY_LOSS)
     if hazard.property in ASKED
 )
 """Of a lease on one Redis node without a token."""

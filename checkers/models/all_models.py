@@ -2,7 +2,7 @@
 
 A model plugs in with one line of `MODELS`: the module and class of its specification (`checkers.models.model.Model`
 says how a class is made and what it may leave out), and the module and function of its engine, if it has one
-(`checkers.models.engine.Engine`). Both are imported when they are called, and not before.
+(`checkers.models.engine_answer.Engine`). Both are imported when they are called, and not before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from checkers.history.history import History
-from checkers.models.engine import Engine
+from checkers.models.engine_answer import Engine
 from checkers.models.model import Model, Settings
 from checkers.row_format import F
 

@@ -12,14 +12,14 @@ from typing import Any, Final, Literal
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
-from infra.cluster.failover import Failover
+from infra.cluster.node_repair import DoesNotStart, remake
 from infra.cluster.nodes import Node
-from infra.cluster.recovery import Refused, remake
+from infra.cluster.virtual_address import Failover
 from infra.docker import images
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
-from infra.faults.options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
+from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
 from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
 
@@ -65,7 +65,7 @@ class Replace:
             self._former.append((server.name, server.process.image()))
             try:
                 how = remake(server, image.name, target.links, target.clock)
-            except Refused:
+            except DoesNotStart:
                 self.heal(target)
                 raise
         remark = f"{_change(node, before, was)} {how}".rstrip() + (f", and so {concerned[0].name}" if pair else "")
@@ -80,7 +80,7 @@ class Replace:
             if now != former:
                 try:
                     remake(node, former, target.links, target.clock)
-                except Refused:
+                except DoesNotStart:
                     remake(node, now, target.links, target.clock)
             self._former.pop()
 
@@ -132,7 +132,7 @@ class Roll:
         begun = target.clock.now()
         try:
             remark = _go_over(target, node, image)
-        except Refused as refused:
+        except DoesNotStart as refused:
             if image != target.own.booted(target.backend):
                 raise
             hit = Hit(REFUSED, f"{name} stays {node.version()}: {refused}", begun, target.clock.now())
@@ -159,7 +159,7 @@ def _others(target: Target, image: str) -> list[Node]:
 def _go_over(target: Target, node: Node, image: str) -> str:
     """Another image on the data of a member, and of its replica; from then on they are meant to be that.
 
-    Returns what became of it, in words. Raises Refused with its last words; then all are what they were.
+    Returns what became of it, in words. Raises DoesNotStart with its last words; then all are what they were.
     """
     before, was = node.version(), node.process.image()
     pair = _pair_of(target, node)
@@ -170,7 +170,7 @@ def _go_over(target: Target, node: Node, image: str) -> str:
     for server in concerned:
         try:
             how = remake(server, image, target.links, target.clock)
-        except Refused:
+        except DoesNotStart:
             remake(server, was, target.links, target.clock)
             raise
         target.own.keep_version(server.name)

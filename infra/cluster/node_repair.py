@@ -23,15 +23,15 @@ BURIED_WITHIN: Final = 40.0
 _LOOK_EVERY: Final = 0.05
 
 
-class Refused(Failed):
+class DoesNotStart(Failed):
     """A version does not start on the data that is there."""
 
 
 def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
     """Another image on a node's data. Returns when it serves: how its data came there, empty where they stayed.
 
-    Raises Refused with its last words when it ends, or does not take the data of another major version; then these are
-    there as they were. Raises Failed when it does not get ready.
+    Raises DoesNotStart with its last words when it ends, or does not take the data of another major version; then these
+    are there as they were. Raises Failed when it does not get ready.
     """
 
     def decided() -> bool:
@@ -44,13 +44,13 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
         if carry is None or node.process.image() == image:
             raise
         clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
-        raise Refused(f"{node.name} does not go over {carry.how}: {error}") from error
+        raise DoesNotStart(f"{node.name} does not go over {carry.how}: {error}") from error
     clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
     if node.state() == "stopped":
         _bury(node, links, clock)
         if carry:
             carry.back()
-        raise Refused(f"{node.name} does not start as {image} on its data: {last_words(node.process.logs())}")
+        raise DoesNotStart(f"{node.name} does not start as {image} on its data: {last_words(node.process.logs())}")
     if not node.ready():
         raise Failed(f"{node.name} does not serve as {image} within {READY_WITHIN:.0f} s")
     if carry:
@@ -72,7 +72,7 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
         was = node.process.image()
         try:
             remake(node, booted[node.name], links, clock)
-        except Refused as why:
+        except DoesNotStart as why:
             others = {other.process.image() for other in nodes if other is not node}
             if BACKENDS[node.backend].has(Trait.MEMBERSHIP) and others == {booted[node.name]}:
                 node.wipe()

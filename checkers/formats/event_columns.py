@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.formats.source import Numbers, Source
-from checkers.history.values import Atoms, shown, spelled
+from checkers.formats.source import Numbers, SourceFile
+from checkers.history.foreign_values import Atoms, shown, spelled
 
 ABSENT: Final = -1
 """In a column of atoms: the event does not say."""
@@ -26,7 +26,7 @@ _LARGEST: Final = 1 << 61
 """Leaves room to shift times and to add a TTL."""
 
 
-class Events:
+class EventColumns:
     """Events in the order of lines.
 
     line     of each, counted from 0.
@@ -34,7 +34,7 @@ class Events:
              none. A field that no event has is missing.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
         self.atoms: dict[str, Atoms] = {field: Atoms() for field in ATOMS}
         self.line: Numbers = np.empty(0, np.int64)
@@ -62,7 +62,7 @@ class Events:
             given = field in event and (field == "value" or event[field] is not None)
             self._slow[field].append(self.atoms[field].intern(event[field]) if given else ABSENT)
 
-    def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> Events:
+    def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> EventColumns:
         """Takes in the events that were read column by column, and puts all into the order of lines.
 
         line, columns: as the fields of this class, sorted.

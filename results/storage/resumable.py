@@ -15,8 +15,8 @@ from results.record import words
 from results.storage import files, running, summary
 from results.storage.files import BadFile
 from results.storage.run_folder import RunFolder
-from results.terminal import events
-from results.terminal.events import Tail
+from results.terminal import event_journal
+from results.terminal.event_journal import Tail
 from results.terminal.progress import unfinished
 from results.text import typed
 
@@ -74,7 +74,7 @@ def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
         (run.path / name).unlink(missing_ok=True)
     for partial in run.path.rglob(".*.partial"):  # of killed processes: no other process uses the folder now
         shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
-    with (run.path / events.NAME).open("ab") as file:
+    with (run.path / event_journal.NAME).open("ab") as file:
         file.write(b"\n")  # a killed process may have left a line unfinished
     return made
 

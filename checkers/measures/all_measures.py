@@ -1,0 +1,58 @@
+"""All measures: what a lock history tells beyond valid and invalid.
+
+Models and properties say whether a history is right. These count how near it came to being wrong, what was sent and
+turned away, who waited for whom and for how long: each a function of a `MeasuredHistory`, defined in its docstring,
+that says why it is silent where nothing stressed what it measures.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from checkers.history.history import History
+from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
+from checkers.measures.fairness import bypass, starvation
+from checkers.measures.latency import acquire_latency, release_latency
+from checkers.measures.margins import hold_versus_ttl
+from checkers.measures.measure import Gauge, Measure
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
+from checkers.measures.owners import belief_versus_truth, release_by_non_owner
+from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
+from checkers.measures.unanswered_grants import phantom_success, token_gap
+from checkers.models.model import Settings
+from checkers.properties.check_result import CheckResult
+
+MEASURES: Final[tuple[Gauge, ...]] = (
+    definite_overlap,
+    possible_overlap,
+    clock_jump,
+    belief_versus_truth,
+    release_by_non_owner,
+    stale_write,
+    unfenced_stale_write,
+    needless_rejection,
+    lost_update,
+    dirty_value,
+    phantom_success,
+    token_gap,
+    hold_versus_ttl,
+    deadlock,
+    availability_gap,
+    recovery_after_heal,
+    bypass,
+    starvation,
+    acquire_latency,
+    release_latency,
+)
+
+
+def measures(
+    history: History, settings: Settings | None = None, results: Iterable[CheckResult] = ()
+) -> tuple[Measure, ...]:
+    """All of them, in the order of `MEASURES`.
+
+    settings  what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
+    results   those of `checkers.check` on this history, if somebody has them: they are not asked for again.
+    """
+    measured = MeasuredHistory(history, settings or Settings(), results)
+    return tuple(gauge(measured) for gauge in MEASURES)
