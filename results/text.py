@@ -1,7 +1,7 @@
 """Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,12 +43,6 @@ def typed(path: Path) -> Path:
 def count(number: int, what: str, several: str = "") -> str:
     """`1 trial`, `2 trials`. several: the plural, where it is more than an `s` behind the singular."""
     return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
-
-
-def listing(names: Sequence[str]) -> str:
-    """a, b and c."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from checkers.claims import NO_FAULT, Verdict
+from checkers.properties.stories import listing
 from results.pages import charts, rates, web
 from results.pages.hrefs import to_lane, to_page
 from results.record import Cell, LaneSummary, grouped, judged, versions, words
@@ -35,7 +36,7 @@ from results.report.grid import (
     short_names,
     tally,
 )
-from results.text import count, few, listing, moment, plain_lines, span
+from results.text import count, few, moment, plain_lines, span
 
 _MOST_FAILURES: Final = 100
 """The most failures that are shown with their stories. The matrix has all of them."""

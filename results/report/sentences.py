@@ -7,9 +7,10 @@ from typing import Final
 from checkers.claims import Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
+from checkers.properties.stories import listing
 from checkers.row_format import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import Cell, LaneRecord, decisive, fault_of
-from results.text import duration, few, listing, seconds
+from results.text import duration, few, seconds
 
 _SENTENCES: Final[dict[Verdict, str]] = {
     Verdict.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.claims import NO_FAULT, Verdict
+from checkers.properties.stories import listing
 from results.record import Cell, grouped
 from results.report import sentences
 from results.report.grid import (
@@ -28,7 +29,7 @@ from results.report.grid import (
     short_names,
 )
 from results.terminal.output import Printer
-from results.text import few, listing, typed
+from results.text import few, typed
 
 _STYLES: Final[dict[Verdict, str]] = {
     Verdict.VIOLATED: "bold red",

@@ -10,9 +10,10 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from checkers.claims import Verdict
+from checkers.properties.stories import listing
 from results.report.grid import short_names
 from results.terminal.event_journal import Event, Tail
-from results.text import clock, count, listing, plain, roughly
+from results.text import clock, count, plain, roughly
 
 MOST: Final = 6
 """Processes that have a line of their own."""
