@@ -35,7 +35,7 @@ from suites.selection.selection import Selection
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
 from suites.trial import resume
 from suites.trial.metadata import suite_version
-from suites.trial.session import CaseAnswer, TrialFailed, TrialSession
+from suites.trial.run_trials import CaseAnswer, TrialFailed, TrialSession
 from suites.worker.pool import TrialBroke
 
 ENVIRONMENT_FAILED: Final = 4

@@ -33,7 +33,7 @@ from results.text import plain, typed
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY
-from suites.trial.session import CaseAnswer
+from suites.trial.run_trials import CaseAnswer
 from suites.trial.trial_events import column_in
 
 BEAT: Final = 20.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.trial.session import CaseAnswer
+from suites.trial.run_trials import CaseAnswer
 
 
 @pytest.mark.property("recovery")

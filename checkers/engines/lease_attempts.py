@@ -26,11 +26,11 @@ from checkers.engines.lease_fold import (
     is_refusal,
 )
 from checkers.engines.lease_kernels import Ints, Renewals
-from checkers.engines.lease_lives import LONGEST, Life, column, gathered, kind_of, lengths, place_of
+from checkers.engines.lease_session_lives import LONGEST, Life, column, gathered, kind_of, lengths, place_of
 from checkers.engines.sorting import Column, by_number
 from checkers.history.counting import any_of
 from checkers.history.history import History
-from checkers.history.holds import next_asked
+from checkers.history.holds_and_leases import next_asked
 from checkers.history.view import View
 from checkers.models.model import Settings, Unusable
 from checkers.row_format import INFINITY, NESTED, NONE, SHARED, F, Outcome

@@ -14,8 +14,8 @@ import numpy as np
 
 from checkers.engines.lease_attempts import Attempts
 from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions, in_token_order
-from checkers.engines.lease_lives import column
 from checkers.engines.lease_problem import Problem
+from checkers.engines.lease_session_lives import column
 from checkers.row_format import INFINITY, NONE
 
 BLIND: Final = 0

@@ -28,7 +28,7 @@ from checkers.engines.lease_kernels import (
     settle,
 )
 from checkers.engines.sorting import by_number, sorted_within
-from checkers.history.holds import Hold
+from checkers.history.holds_and_leases import Hold
 from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 

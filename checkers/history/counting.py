@@ -70,10 +70,10 @@ def crossing(latest: Ints, end: Ints) -> Ints:
     """For each grant, in how many pairs it is the later one, of the pairs that cannot have followed one another either
     way.
 
-    latest, end: places of the latest start and the earliest end of each grant (`checkers.history.holds.Hold`). Of two
-    grants with cores the later one is the one whose core begins later. A grant without a core always counts as the
-    later one: it lies within the core of the other. Two grants without a core can always follow one another. Shape
-    (n,).
+    latest, end: places of the latest start and the earliest end of each grant
+    (`checkers.history.holds_and_leases.Hold`). Of two grants with cores the later one is the one whose core begins
+    later. A grant without a core always counts as the later one: it lies within the core of the other. Two grants
+    without a core can always follow one another. Shape (n,).
     """
     pairs = np.zeros(len(latest), np.int64)
     core = latest < end

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from checkers.history.counting import any_of
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds import Hold, Holds
+from checkers.history.holds_and_leases import Hold, Holds
 from checkers.row_format import INFINITY, NESTED, F, Outcome
 
 T = TypeVar("T")

@@ -31,8 +31,9 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     all together.
 
     Asked for: some acquire of the key had been invoked and not answered; one that was refused counts as well, for as
-    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.history.holds`); hand-overs
-    are gaps too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added up.
+    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.history.holds_and_leases`);
+    hand-overs are gaps too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added
+    up.
     """
     gaps = _gaps(measured)
     lasted = gaps.end - gaps.begin

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history.counting import Ints, quantile
-from checkers.history.holds import IN_SESSIONS, Hold, effective
+from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective
 from checkers.measures.measure import Reading, count, measure, ns, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.row_format import INFINITY, F, Outcome

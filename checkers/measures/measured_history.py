@@ -16,12 +16,12 @@ import numpy as np
 
 from checkers.history.counting import Flags, Ints, any_of, apart
 from checkers.history.history import Columns, History
+from checkers.history.order_of_grants import next_granted, superseded
 from checkers.history.view import View
 from checkers.models.model import Settings
 from checkers.properties.check_result import CheckResult
 from checkers.properties.property import Property
 from checkers.properties.shared_counters import lock_unexercised
-from checkers.properties.succession import next_granted, superseded
 from checkers.row_format import NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61

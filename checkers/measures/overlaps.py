@@ -19,10 +19,10 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
 
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
-    which it can have been over (`checkers.history.holds`). A pair counts when neither can have been over before the
-    other began: their cores intersect for some time, or one without a core lies within the other's. Pairs of two
-    readers are left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are too
-    many.
+    which it can have been over (`checkers.history.holds_and_leases`). A pair counts when neither can have been over
+    before the other began: their cores intersect for some time, or one without a core lies within the other's. Pairs of
+    two readers are left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are
+    too many.
     """
     pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(

@@ -3,11 +3,11 @@
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
+from checkers.history.order_of_grants import superseded
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.honest_belief import BELIEF, belief_end
 from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
-from checkers.properties.succession import superseded
 from checkers.row_format import F, Outcome
 
 

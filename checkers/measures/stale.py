@@ -11,13 +11,13 @@ import numpy as np
 
 from checkers.claims import matches
 from checkers.history.counting import apart
+from checkers.history.order_of_grants import NOBODY
 from checkers.measures.measure import WITNESSES, Reading, count, measure, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
 from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
 from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE, lost_updates
-from checkers.properties.succession import NOBODY
 from checkers.row_format import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"

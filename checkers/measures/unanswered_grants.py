@@ -8,10 +8,10 @@ from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple, TypeVar
 
 from checkers.history.counting import quantile
-from checkers.history.time_spans import clipped, length, meets, united
+from checkers.history.interval_sets import clipped, length, meets, united
+from checkers.history.order_of_grants import first_sent_later, superseded
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.properties.succession import first_sent_later, superseded
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
 T = TypeVar("T")

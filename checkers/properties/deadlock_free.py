@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold
-from checkers.history.time_spans import length, moment, without
+from checkers.history.holds_and_leases import Hold
+from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, stalls, unless

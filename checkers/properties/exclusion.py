@@ -18,14 +18,14 @@ from checkers.engines.lease_problem import Problem, posed
 from checkers.engines.lease_schedule import conflicts
 from checkers.engines.lease_sessions import fewest_grants, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
-from checkers.history.holds import IN_SESSIONS, Hold, exclude
+from checkers.history.holds_and_leases import IN_SESSIONS, Hold, exclude
+from checkers.history.order_of_grants import disordered, tokens_of
 from checkers.history.view import View
 from checkers.properties import permits
 from checkers.properties.permits import crowd_finding, crowds, inside
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, exercised_lock
 from checkers.properties.stories import earliest
-from checkers.properties.token_order import disordered, tokens_of
 
 GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"

@@ -8,7 +8,7 @@ faults on the worker.
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.time_spans import Span, clipped, length, united
+from checkers.history.interval_sets import Span, clipped, length, united
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker

@@ -11,6 +11,7 @@ from checkers.engines.fenced import fenced_findings
 from checkers.engines.search import search
 from checkers.history.counting import any_of
 from checkers.history.finding import Finding, OutOfBudget
+from checkers.history.order_of_grants import next_granted, superseded
 from checkers.history.view import View
 from checkers.models.model import Model, Operation
 from checkers.models.operations import ByKey, Operations
@@ -18,7 +19,6 @@ from checkers.models.stores import REFUSALS, RULES, CompareOwner, FencedStore
 from checkers.properties.check_result import Proof
 from checkers.properties.property import Examined, Property
 from checkers.properties.shared_counters import MIN_STALE, Exercise, fault_missed, short_of, write_missed
-from checkers.properties.succession import next_granted, superseded
 from checkers.row_format import F, Outcome
 
 STALE: Final = "stale attempts"

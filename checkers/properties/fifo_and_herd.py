@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold
+from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, unless

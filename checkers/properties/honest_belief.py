@@ -6,12 +6,12 @@ An expired lease alone breaks nothing: the belief does no harm while nobody else
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold
-from checkers.history.time_spans import Span, length, moment, united, without
+from checkers.history.holds_and_leases import Hold
+from checkers.history.interval_sets import Span, length, moment, united, without
+from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, stalls_by_worker
-from checkers.properties.succession import superseded
 
 NOTICED: Final = "losses noticed"
 LONGEST: Final = "longest false belief (ms)"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
-from checkers.history.holds import IN_SESSIONS, Hold, effective, exclude
+from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective, exclude
+from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed
-from checkers.properties.succession import superseded
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
 RENEWED: Final = "renewals acknowledged"

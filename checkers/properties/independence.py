@@ -7,7 +7,7 @@ without an answer. If there was neither, another lock was in the way: the servic
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.time_spans import Span, clipped, length, moment, united, without
+from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, undisturbed

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold
+from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.finding import Finding
-from checkers.history.time_spans import length, moment, without
+from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, stalls, unless

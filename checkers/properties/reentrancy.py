@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.holds import Hold, exclude
+from checkers.history.holds_and_leases import Hold, exclude
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, undisturbed, unless

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
 from checkers.history.history import FaultInterval
-from checkers.history.holds import Hold, effective, exclude
-from checkers.history.time_spans import Span, clipped, length, moment, united, without
+from checkers.history.holds_and_leases import Hold, effective, exclude
+from checkers.history.interval_sets import Span, clipped, length, moment, united, without
+from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import HANGS, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls, unless
-from checkers.properties.succession import superseded
 from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"

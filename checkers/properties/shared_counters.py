@@ -11,8 +11,8 @@ import numpy as np
 from checkers.claims import NO_FAULT
 from checkers.history.counting import apart
 from checkers.history.history import FaultInterval
-from checkers.history.holds import Hold
-from checkers.history.time_spans import Span, united
+from checkers.history.holds_and_leases import Hold
+from checkers.history.interval_sets import Span, united
 from checkers.history.view import View
 from checkers.row_format import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 

@@ -8,12 +8,12 @@ from collections import defaultdict
 from typing import Final
 
 from checkers.history.finding import Finding
-from checkers.history.time_spans import meets
+from checkers.history.interval_sets import meets
+from checkers.history.order_of_grants import first_sent_later
 from checkers.history.view import View
 from checkers.properties.permits import most_inside
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, undisturbed
-from checkers.properties.succession import first_sent_later
 from checkers.row_format import SHARED, Outcome, Reason
 
 READERS: Final = "most readers inside at once"

@@ -9,7 +9,7 @@ from random import Random
 from checkers.engines.lease_problem import posed
 from checkers.engines.lease_schedule import conflicts
 from checkers.engines.search import search
-from checkers.history.holds import Hold
+from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
 from checkers.models.operations import ByKey
 from checkers.models.stores import RULES, FencedStore

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from checkers.history.time_spans import Span, clipped, length, moment, united, without
+from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 
 
 def moments(spans: Iterable[Span]) -> set[int]:

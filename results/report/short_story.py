@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from checkers.history.history import FaultInterval
-from checkers.history.holds import Hold
+from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.stories import HARNESS, Narrator, Sentence

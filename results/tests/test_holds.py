@@ -7,7 +7,7 @@ import pytest
 
 from checkers.check import check
 from checkers.history.history import History, from_rows
-from checkers.history.holds import Holds
+from checkers.history.holds_and_leases import Holds
 from checkers.history.view import View
 from checkers.judging.judgement import judge_all
 from checkers.row_format import INFINITY, F

@@ -19,7 +19,7 @@ from suites.lanes import validate_declarations
 from suites.lanes.lane import Lane, lanes_of
 from suites.lock import admitted
 from suites.locks import registry
-from suites.selection import known_bugs, shards, upgrade_stages
+from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.profiles import PROFILES
 from suites.selection.rolling import ROLLING
@@ -138,11 +138,11 @@ def parse(option: Any) -> Selection:
     lanes = tuple(lane for lane in lanes if lane.lock_name not in outside)
     planted: tuple[Lane, ...] = ()
     everything = certified and not (plans or option.faults)
-    if everything or (certified and any(column in known_bugs.COLUMNS for column in faults)):
+    if everything or (certified and any(column in bugs_of_certification.COLUMNS for column in faults)):
         here = dict.fromkeys(lane.backend for lane in lanes)
-        planted = tuple(lane for lane in known_bugs.lanes(here) if lane not in lanes)
+        planted = tuple(lane for lane in bugs_of_certification.lanes(here) if lane not in lanes)
     if everything:
-        faults += (*ROLLING, *known_bugs.columns(planted))
+        faults += (*ROLLING, *bugs_of_certification.columns(planted))
     results = Path(option.results)
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():

@@ -18,7 +18,7 @@ from results.record import NotRun
 from results.stages import BASELINE, CANDIDATE
 from suites.lanes.lane import Lane, fewest, longest_ttl
 from suites.locks import registry
-from suites.selection import known_bugs, rolling, shards
+from suites.selection import bugs_of_certification, rolling, shards
 from suites.selection.profiles import Profile
 from suites.selection.shards import Shard
 from suites.selection.upgrade_stages import ONLY, Stage
@@ -128,7 +128,7 @@ class Selection:
     def planted_cases(self) -> list[Case]:
         """A case for every planted bug: the property that must be violated, under the fault that reveals the bug."""
         return [
-            Case(lane, known_bugs.tried()[lane].found_by, column, None, known_bugs.stage(column))
+            Case(lane, bugs_of_certification.tried()[lane].found_by, column, None, bugs_of_certification.stage(column))
             for column in self.faults
             for lane in self.planted
             if self.tries(lane, column)
@@ -137,8 +137,8 @@ class Selection:
     def tries(self, lane: Lane, column: str) -> bool:
         """Whether the lane is tried in the column: a profile leaves out lanes that would say little."""
         profile = self.profile
-        if column in known_bugs.COLUMNS or lane in self.planted:
-            return lane in self.planted and known_bugs.belongs(lane, column)
+        if column in bugs_of_certification.COLUMNS or lane in self.planted:
+            return lane in self.planted and bugs_of_certification.belongs(lane, column)
         if self.named:
             return True
         if profile.locks is not None and lane.lock_name not in profile.locks:
@@ -166,8 +166,8 @@ class Selection:
         """The plan of the user's, a storm, or an upgrade; None: the plan is drawn from the run's seed."""
         if column in rolling.ROLLING:
             return rolling.plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
-        if column in known_bugs.COLUMNS:
-            return known_bugs.plan(column, backend, self.seed)
+        if column in bugs_of_certification.COLUMNS:
+            return bugs_of_certification.plan(column, backend, self.seed)
         seed = storm_seed(column)
         if column in self.plans or seed is None:
             return self.plans.get(column)

@@ -3,7 +3,7 @@
 Both are tried with the same seeds and plans, trial by trial in turn or side by side (`suites.scheduling`), so that a
 slow machine affects both alike; each has an environment of its own. The upgrade itself and the way back are tried in
 stages with columns of their own (`suites.selection.rolling`); each of these trials begins with the old version in a new
-environment. Known bugs are tried as well (`suites.selection.known_bugs`).
+environment. Known bugs are tried as well (`suites.selection.bugs_of_certification`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from typing import Final
 
 from infra.docker import images
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS
-from suites.selection import known_bugs
+from suites.selection import bugs_of_certification
 from suites.selection.bad_option import BadOption
 from suites.selection.rolling import ROLLING
 
-OF_UPGRADES: Final = (*ROLLING, *known_bugs.COLUMNS)
+OF_UPGRADES: Final = (*ROLLING, *bugs_of_certification.COLUMNS)
 """Columns that only a certification has, each in one stage."""
 
 
@@ -53,13 +53,17 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
         Stage(CANDIDATE, dict(new)),
         *(Stage(name, dict(old), columns) for name, columns in COLUMNS.items()),
         Stage(CALIBRATION, dict(new), _of(CALIBRATION)),
-        Stage(BROKEN_SERVER, {name: known_bugs.SERVERS.get(name, new[name]) for name in new}, _of(BROKEN_SERVER)),
+        Stage(
+            BROKEN_SERVER,
+            {name: bugs_of_certification.SERVERS.get(name, new[name]) for name in new},
+            _of(BROKEN_SERVER),
+        ),
     )
 
 
 def _of(stage: str) -> tuple[str, ...]:
     """The columns of the calibration that are tried in a stage."""
-    return tuple(column for column in known_bugs.COLUMNS if known_bugs.stage(column) == stage)
+    return tuple(column for column in bugs_of_certification.COLUMNS if bugs_of_certification.stage(column) == stage)
 
 
 def upgrade_lines(stages: Sequence[Stage]) -> list[str]:

@@ -10,7 +10,7 @@ from suites.selection.selection import Selection
 from suites.tests.bench import a_spec
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World
-from suites.trial import session as session_module
+from suites.trial import run_trials as session_module
 from suites.trial import trial_environment as environment_module
 from suites.worker.process_spec import Spec
 

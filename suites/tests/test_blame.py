@@ -8,7 +8,7 @@ from checkers.claims import Verdict
 from suites.selection.selection import Case, Selection
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World, breaks, with_redlock
-from suites.trial.session import TrialFailed
+from suites.trial.run_trials import TrialFailed
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 LINE = "worker 1 of redlock/register/unfenced broke: ValueError: bad (mine.py:22, in acquire)"

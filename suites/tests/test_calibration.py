@@ -7,7 +7,7 @@ from infra.backends import BACKENDS
 from infra.docker.servers_with_bugs import PLANTS
 from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
 from suites.lanes.mutant_catalogue import CATALOGUE
-from suites.selection import known_bugs
+from suites.selection import bugs_of_certification
 from suites.selection.selection import Selection
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
 from suites.tests.world import World, key_of
@@ -24,19 +24,21 @@ def upgrade() -> Selection:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> None:
-    some = known_bugs.lanes((backend,))
-    columns = known_bugs.columns(some)
-    faultless, *others = (column for column in columns if column != known_bugs.SERVER)
+    some = bugs_of_certification.lanes((backend,))
+    columns = bugs_of_certification.columns(some)
+    faultless, *others = (column for column in columns if column != bugs_of_certification.SERVER)
     assert faultless == "planted-none"
     assert others
-    faults = {column: known_bugs.plan(column, backend, 3).fault_names for column in columns}
-    assert {(bug.column, (bug.fault,)) for lane in some for bug in [known_bugs.tried()[lane]]} == set(faults.items())
+    faults = {column: bugs_of_certification.plan(column, backend, 3).fault_names for column in columns}
+    assert {(bug.column, (bug.fault,)) for lane in some for bug in [bugs_of_certification.tried()[lane]]} == set(
+        faults.items()
+    )
 
 
 def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Selection) -> None:
     """In a lock on the new version, in a server on its own."""
     cases = upgrade.planted_cases()
-    lanes = known_bugs.lanes(("redis",))
+    lanes = bugs_of_certification.lanes(("redis",))
     assert dict(map(key_of, cases)) == {lane.name: CAUGHT[lane.name] for lane in lanes}
     assert len({case.id for case in cases}) == len(cases)
     for case in cases:
@@ -47,7 +49,7 @@ def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(upgrade: Selection)
 
 def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(upgrade: Selection) -> None:
     for trial in upgrade.trials():
-        assert {lane in upgrade.planted for lane in trial.lanes} == {trial.fault in known_bugs.COLUMNS}
+        assert {lane in upgrade.planted for lane in trial.lanes} == {trial.fault in bugs_of_certification.COLUMNS}
     assert not any(case.lane in upgrade.planted for name in CAUGHT.values() for case in upgrade.cases(name))
 
 
@@ -93,7 +95,9 @@ def test_servers_with_a_bug(backend: str) -> None:
     versions = {stage.name: stage.versions for stage in stages}
     there_is = backend in {plant.server for plant in PLANTS}
     assert (versions[BROKEN_SERVER][backend] != NEW) == there_is
-    assert (known_bugs.SERVER in known_bugs.columns(known_bugs.lanes((backend,)))) == there_is
+    assert (
+        bugs_of_certification.SERVER in bugs_of_certification.columns(bugs_of_certification.lanes((backend,)))
+    ) == there_is
 
 
 def test_pytest_runs_them_last() -> None:

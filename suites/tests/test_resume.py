@@ -30,7 +30,7 @@ from suites.tests.world import World, breaks, case_of, every_case, key_of, shown
 from suites.trial import resume
 from suites.trial.metadata import about
 from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
-from suites.trial.session import CONTROLS, TrialSession
+from suites.trial.run_trials import CONTROLS, TrialSession
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 BEGUN = {"command": ["pytest", "suites/"]}

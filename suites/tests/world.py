@@ -17,7 +17,7 @@ from results.run import Run
 from results.terminal.event_journal import Event
 from suites.selection.selection import Case, Selection
 from suites.trial.metadata import about
-from suites.trial.session import TrialSession
+from suites.trial.run_trials import TrialSession
 from suites.trial.spec import Trial
 
 SEED = 7

@@ -33,7 +33,7 @@ from suites.selection.bad_option import BadOption
 from suites.selection.options import options
 from suites.selection.selection import Selection
 from suites.trial.metadata import about
-from suites.trial.session import CONTROLS, first_trial
+from suites.trial.run_trials import CONTROLS, first_trial
 from suites.trial.spec import Trial
 from suites.trial.trial_events import column_in
 

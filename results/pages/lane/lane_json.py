@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import History
-from checkers.history.holds import HoldColumns
+from checkers.history.holds_and_leases import HoldColumns
 from checkers.row_format import INFINITY, NONE, F, Outcome
 from results.text import cut
 

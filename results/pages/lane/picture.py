@@ -12,13 +12,13 @@ import numpy as np
 from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds import HoldColumns
+from checkers.history.holds_and_leases import HoldColumns
 from checkers.row_format import INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane import axis as axes
 from results.pages.lane.axis import Axis
-from results.pages.lane.focus import Focus
 from results.pages.lane.glyphs import question
+from results.pages.lane.shown_operations import Focus
 from results.pages.shapes import SHAPES, shape_of
 from results.pages.svg import tag
 from results.report import sentences

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement
-from results.pages.lane import focus, picture
+from results.pages.lane import picture, shown_operations
 from results.pages.svg import tag
 from results.record import decisive
 
@@ -22,7 +22,11 @@ def draw(history: History, judgement: Judgement) -> str:
     """The SVG file: the violation that decided the verdict, or the liveliest moment of a property that held."""
     violation = decisive(judgement)
     held = history.once(View).holds.columns
-    window = focus.on_violation(history, held, violation) if violation else focus.on_liveliest(history, held)
+    window = (
+        shown_operations.on_violation(history, held, violation)
+        if violation
+        else shown_operations.on_liveliest(history, held)
+    )
     drawn = picture.draw(history, held, window, int(history.columns["inv"][0])).svg
     story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
     style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE

@@ -12,12 +12,12 @@ import numpy as np
 from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds import HoldColumns
+from checkers.history.holds_and_leases import HoldColumns
 from checkers.row_format import F, Outcome
 from results.pages import web
 from results.pages.lane import glyphs
-from results.pages.lane.focus import Focus
 from results.pages.lane.lane_json import columns
+from results.pages.lane.shown_operations import Focus
 from results.pages.shapes import shape_of
 from results.report import sentences
 from results.text import duration, seconds

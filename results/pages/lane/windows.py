@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from checkers.claims import Verdict
 from checkers.history.history import History
-from checkers.history.holds import HoldColumns
+from checkers.history.holds_and_leases import HoldColumns
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-from results.pages.lane import focus, glyphs, picture
-from results.pages.lane.focus import Focus
+from results.pages.lane import glyphs, picture, shown_operations
+from results.pages.lane.shown_operations import Focus
 from results.record import LaneRecord, decisive
 from results.report import sentences, short_story
 from results.text import seconds
@@ -54,10 +54,12 @@ def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[
     """At most `most` windows. The first shows the violation that decided the lane's verdict."""
     violations = list(islice(_violations(lane), most))
     if not violations:
-        return [_window(lane, view, focus.on_liveliest(lane.history, held), sentences.leading(lane), None)]
+        return [_window(lane, view, shown_operations.on_liveliest(lane.history, held), sentences.leading(lane), None)]
     made = []
     for number, (judgement, violation) in enumerate(violations):
-        near = focus.on_violation(lane.history, held, violation, _FEWER if number else focus.MOST_OPERATIONS)
+        near = shown_operations.on_violation(
+            lane.history, held, violation, _FEWER if number else shown_operations.MOST_OPERATIONS
+        )
         made.append(_window(lane, view, near, judgement, violation))
     return made
 

@@ -20,7 +20,7 @@ from infra.tests.environments import taken
 from results.record import LaneRecord, TrialRecord
 from suites.lanes.lane import Lane, lanes_of
 from suites.locks import registry
-from suites.selection import known_bugs
+from suites.selection import bugs_of_certification
 from suites.tests.bench import await_, raising
 from suites.tests.workers import gone
 from suites.trial.run_trial import run_trial
@@ -191,8 +191,8 @@ class TestTheRecord:
 
 def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: OwnEnvironment, server: ForkServer) -> None:
     """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
-    (lane,) = (lane for lane in known_bugs.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
-    trial = Trial("redis", "stall-holder", 1, (lane,), planted=known_bugs.found_by((lane,)))
+    (lane,) = (lane for lane in bugs_of_certification.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
+    trial = Trial("redis", "stall-holder", 1, (lane,), planted=bugs_of_certification.found_by((lane,)))
     record = tried(trial, environment, server)
     words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
     assert words["server-exclusion"] is Verdict.VIOLATED

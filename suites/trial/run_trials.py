@@ -19,7 +19,7 @@ from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.event_journal import Event, Tell, step
 from results.text import plain
 from suites.lanes.lane import Lane
-from suites.selection import known_bugs
+from suites.selection import bugs_of_certification
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import OF_UPGRADES
 from suites.trial.metadata import about
@@ -254,7 +254,7 @@ def first_trial(
         version=selection.version(backend, stage),
         plan=selection.plan(column, backend),
         profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
-        planted=known_bugs.found_by(lanes) if column in known_bugs.COLUMNS else {},
+        planted=bugs_of_certification.found_by(lanes) if column in bugs_of_certification.COLUMNS else {},
         members=selection.members(backend),
     )
 

@@ -17,7 +17,7 @@ from checkers.engines.lease_fold import is_refusal
 from checkers.engines.lease_kernels import Ints
 from checkers.history.counting import any_of
 from checkers.history.history import History
-from checkers.history.holds import shortest
+from checkers.history.holds_and_leases import shortest
 from checkers.models.model import Settings, Unusable
 from checkers.row_format import INFINITY, F, Outcome
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.history.counting import Ints
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds import HoldColumns
+from checkers.history.holds_and_leases import HoldColumns
 from checkers.properties.check_result import Violation
 from checkers.row_format import F
 

@@ -6,15 +6,14 @@ know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from itertools import accumulate, groupby
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
 from operator import attrgetter
 from typing import Final
 
-from checkers.history.holds import Hold
+from checkers.history.holds_and_leases import Hold, exclude
 from checkers.history.view import View
-from checkers.properties.token_order import disordered, tokens_of
-from checkers.row_format import INFINITY
+from checkers.row_format import INFINITY, NONE
 
 NOBODY: Final = (INFINITY, -1)
 """Nobody certainly came later."""
@@ -73,3 +72,41 @@ def _first_beyond(holds: Iterable[Hold], number: Callable[[Hold], int]) -> dict[
         result |= dict.fromkeys((hold.row for hold in same), first)
         first = min(first, *((hold.ret, hold.row) for hold in same))
     return result
+
+
+def tokens_of(holds: Sequence[Hold]) -> bool:
+    """Whether all of them carry a fencing token."""
+    return all(hold.token != NONE for hold in holds)
+
+
+def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
+    """Pairs (earlier, later) of one key whose tokens contradict real time, or are the same.
+
+    For each later grant one pair, with the largest token granted before. grants in order of their returns.
+    """
+    return [*_not_larger(holds), *_repeated(holds)]
+
+
+def _not_larger(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    highest: Hold | None = None
+    done = 0
+    for hold in sorted(holds, key=lambda g: g.start):
+        while done < len(holds) and holds[done].ret < hold.start:
+            if highest is None or _rank(holds[done]) > _rank(highest):
+                highest = holds[done]
+            done += 1
+        if highest is not None and highest.token >= hold.token + (not exclude(highest, hold)):
+            yield highest, hold
+
+
+def _repeated(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    """Pairs with the same token whose order real time does not tell."""
+    by_token = sorted(holds, key=lambda g: (g.token, g.ret))
+    for first, second in pairwise(by_token):
+        if first.token == second.token and not first.ret < second.start and exclude(first, second):
+            yield first, second
+
+
+def _rank(hold: Hold) -> tuple[int, bool]:
+    """Sorts by token; of holds with the same token the writer is last, since it excludes readers as well."""
+    return hold.token, not hold.shared
