@@ -69,7 +69,7 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
         holds = [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
     for hold in holds:
         end = hold.expiry
-        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view) > end
+        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view)[0] > end
         if not stale and any(first <= min(end, violation.at) and hold.start <= last for first, last in moments):
             return True
     return False
@@ -83,11 +83,13 @@ def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
     return [hold for hold in last if hold.token == NONE and any(hold.start <= other.ret for other in others)]
 
 
-def last_deed(violation: Violation, hold: Hold, view: View) -> int:
-    """ns; the last moment at which the witness saw the holder write, or be inside."""
-    kind, inv, owner = view.column("f"), view.column("inv"), view.column("owner")
+def last_deed(violation: Violation, hold: Hold, view: View) -> tuple[int, int]:
+    """ns; when the last write of the holder in the witness was sent, and by when it was done; else when it was seen
+    inside.
+    """
+    kind, inv, ret, owner = (view.column(name) for name in ("f", "inv", "ret", "owner"))
     writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
-    return max((inv[row] for row in writes), default=violation.at)
+    return max(((inv[row], ret[row]) for row in writes), default=(violation.at, violation.at))
 
 
 def lasted(hit: FaultInterval) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from checkers.judging.excuse_parts import (
     lasted,
 )
 from checkers.properties.check_result import Violation
-from checkers.row_format import INFINITY, F, Outcome
+from checkers.row_format import F, Outcome
 
 NEVER_FREED: Final = frozenset({"never-freed", "freed-late", "kept-by-a-hung-holder"})
 """What becomes of a lock whose holder crashed or hangs."""
@@ -151,7 +151,8 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The lease of a holder could have ended before its deed in the violation, and its client had not noticed.
+    """The lease of a holder could have ended before its deed in the violation was done, and its client had not noticed
+    when it sent it.
 
     Who was earlier is not asked: a slow answer hides it.
     """
@@ -181,8 +182,8 @@ def answer_past_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
 
 
 def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
-    deed = last_deed(violation, hold, view)  # it may have noticed by the time that another overwrote it
-    return hold.expiry <= deed < min(hold.believed, INFINITY)
+    sent, done = last_deed(violation, hold, view)  # it may have noticed by the time that another overwrote it
+    return hold.expiry <= done and sent < hold.believed
 
 
 # A service that was not asked, or not the same one

@@ -210,6 +210,7 @@ NO_LEASES = book(lease="none").acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sen
     ("not for a client that noticed", "outlived-ttl", two().lost(55, 1), "overlap", 60, False),
     ("it noticed after it wrote", "outlived-ttl", two().write(52, 53, 1, 7).lost(55, 1), "lost-update", 60, True),
     ("not for what it wrote in time", "outlived-ttl", two().write(45, 46, 1, 7), "lost-update", 60, False),
+    ("it was on its way when the lease ended", "outlived-ttl", two().write(45, 55, 1, 7), "lost-update", 60, True),
     ("not for a service that lies", "outlived-ttl", two(), TWICE, 60, False),
     ("not while renewals were acknowledged", "outlived-ttl", two().renew(30, 31, 1), "overlap", 60, False),
     ("nobody asked in time to keep it alive", "keepalive-died", kept_alive(19), "overlap", 60, True),

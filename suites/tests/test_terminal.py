@@ -29,7 +29,7 @@ from results.terminal.event_journal import Event, Journal, step
 from results.run import Run
 from results.tests import samples
 from suites.selection.options import add_options
-from suites.trial.run_trials import Answer
+from suites.trial.run_trials import CaseAnswer
 from suites.terminal import NOT_JUDGED, Terminal, verdict_of
 from suites.tests.selections import asked
 
@@ -66,7 +66,7 @@ def answer(request):
     config.journal.tell(Event("done", {**facts, "seconds": 4.0, "words": {word: 1}, "again": 0}))
     violation = Violation("overlap", 0, (), (), (f"first {EVIL}", "second"))
     page = config.run.path / "trials" / "redis-none-1" / "index.html"
-    given = Answer(Judgement("recovery", Verdict(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
+    given = CaseAnswer(Judgement("recovery", Verdict(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
     request.node.user_properties += verdict_of(given, config.run.path)
     return given
 
