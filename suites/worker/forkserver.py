@@ -8,7 +8,6 @@ Run as ``python -m suites.worker.forkserver LOCK...``, the locks being those to 
 `suites.locks.registry` spells them.
 """
 
-import contextlib
 import ctypes
 import json
 import os
@@ -29,15 +28,18 @@ from suites.worker.worker import Worker
 
 _PR_SET_PDEATHSIG: Final = 1
 NICE: Final = 5
-"""The niceness of workers: where CPU time is short, servers, links and harness come first, and the load sinks."""
+"""The niceness of workers: where CPU time is short, servers, links and harness come first, and the load sinks.
+
+Where the kernel shares CPU time out by sessions (autogroup), the fork server's session, all workers, is one among the
+servers, each its own, and niceness counts within it alone: that does the same, and leaves the workers their share on a
+machine that has other work.
+"""
 
 
 def serve(locks: list[str]) -> None:
     """Fork workers until standard input closes."""
     for lock in locks:
         registry.load(lock)
-    with contextlib.suppress(OSError):  # where the kernel has it, a session competes as a whole
-        Path("/proc/self/autogroup").write_text(str(NICE))
     children: set[int] = set()
     wake, wakened = os.pipe()
     os.set_blocking(wakened, False)
