@@ -73,13 +73,14 @@ class Declarations(Protocol):
     tokens    whether grants carry fencing tokens.
     fair      whether the lock promises first-in-first-out order.
     drift     bound on how fast the server's clock may run against ours, as a fraction.
-    grain     by how much the server may end a lease early.
+    grain     by how much the server may end a lease early; lag: and by which part of what a TTL has beyond `min_ttl`.
     min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
     bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
               the lock), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
-              that it holds what the server has given away), fail-fast (how much longer than its timeout a call may
-              take), independence (how long a wait may take for a lock that nobody else holds or asks for). A property
-              without its bound is not promised, and not asked.
+              that it holds what the server has given away, or may have), fail-fast (how much longer than its timeout a
+              call may take), hand-over (how long a released lock may stay free while somebody waits), independence (how
+              long a wait may take for a lock that nobody else holds or asks for). A property without its bound is not
+              promised, and not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
@@ -99,6 +100,7 @@ class Declarations(Protocol):
     fair: ClassVar[Flag] = False
     drift: ClassVar[Fraction] = 0.01
     grain: ClassVar[Seconds] = 0.01
+    lag: ClassVar[Fraction] = 0.0
     min_ttl: ClassVar[Ttl] = 2.0
     bounds: ClassVar[Bounds] = {}
     via: ClassVar[str] = ""
@@ -240,6 +242,11 @@ def opened(lock: type[LockClient], endpoints: Sequence[str], ttl: float, access:
     if access.open or not admitted(lock):
         return lock.open(endpoints, ttl)
     return cast(type[Admitted], lock).open(endpoints, ttl, access)
+
+
+def grain_of(lock: type[Declarations], ttl: float) -> float:
+    """Seconds by which the server may end a lease of this TTL early."""
+    return lock.grain + lock.lag * max(ttl - lock.min_ttl, 0.0)
 
 
 def new_owner() -> int:

@@ -20,7 +20,9 @@ REFUSED: Final = "refused-though-held"
 ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed"})
 """What a holder is told before its lease is over. The witness names nobody who came later."""
 BY_A_STALE_HOLDER: Final = (
-    frozenset({"overlap", "stale-write-accepted", "lost-update", "believed-too-long", "too-many-inside"}) | TWICE
+    frozenset({"overlap", "stale-write-accepted", "lost-update", "too-many-inside"})
+    | {"believed-too-long", "believed-past-lease"}
+    | TWICE
 )
 """What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
 BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {

@@ -8,6 +8,7 @@ from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
 from checkers.properties.fail_fast import FAIL_FAST
 from checkers.properties.fenced_store import FENCED_STORE
 from checkers.properties.fifo_and_herd import FIFO, HERD_FREE
+from checkers.properties.hand_over import HAND_OVER
 from checkers.properties.honest_belief import BELIEF
 from checkers.properties.honest_renewal import HONEST_RENEWAL
 from checkers.properties.independence import INDEPENDENCE
@@ -38,6 +39,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
         BELIEF,
         CRASH_RELEASE,
         FAIL_FAST,
+        HAND_OVER,
         INDEPENDENCE,
         FENCED_STORE,
         NO_LOST_UPDATE,

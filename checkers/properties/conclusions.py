@@ -14,17 +14,20 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "too-many-inside": "So more were inside at the same time than the lock has permits.",
     "too-many-granted": "So the service had more grants in force than it has permits.",
     "freed-by-inner-release": "So the inner release freed the lock, and another got it before the outer one.",
+    "believed-past-lease": "So a client believed that it held the lock for longer than the bound after its lease could "
+    "have ended.",
     "believed-too-long": "So a client believed that it held the lock for longer than the bound after another got it.",
     # Renewals, releases, leases
     "renewed-after-release": "So the service acknowledged a renewal of a lock that it had already released.",
     "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
     "renewal-lied": "So a renewal was acknowledged although the lock had gone to another.",
-    "refused-though-held": "So a renewal was refused although the lease was still in force.",
+    "refused-though-held": "So a holder was told that its lease was over, which was still in force.",
     "granted-though-over": "So the lock was granted on a lease that the service had called over.",
     "lost-early": "So a lease was over before its time.",
     "release-by-another": "So the lock was released by somebody who cannot have held it.",
     "release-lied": "So a release was acknowledged although the lock had gone to another.",
     "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
+    "handed-over-late": "So nobody got the lock within the bound, though it was free and somebody waited for it.",
     "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
     "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
     # Who was refused, or waited

@@ -1,4 +1,4 @@
-"""`honest-renewal`: what the service says about a lease when it is asked to prolong it is true.
+"""`honest-renewal`: what the service says about a lease when it is asked to prolong it, or to end it, is true.
 
 Source: checkers/CONDITIONS.md, section 11. An unanswered renewal proves nothing, and expiry may come late, never early:
 so an acknowledged renewal of an expired lease is no lie as long as nobody else was granted the lock. Where locks live
@@ -8,16 +8,20 @@ in a session its keep-alives are their renewals.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from checkers.claims import matches
 from checkers.history.finding import Finding
+from checkers.history.history import Facts
 from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import HANGS, Examined, Need, Property
-from checkers.properties.shared_counters import Exercise, fault_missed
+from checkers.properties.shared_counters import Exercise, fault_missed, unless
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
+EXERCISED: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
+"""Faults under which somebody certainly renews, and sometimes when it is too late."""
 RENEWED: Final = "renewals acknowledged"
-REFUSED: Final = "renewals refused"
+REFUSED: Final = "renewals and releases refused"
 
 
 class RenewedLease(NamedTuple):
@@ -41,9 +45,9 @@ class RenewedLease(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, none refused that
-    returned while the lease was certainly in force, and no lock granted on a lease after that was said to be over (etcd
-    #11456). All definite.
+    """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, no renewal or
+    release refused that returned while the lease was certainly in force, and no lock granted on a lease after that was
+    said to be over (etcd #11456). All definite.
     """
     inv, ret = view.column("inv"), view.column("ret")
     following = superseded(view)
@@ -59,12 +63,17 @@ def _examine(view: View) -> Examined:
                     for row in lease.renewed
                     if given < inv[row] < over
                 )
-        for row in lease.refused:
-            # What was answered before this was sent had prolonged it by then.
-            known = [inv[other] for other in lease.renewed if ret[other] <= inv[row]]
-            known += [moment for moment, since in lease.touched if since <= inv[row]]
-            if ret[row] < min(_worth(lease, known, view.facts.grain) + lease.ttl, lease.closed):
-                holders = tuple(hold.row for hold in lease.holds if hold.ret <= inv[row] < hold.released)
+        refusals = [
+            (row, tuple(hold.row for hold in lease.holds if hold.ret <= inv[row] < hold.released))
+            for row in lease.refused
+        ]
+        refusals += [
+            (hold.release, (hold.row,))
+            for hold in lease.holds
+            if _release_refused(view, hold) and ret[hold.release] < hold.released
+        ]
+        for row, holders in refusals:
+            if ret[row] < _lasts_until(view, lease, inv[row]):
                 proof = max((other for other in lease.renewed if ret[other] <= inv[row]), default=None)
                 rows = (*holders, *(() if proof is None else (proof,)), row)
                 findings.append(Finding("refused-though-held", ret[row], rows, holders))
@@ -72,11 +81,25 @@ def _examine(view: View) -> Examined:
     return Examined(findings)
 
 
+def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
+    """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it."""
+    inv, ret = view.column("inv"), view.column("ret")
+    known = [inv[other] for other in lease.renewed if ret[other] <= asked]
+    known += [moment for moment, since in lease.touched if since <= asked]
+    return min(_worth(lease, known, view.facts.grain) + lease.ttl, lease.closed)
+
+
 def _exercise(view: View) -> Exercise:
     leases = view.once(_leases)
     renewed, refused = sum(len(lease.renewed) for lease in leases), sum(len(lease.refused) for lease in leases)
-    missing = fault_missed(view) if renewed or refused else "no renewal was answered"
+    refused += sum(_release_refused(view, hold) for hold in view.holds)
+    missing = fault_missed(view) if renewed or refused else "no renewal was answered, and no release refused"
     return Exercise(missing, {RENEWED: renewed, REFUSED: refused})
+
+
+def _unexpected(facts: Facts) -> str | None:
+    exercised = any(matches(fault, EXERCISED) for fault in facts.fault_names)
+    return unless(exercised, "nothing makes a holder renew, or release too late")
 
 
 def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
@@ -114,11 +137,12 @@ def _worth(lease: RenewedLease, known: list[int], grain: int) -> int:
 
 
 def _leases(view: View) -> list[RenewedLease]:
-    """All leases that somebody tried to renew. One without a TTL is never refused too early."""
+    """All leases that somebody tried to renew, or could not release. One without a TTL is never refused too early."""
     owner, session = view.column("owner"), view.column("session")
     in_sessions = view.facts.lease in IN_SESSIONS
-    by_grant: dict[int, list[int]] = {}
-    by_session: dict[int, list[int]] = {}
+    kept = [hold for hold in view.holds if _release_refused(view, hold)]
+    by_grant: dict[int, list[int]] = {hold.owner: [] for hold in kept if not in_sessions}
+    by_session: dict[int, list[int]] = {hold.session: [] for hold in kept if in_sessions}
     for row in view.rows(F.RENEW, F.KEEP_ALIVE):
         if session[row] and (in_sessions or not owner[row]):
             by_session.setdefault(session[row], []).append(row)
@@ -169,10 +193,18 @@ def _touched(held: list[Hold]) -> Iterator[tuple[int, int]]:
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Those that were acknowledged, and those that were told that the lease is over."""
-    outcome, reason = view.column("outcome"), view.column("reason")
+    outcome = view.column("outcome")
     renewed = tuple(row for row in rows if outcome[row] == Outcome.OK)
-    refused = tuple(row for row in rows if outcome[row] == Outcome.FAIL and reason[row] == Reason.NOT_OWNER)
-    return renewed, refused
+    return renewed, tuple(row for row in rows if _refused(view, row))
+
+
+def _refused(view: View, row: int) -> bool:
+    return view.column("outcome")[row] == Outcome.FAIL and view.column("reason")[row] == Reason.NOT_OWNER
+
+
+def _release_refused(view: View, hold: Hold) -> bool:
+    """Whether its client was told, when it released, that the lease was over."""
+    return hold.release >= 0 and _refused(view, hold.release)
 
 
 HONEST_RENEWAL: Final = Property(
@@ -181,6 +213,5 @@ HONEST_RENEWAL: Final = Property(
     _exercise,
     needs=frozenset({Need.RENEWED}),
     optional=True,
-    under=(*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder"),
+    unexpected=_unexpected,
 )
-"""Under these somebody certainly renews, and some of them when it is too late."""

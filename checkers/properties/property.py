@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, final
 
 from checkers.history.finding import Finding
+from checkers.history.history import Facts
 from checkers.history.view import View
 from checkers.properties.check_result import CheckResult, Proof
 from checkers.properties.shared_counters import Exercise, counters
@@ -63,6 +64,8 @@ class Property:
     optional     whether it is asked only of locks that say something about it.
     by_workload  whether only workloads that name it exercise it.
     under        patterns of the faults without which nothing can exercise it; empty for any trial.
+    unexpected   why a trial is not made to exercise it, or None. It is asked all the same, but a pass that nothing
+                 exercised is then not applicable.
     when_said    of these, the faults under which it is asked only of locks that say something about it.
     final        whether it is judged by final reads, which a trial that still runs does not have.
     conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
@@ -77,10 +80,18 @@ class Property:
     optional: bool = False
     by_workload: bool = False
     under: tuple[str, ...] = ()
+    unexpected: Callable[[Facts], str | None] = lambda _: None
     when_said: tuple[str, ...] = ()
     final: bool = False
     conclusion: Conclusion | None = None
     not_expected_in: Mapping[str, str] = field(default_factory=dict)
+
+    def not_expected(self, facts: Facts, *, silent: bool) -> str | None:
+        """Why nobody can be expected to exercise it, or None. silent: the lock neither claims it nor has a hazard.
+
+        What happens to break it is told nevertheless.
+        """
+        return self.unexpected(facts) or (self.not_expected_in.get(facts.store) if silent else None)
 
     def missing(self, view: View) -> str | None:
         """Why a pass would mean nothing yet, or None."""

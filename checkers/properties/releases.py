@@ -153,7 +153,7 @@ def _waits(view: View) -> list[WaitForLease]:
         granted = INFINITY if first is None else first.ret
         if granted <= crash.fault.applied:
             continue
-        waits_of_others, doubt = _waits_for(view, hold)
+        waits_of_others, doubt = waits_for(view, hold.key, shared=hold.shared)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, hold)))
         waited = without(united(clipped(waits_of_others, crash.free, end)), nobodys)
@@ -234,17 +234,19 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     )
 
 
-def _waits_for(view: View, hold: Hold) -> tuple[list[Span], int]:
-    """When somebody certainly waited for what a grant keeps from others, and from when on (ns) that is in doubt."""
+def waits_for(view: View, wanted: int, *, shared: bool) -> tuple[list[Span], int]:
+    """When somebody certainly waited for a key, and from when on (ns) that is in doubt. shared: as a writer only, whom
+    readers keep out.
+    """
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     key, reason, flags = view.column("key"), view.column("reason"), view.column("flags")
     spans, doubt = [], INFINITY
     for row in view.attempts():
-        if key[row] != hold.key:
+        if key[row] != wanted:
             continue
         if outcome[row] == Outcome.INFO:
             doubt = min(doubt, inv[row])
-        elif not (hold.shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:
+        elif not (shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:
             spans.append((inv[row], ret[row]))
     return spans, doubt
 

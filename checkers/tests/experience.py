@@ -15,10 +15,12 @@ from checkers.tests.compare import counted, result_on
 
 
 def belief(rng: Random) -> str:
-    """At every moment at which a client thinks that it holds: had somebody else got it, and the bound passed since?"""
+    """At every moment at which a client thinks that it holds: had somebody else got it, and the bound passed since? If
+    not, can its lease have ended, and the bound passed since? Of a client that said nothing more nobody knows that.
+    """
     bound = rng.randint(0, 3)
     grants, book = _grants(rng, {"honest-belief": bound})
-    ends = []
+    ends, told = [], []
     for owner, grant in enumerate(grants, 1):
         left = [grant.release[0]] if grant.release else []
         due = FOREVER
@@ -30,15 +32,13 @@ def belief(rng: Random) -> str:
         last = max(grant.ret, *(ret for _, ret in grant.renewals), 0)
         over = max(due, 1) <= grant.ret
         ends.append(grant.ret if over else min(max(min(left, default=last), grant.ret), max(due, 1)))
-    truth = sum(
-        any(
-            moment - bound > later.ret
-            for moment in range(grant.ret + 1, end + 1)
-            for later in grants
-            if brute.comes_after(later, grant, grants)
-        )
-        for grant, end in zip(grants, ends, strict=True)
-    )
+        told.append(bool(left))
+    truth = 0
+    for grant, end, said in zip(grants, ends, told, strict=True):
+        others = [later.ret for later in grants if brute.comes_after(later, grant, grants)]
+        if said:
+            others.append(max([grant.start, *(inv for inv, _ in grant.renewals)]) + grant.ttl)
+        truth += any(moment - bound > least for moment in range(grant.ret + 1, end + 1) for least in others)
     return counted(result_on(book, "honest-belief"), truth, book.rows)
 
 
@@ -61,7 +61,8 @@ def owner_release(rng: Random) -> str:
 
 
 def renewal(rng: Random) -> str:
-    """Every renewal of grants that nobody released: acknowledged against who came later, refused against all instants.
+    """Every renewal of grants that nobody could release: acknowledged against who came later, refused against all
+    instants; and every refused release likewise.
 
     A refusal is true if some instant of it, of the grant and of the renewals that it certainly followed explains it.
     """
@@ -79,6 +80,11 @@ def renewal(rng: Random) -> str:
             if any(span[0] < ret and inv < span[1] for span in grant.renewals):
                 continue  # of what overlaps nobody can say which came first
             book.renew(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
+            truth += not _can_be_over(grant, inv, ret)
+        if rng.random() < 0.3:
+            inv = grant.ret + rng.randint(0, 9)
+            ret = inv + rng.randint(0, 2)
+            book.release(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
             truth += not _can_be_over(grant, inv, ret)
     return counted(result_on(book, "honest-renewal"), truth, book.rows)
 
@@ -160,6 +166,55 @@ def crash_release(rng: Random) -> str:
     counts = granted > struck and not (hung and resumed <= free)
     kept = for_certain > bound or (for_certain > 0 and secured > free + bound and not passed_on)
     return counted(result_on(book, "crash-release"), int(counts and kept), (book.rows, book.faults))
+
+
+def hand_over(rng: Random) -> str:
+    """Every tick after every release: was nobody inside, did somebody wait, did the machine run, and was it quiet?"""
+    bound, ttl = rng.randint(1, 6), rng.randint(1, 4)
+    struck = rng.random() < 0.4
+    book = Book(keys=("a",), bounds={"hand-over": bound, "recovery": 2}, ttl=ttl, lease="grant", fault_names=("f",))
+    begun, healed = (rng.randint(10, 25), rng.randint(25, 30)) if struck else (FOREVER, 0)
+    if struck:
+        book.fault("f", begun, healed)
+    waits, holds, doubt, finish = [], [], FOREVER, 0
+    for owner in range(1, 2 + rng.randint(0, 4)):
+        inv = rng.randint(1, 40)
+        ret = inv + rng.randint(0, 15)
+        outcome = rng.choice((OK, OK, OK, FAIL, FAIL, INFO))
+        refused = outcome == FAIL and rng.random() < 0.2
+        reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
+        book.acquire(inv, ret, owner if outcome == OK else 0, outcome=outcome, reason=reason, process=owner, ttl=ttl)
+        finish = max(finish, inv if outcome == INFO else ret)
+        if outcome == INFO:
+            doubt = min(doubt, inv)
+        elif not refused:
+            waits.append((inv, ret))
+        if outcome == OK:
+            over, freed = inv + ttl, FOREVER
+            if rng.random() < 0.8:
+                at = ret + rng.randint(0, 8)
+                freed = at + rng.randint(0, 1)
+                book.release(at, freed, owner)
+                over = min(over, at)
+                finish = max(finish, freed)
+            holds.append((ret, max(over, ret), freed))
+    idle = []
+    for _ in range(rng.choice((0, 0, 1))):
+        inv = rng.randint(1, 40)
+        idle.append((inv, inv + rng.randint(0, 5)))
+        book.add(F.STALL, *idle[0], process=9)
+        finish = max(finish, idle[0][1])
+    truth = 0
+    for _, _, freed in holds:
+        end = min([finish, *(ret for ret, _, _ in holds if ret > freed)])
+        inside = any(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
+        quiet = end <= begun or freed >= healed + 2 + ttl or not struck
+        waited = sum(
+            any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in idle)
+            for tick in range(min(freed, end), end)
+        )
+        truth += end <= doubt and quiet and not inside and waited > bound
+    return counted(result_on(book, "hand-over"), truth, (book.rows, book.faults))
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:

@@ -188,6 +188,7 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "no-lost-update": updates,
     "honest-belief": experience.belief,
     "owner-release": experience.owner_release,
+    "hand-over": experience.hand_over,
     "honest-renewal": experience.renewal,
     "crash-release": experience.crash_release,
     "fail-fast": experience.calls,

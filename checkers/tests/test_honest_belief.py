@@ -7,7 +7,7 @@ from checkers.claims import Claim, Hazard, Verdict
 from checkers.judging.judgement import judge
 from checkers.properties.honest_belief import LONGEST, NOTICED
 from checkers.row_format import SHARED, F
-from checkers.tests.build import FAIL, Book, cases
+from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import answers, result_on
 
 NAME = "honest-belief"
@@ -67,10 +67,51 @@ def stalled(lease: str, process: int) -> Book:
     ("another is stalled", stalled("none", 2), [35]),
     ("stalled with a lease", stalled("grant", 1), [35]),
 )
-def test_beliefs(book: Book, at: list[int]) -> None:
-    expected: dict[str, object] = {"valid": not at, "kinds": ["believed-too-long"] * len(at), "moments": at}
-    expected |= {"holders": (0, 1)} if at else {}
+def test_beliefs_beside_another(book: Book, at: list[int]) -> None:
+    found = [violation for violation in result_on(book, NAME).violations if violation.kind == "believed-too-long"]
+    assert [violation.at for violation in found] == at
+    assert all(violation.holders == (0, 1) for violation in found)
+
+
+def alone(ttl: int = 10, bound: int = 5, **facts: Any) -> Book:
+    """Nobody else asks: sent at 9, its lease can end at 19, and the bound is 5."""
+    return Book(keys=("a",), bounds={NAME: bound}, **facts).acquire(8, 10, 1, sent=9, ttl=ttl)
+
+
+@cases(
+    "book, at",
+    ("released within the bound", alone().release(24, 25, 1), []),
+    ("released beyond it", alone().release(25, 26, 1), [24]),
+    ("noticed in time, and late", alone().add(F.LOST, 90, 91, owner=1, process=1, sent=24), []),
+    ("due to notice too late", alone().add(F.LOST, 90, 91, owner=1, process=1, sent=25), [24]),
+    ("a renewal was acknowledged", alone().renew(15, 16, 1).release(30, 31, 1), []),
+    ("it lasted its TTL from when it was sent", alone().renew(15, 16, 1).release(31, 32, 1), [30]),
+    ("a renewal without an answer", alone().renew(15, 16, 1, INFO).release(30, 31, 1), [24]),
+    ("nobody knows what a dead client believed", alone().write(30, 31, 1, 7), []),
+    ("the server's clock may run fast", alone(ttl=10, drift=0.25).release(23, 24, 1), [22]),
+    ("over when its answer arrived", alone(ttl=-1).lost(60, 1, sent=9), []),
+    ("a lock without a lease", alone(lease="none").release(90, 91, 1), []),
+    ("pings may keep a session alive", alone(lease="touch").release(90, 91, 1), []),
+    ("no bound is declared", Book(keys=("a",)).acquire(8, 10, 1, ttl=10).release(90, 91, 1), []),
+)
+def test_beliefs_beyond_the_lease(book: Book, at: list[int]) -> None:
+    expected: dict[str, object] = {"valid": not at, "kinds": ["believed-past-lease"] * len(at), "moments": at}
     assert answers(NAME, book, expected) == expected
+
+
+@cases(
+    "faults, word",
+    ("a holder is frozen past its lease", ("freeze-holder",), Verdict.UNEXERCISED),
+    ("nothing makes a lease end", ("slow-links",), Verdict.NOT_APPLICABLE),
+    ("no fault", ("none",), Verdict.NOT_APPLICABLE),
+)
+def test_it_is_exercised_where_a_lease_ends(faults: tuple[str, ...], word: Verdict) -> None:
+    book = Book(keys=("a",), bounds={NAME: 1}, fault_names=faults, claims=(Claim(NAME, under=("*",)),), ttl=90)
+    book.acquire(1, 2, 1).release(10, 11, 1).acquire(5, 12, 2)
+    for fault in faults:
+        book.fault(fault, 6, 8)
+    history = book.history()
+    assert judge(check(history, [NAME])[0], history).word is word
 
 
 CONTENDED = Book(keys=("a",), bounds={NAME: 1}).acquire(1, 2, 1).release(10, 11, 1).acquire(5, 12, 2)
@@ -83,7 +124,7 @@ OVERTAKEN = late().acquire(25, 30, 2, token=2).release(70, 71, 1)
     ("rounded up", OVERTAKEN, {LONGEST: 1}),
     ("no bound", Book().acquire(1, 2, 1), {"unexercised": "the lock declares no bound"}),
     ("one grant", Book(bounds={NAME: 1}).acquire(1, 2, 1), {"unexercised": "1 grant, 2 needed"}),
-    ("contended", CONTENDED, {"unexercised": None}),
+    ("nobody lost it", CONTENDED, {"unexercised": "no client held on until its lease could have ended"}),
 )
 def test_exercise(book: Book, expected: dict[str, object]) -> None:
     assert answers(NAME, book, expected) == expected

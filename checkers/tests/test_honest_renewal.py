@@ -62,7 +62,7 @@ GIVEN_BACK = one().release(11, 12, 1).acquire(13, 14, 2).renew(15, 16, 1)
 UNREACHED = one().renew(11, 12, 1, FAIL, reason=Reason.UNAVAILABLE)
 LIE = {"kind": "renewed-though-lost", "at": 31, "rows": (0, 1, 2)}
 EARLY = {"kind": "refused-though-held", "at": 18, "holders": (0,)}
-NO_ANSWER = {"valid": True, "unexercised": "no renewal was answered"}
+NO_ANSWER = {"valid": True, "unexercised": "no renewal was answered, and no release refused"}
 MISSED = {"unexercised": "freeze-holder never took effect"}
 OVER = {"kind": "granted-though-over"}
 
@@ -83,6 +83,15 @@ OVER = {"kind": "granted-though-over"}
     ("the release was refused, too", one().release(16, 20, 1, FAIL).renew(15, 17, 1, **LOST), INVALID),
     ("a server that cannot be reached says nothing", UNREACHED, NO_ANSWER),
     ("no lease", one(lease="none").renew(11, 12, 1, **LOST), VALID),
+    ("a release refused too early", one().release(16, 18, 1, **LOST), {"kind": "refused-though-held", "holders": (0,)}),
+    ("a release refused in time", one().release(16, 19, 1, **LOST), VALID),
+    ("a release refused after a renewal", one().renew(11, 12, 1).release(16, 20, 1, **LOST), INVALID),
+    ("a second release", one().release(12, 13, 1).release(16, 18, 1, **LOST), NO_ANSWER),
+    ("after a release without an answer", one().release(12, 13, 1, INFO).release(16, 18, 1, **LOST), NO_ANSWER),
+    ("a release while unavailable", one().release(16, 18, 1, FAIL, reason=Reason.UNAVAILABLE), NO_ANSWER),
+    ("a release of a lock without a lease", one(lease="none").release(16, 18, 1, **LOST), VALID),
+    ("a release refused while its session lived", session().release(8, 10, 1, session=7, **LOST), INVALID),
+    ("a release refused when its session was over", session().release(8, 11, 1, session=7, **LOST), VALID),
     ("a keep-alive refused too early", refused(9, 10), {"kind": "refused-though-held", "holders": (1,)}),
     ("a keep-alive refused in time", refused(9, 11), VALID),
     ("an acknowledged one prolongs it", refused(14, 15, session().add(F.KEEP_ALIVE, 6, 7, session=7)), INVALID),

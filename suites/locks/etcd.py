@@ -80,6 +80,7 @@ class EtcdLock(EtcdSession):
         "crash-release": 2.0,  # the leader looks twice a second for leases that have ended, and agrees on it then
         "honest-belief": 0.1,
         "fail-fast": 4.0,
+        "hand-over": 1.0,
     }
     claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER

@@ -86,6 +86,7 @@ CLAIMS: Final = (
     Claim("honest-renewal", under=SOUND),
     Claim("crash-release", under=(*LINKS, *SERVERS, *STORE, *CRASHES, *FROZEN_INSIDE)),
     Claim("fail-fast"),
+    Claim("hand-over"),
 )
 
 TOKEN_CLAIMS: Final = (
@@ -151,7 +152,12 @@ def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[s
 
 _OF_ONE_HOLDER: Final = (
     *("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"),
-    *("owner-release", "crash-release", "honest-belief"),  # of several permits nobody can tell which was given on
+    *(
+        "owner-release",
+        "crash-release",
+        "honest-belief",
+        "hand-over",
+    ),  # of several permits nobody can tell which was given on
 )
 
 

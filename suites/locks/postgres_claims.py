@@ -47,7 +47,13 @@ swallowed makes the connection useless, and the proxy ends it at the heal."""
 
 TERMINATED: Final = ("terminate-backends",)
 
-BOUNDS: Final[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 1.5, "honest-belief": 2.0, "fail-fast": 5.0}
+BOUNDS: Final[Mapping[str, float]] = {
+    "recovery": 3.0,
+    "crash-release": 1.5,
+    "honest-belief": 2.0,
+    "fail-fast": 5.0,
+    "hand-over": 1.0,
+}
 """Seconds. A dead client's connection is closed by its kernel, and its session ended by a process of its own: that
 measures milliseconds, and half a second where the machine has more to do than it can."""
 
@@ -68,6 +74,7 @@ CLAIMS: Final = (
     # Who is frozen notices nothing, and no more does one whose thread that asks is stalled.
     Claim("honest-belief", under=(*STORE, *ASKS, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED)),
     Claim("fail-fast"),
+    Claim("hand-over"),
 )
 
 HAZARDS_OF_SESSIONS: Final = (

@@ -18,7 +18,7 @@ from suites.locks.lease_claims import besides, without
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_claims import BOUNDS, CLAIMS, WITHOUT_LISTS
 
-_UNASKED: Final = ("crash-release",)
+_UNASKED: Final = ("crash-release", "hand-over")
 
 
 class HashtextLock(AdvisoryLock):

@@ -62,6 +62,7 @@ class LeaseLock(Declarations):
         "crash-release": 0.5,
         "honest-belief": 0.0,
         "fail-fast": 5.0,
+        "hand-over": 1.0,
     }
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "set/fence-writes", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = (

@@ -54,6 +54,7 @@ class RedisFair(RedisLock):
         "crash-release": 0.5 + PATIENCE,  # whoever was killed may have waited at the head of the queue
         "honest-belief": 0.0,
         "fail-fast": 2.2,  # who gives up asks once more, to leave the queue
+        "hand-over": 1.0,
     }
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo", under=SOUND))

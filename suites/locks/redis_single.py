@@ -93,6 +93,7 @@ class RedisLock(Declarations):
         "crash-release": 0.5,
         "honest-belief": 0.0,
         "fail-fast": 1.5,
+        "hand-over": 1.0,
     }
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,

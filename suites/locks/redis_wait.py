@@ -79,6 +79,7 @@ class RedisWait(RedisLock):
         "crash-release": 0.5,
         "honest-belief": 0.0,
         "fail-fast": 2.5,
+        "hand-over": 1.0,
     }
     # Only who holds for long still holds when the replica, to which nobody has talked for a while, is promoted.
     lanes: ClassVar[tuple[str, ...]] = ("leader/unfenced",)

@@ -27,7 +27,7 @@ class RedisWatchdog(RedisLock):
     name: ClassVar[str] = "redis-watchdog"
     tokens: ClassVar[bool] = False
     min_ttl: ClassVar[float] = 1.2
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5}
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5, "hand-over": 1.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "leader/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides((*_UNASKED, "holder-exclusion"), CLAIMS),

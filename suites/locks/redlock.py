@@ -81,6 +81,7 @@ class Redlock(Declarations):
         "crash-release": 0.8,
         "honest-belief": 0.0,
         "fail-fast": 3.0,  # two rounds, each with a connect to every node and one wait for all answers
+        "hand-over": 1.5,
     }
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,

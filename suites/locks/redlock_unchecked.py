@@ -29,7 +29,7 @@ _LATE: Final = "answer-past-ttl"
 
 class RedlockUnchecked(Redlock):
     name: ClassVar[str] = "redlock-unchecked"
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0}
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0, "hand-over": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     pace: ClassVar[float] = 0.1
     claims: ClassVar[tuple[Claim, ...]] = (

@@ -28,7 +28,7 @@ from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import Access
-from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.lock import Grant, Indeterminate, LockError, Refused, grain_of, new_owner, now
 from suites.locks.guarded import decoded, encoded
 from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
@@ -86,6 +86,7 @@ class ZooKeeperLock(InSession):
         "crash-release": 2.0,  # sessions end at the next tick
         "honest-belief": 1.0,  # what `grain` says, for a client that is frozen meanwhile
         "fail-fast": 4.0,
+        "hand-over": 1.0,
     }
     claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS
@@ -97,7 +98,7 @@ class ZooKeeperLock(InSession):
         """ttl: seconds."""
         super().__init__(session, ttl)
         self._zk = session.zk
-        self._trusted = int((ttl * (1 - self.drift) - self.grain) * 1e9)
+        self._trusted = int((ttl * (1 - self.drift) - grain_of(type(self), ttl)) * 1e9)
         self._held: dict[int, QueueNode] = {}
         self._orphans: dict[str, QueueNode] = {}
         """By GUID: nodes that may be there though nobody wants them."""

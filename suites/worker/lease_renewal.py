@@ -165,7 +165,7 @@ class LeaseRenewal:
         grant = holding.grant
         self._reach_gate(holding)
         row = holding.invoke(self._recorder, F.RENEW, self._process)
-        sent = now()
+        sent = self._recorder.invoked(row)
         if self._send(row, lambda: self._client.renew(grant), holding):
             holding.expires = max(holding.expires, sent + grant.expires - grant.sent)
 
@@ -176,7 +176,7 @@ class LeaseRenewal:
         if session == 0:
             return
         row = self._recorder.invoke(F.KEEP_ALIVE, self._process.number, session=session)
-        sent = now()
+        sent = self._recorder.invoked(row)
         held = [holding for holding in held if holding.grant.session == session]
 
         def extend() -> None:

@@ -88,6 +88,11 @@ class Recorder:
         )
         return at
 
+    def invoked(self, at: int) -> int:
+        """ns; when an operation was noted. What it prolongs is counted from here, as whoever judges it does."""
+        moment: int = row_format.WORD.unpack_from(self.page, at)[0]
+        return moment
+
     def ok(self, at: int, value: int | None = None) -> None:
         """It happened. value: what a read returned."""
         ret = monotonic_ns()

@@ -1,0 +1,72 @@
+"""Known histories for hand-over: how long a released lock stays free while somebody waits."""
+
+from typing import Any
+
+from checkers.properties.hand_over import JUDGED, SLOWEST
+from checkers.row_format import SHARED, F, Reason
+from checkers.tests.build import FAIL, INFO, Book, cases
+from checkers.tests.compare import answers, result_on
+
+NAME = "hand-over"
+
+
+def released(granted: int, **facts: Any) -> Book:
+    """Worker 1 releases at 20, returned at 21; worker 2 has waited since 5, and is granted the lock. The bound is 5."""
+    book = Book(keys=("a",), workers=4, ttl=50, **{"bounds": {NAME: 5, "recovery": 10}, **facts})
+    return book.acquire(1, 2, 1).release(20, 21, 1).acquire(5, granted, 2, process=2)
+
+
+def late(**facts: Any) -> Book:
+    return released(30, **facts)
+
+
+def gave_up(at: int) -> Book:
+    """Worker 2 gives up, and worker 3 comes at 40."""
+    book = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 21, 1)
+    book.acquire(5, at, 0, outcome=FAIL, reason=Reason.TIMEOUT, process=2)
+    return book.acquire(40, 41, 3, process=3)
+
+
+@cases(
+    "book, at",
+    ("within the bound", released(26), []),
+    ("beyond it", released(27), [26]),
+    ("who waits gives up", gave_up(25), []),
+    ("who waits gives up late, and nobody got it", gave_up(27), [26]),
+    ("the machine stalled a worker", late().add(F.STALL, 22, 28, process=3), []),
+    ("somebody else was inside", late().acquire(3, 4, 3, process=3), []),
+    ("a reader was inside", late().acquire(3, 4, 3, process=3, flags=SHARED), []),
+    ("it had left", late().acquire(3, 4, 3, process=3, flags=SHARED).release(10, 11, 3), [26]),
+    ("who got no answer may hold it", late().acquire(6, 30, 0, outcome=INFO, process=3), []),
+    ("unanswered after it", late().acquire(31, 60, 0, outcome=INFO, process=3), [26]),
+    ("a fault after it", late().fault("f", 31, 40), [26]),
+    ("a fault meanwhile", late().fault("f", 25, 28), []),
+    ("a fault before it that may still be felt", late().fault("f", 12, 15), []),
+    ("who could not ask did not wait", Book(keys=("a",), bounds={NAME: 5}).acquire(1, 2, 1).release(20, 21, 1), []),
+    ("no bound is declared", late(bounds={}), []),
+)
+def test_hand_overs(book: Book, at: list[int]) -> None:
+    expected: dict[str, object] = {"kinds": ["handed-over-late"] * len(at), "moments": at}
+    assert answers(NAME, book, expected) == expected
+
+
+@cases(
+    "book, expected",
+    ("counted", released(24), {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
+    ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
+    ("nobody waited", gave_up(19), {"unexercised": "nobody waited for what was released, away from faults"}),
+)
+def test_exercise(book: Book, expected: dict[str, object]) -> None:
+    assert answers(NAME, book, expected) == expected
+
+
+def test_a_fault_long_ago_is_no_excuse() -> None:
+    book = Book(keys=("a",), workers=4, ttl=5, bounds={NAME: 5, "recovery": 2}).fault("f", 1, 3)
+    book.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
+    assert [violation.at for violation in result_on(book, NAME).violations] == [26]
+
+
+def test_the_story_says_who_waited() -> None:
+    (violation,) = result_on(late(), NAME).violations
+    assert violation.story[0].startswith("worker 1 was granted")
+    assert any("worker 2" in line for line in violation.story)
