@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 
-SUITES = Path(__file__).parent / "suites"
-
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    from suites.loader import Loader
     from suites.selection.options import add_options
 
     add_options(parser)
@@ -18,22 +16,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         "--no-color", dest="color", action="store_const", const="no", default="auto", help="the same as --color=no"
     )
     pluginmanager.register(Loader(parser), "fencepost-loader")
-
-
-class Loader:
-    """Keeps pytest's parser, which reads the command of a run that is resumed as well."""
-
-    def __init__(self, parser: pytest.Parser) -> None:
-        self._parser = parser
-
-    def pytest_configure(self, config: pytest.Config) -> None:
-        config.addinivalue_line("markers", "property(name): the property of design that the test asks about")
-        config.addinivalue_line("markers", "planted: the test asks about locks that are broken on purpose")
-        paths = [(config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args]
-        if any(path == SUITES or (path.parent == SUITES and path.name.startswith("test_")) for path in paths):
-            from suites.plugin import Product
-
-            config.pluginmanager.register(Product(config, self._parser), "fencepost")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

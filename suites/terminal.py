@@ -30,6 +30,7 @@ from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from results.text import plain, typed
+from suites.selection.load_options import load
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY
@@ -222,6 +223,9 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
         words += [word for name, values in upgrade for value in values for word in (name, value)]
     elif selection.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
+    for name, value in load(option).to_json().items():
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [f"--{name}", f"{each:g}" if isinstance(each, float) else str(each)]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return shlex.join(words)

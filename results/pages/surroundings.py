@@ -25,6 +25,8 @@ _PLAIN: Final = (
     ("Python", "python"),
     ("clocks", "clock"),
 )
+_LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")
+"""Options that set something of every lane."""
 _TOLD: Final = frozenset(
     {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column"}
     | {key for _, key in _PLAIN}
@@ -109,6 +111,10 @@ def again(record: TrialRecord, folder: Path) -> str:
         words += ["--plan", str(folder / "plan.json")] if about.get("own_plan") else ["--faults", column]
     if about.get("version"):
         words += ["--version-of", f"{about['backend']}={about['version']}"]
+    load = mapping(about.get("load"))
+    for name in (name for name in _LOAD if name in load):
+        for value in load[name] if isinstance(load[name], list) else (load[name],):
+            words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return shlex.join(words)

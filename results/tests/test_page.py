@@ -76,8 +76,12 @@ LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:M
         ({"column": "storm-17", "seed": 17}, "--backend redis --faults storm-17 --seed 17"),
         (LOCKS, "--lock redis --lock pkg.locks:Mine --faults"),
         ({**LOCKS, "profile": "default", "column": "none"}, "--profile default --backend redis -k none --seed 7"),
+        (
+            {"load": {"workload": ["set", "once"], "keys": 1_000, "ttl": 30.0, "hook": "pause=evil"}, "column": "none"},
+            "--backend redis --faults none --workload set --workload once --keys 1000 --ttl 30 --seed 7",
+        ),
     ],
-    ids=["storm", "own-lock", "profile"],
+    ids=["storm", "own-lock", "profile", "load"],
 )
 def test_the_command_that_runs_a_trial_again(about: dict[str, Any], command: str) -> None:
     assert f"pytest suites/ {command}" in read(samples.trial(**about)).text

@@ -1,7 +1,7 @@
 """A lane: one lock × workload × store mode on keys of its own, with its own workers, judged alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -10,7 +10,8 @@ from checkers.judging.judgement import Standing, standing
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.property import Need
 from infra.faults.all_faults import FAULTS
-from suites.lock import LockClient
+from suites.lanes.load import Load
+from suites.lock import LockClient, grain_of
 from suites.locks import registry
 from suites.worker.process_spec import GUARDED
 from suites.workloads.apart import Apart
@@ -40,12 +41,13 @@ LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """lock_name: as the user spelled it (`suites.locks.registry`)."""
+    """lock_name: as the user spelled it (`suites.locks.registry`). load: what the user sets."""
 
     lock_name: str
     lock: type[LockClient]
     workload: type[Workload]
     store: str
+    load: Load = field(default_factory=Load)
 
     @property
     def name(self) -> str:
@@ -54,6 +56,35 @@ class Lane:
     @property
     def backend(self) -> str:
         return self.lock.backend
+
+    @property
+    def workers(self) -> int:
+        """How many processes compete for its locks."""
+        least = self.workload.workers if self.workload.order else self.lock.permits + 1
+        return max(self.load.workers or self.workload.workers, least)
+
+    @property
+    def keys(self) -> int:
+        """How many locks it has."""
+        return self.workload.keys if self.workload.order else self.load.keys or self.workload.keys
+
+    @property
+    def ttl(self) -> float:
+        """Seconds; what its workers ask for."""
+        return self.lock.min_ttl if self.lock_name in registry.CONTROLS else self.load.ttl or self.lock.min_ttl
+
+    @property
+    def grain(self) -> float:
+        """Seconds by which the server may end its leases early."""
+        return grain_of(self.lock, self.ttl)
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """Property → seconds within which it holds. What a lease may end earlier, its holder may believe longer."""
+        earlier = self.grain - self.lock.grain
+        return {
+            name: seconds + (earlier if name == "honest-belief" else 0.0) for name, seconds in self.lock.bounds.items()
+        }
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -146,19 +177,20 @@ def _hits_the_store(fault: str) -> bool:
     return fault in FAULTS and "store-link" in FAULTS[fault].needs
 
 
-def lanes_of(lock_name: str, lock: type[LockClient]) -> Iterator[Lane]:
-    """Every lane in which a lock is tried, with those that are not applicable."""
-    for workload in WORKLOADS.values():
+def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -> Iterator[Lane]:
+    """Every lane in which a lock is tried, with those that are not applicable. load: what the user sets."""
+    load = load or Load()
+    for workload in (each for each in WORKLOADS.values() if not load.workload or each.name in load.workload):
         if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
         for store in workload.stores:
-            if not matches(f"{workload.name}/{store}", lock.lanes):
+            if not load.workload and not matches(f"{workload.name}/{store}", lock.lanes):
                 continue
             if store == "compare-owner" and lock.tokens:
                 continue  # the substitute for locks without tokens
             if store == GUARDED and not all(hasattr(lock, verb) for verb in ("read", "write", "final")):
                 continue
-            yield Lane(lock_name, lock, workload, store)
+            yield Lane(lock_name, lock, workload, store, load)
 
 
 def runnable_lanes(name: str) -> tuple[Lane, ...]:
@@ -191,4 +223,4 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:
     """The longest TTL of these lanes, in seconds: faults on workers must last longer."""
-    return max(lane.lock.min_ttl for lane in lanes)
+    return max(lane.ttl for lane in lanes)

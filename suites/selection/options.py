@@ -17,10 +17,12 @@ from infra.target.hooks import Hooks
 from results.commands.find import RUNS
 from suites.lanes import validate_declarations
 from suites.lanes.lane import Lane, lanes_of
+from suites.lanes.load import Load
 from suites.lock import admitted
 from suites.locks import registry
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
+from suites.selection.load_options import LOAD, load, whole
 from suites.selection.profiles import PROFILES
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Selection
@@ -52,6 +54,7 @@ def options() -> dict[str, dict[str, Any]]:
             "help": "do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; "
             "repeatable",
         },
+        **{spelling: dict(settings) for spelling, settings in LOAD.items()},
         "--profile": {"default": "default", "help": f"how much to try: {', '.join(PROFILES)}"},
         "--seed": {"type": int, "default": 1, "help": "what every random choice of the run starts from (default: 1)"},
         "--version-of": {
@@ -86,6 +89,15 @@ def options() -> dict[str, dict[str, Any]]:
             "metavar": "RUN",
             "help": "go on with a run that was interrupted, where it was: its name, its folder, or `last`",
         },
+        "--count": {
+            "type": whole(1, 10_000),
+            "metavar": "N",
+            "help": "so many runs, one after another, each with the next seed",
+        },
+        "--until-failed": {
+            "action": "store_true",
+            "help": "runs, each with the next seed, until one fails; with --count at most so many",
+        },
         "--results": {
             "default": str(RUNS),
             "metavar": "DIR",
@@ -114,13 +126,14 @@ def parse(option: Any) -> Selection:
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
     certified = upgraded is not ONLY
     faults = tuple(plans) or _faults(option.faults, upgrade=certified) or (*(profile.faults or EVERY_FAULT), *storms)
+    there = _lanes(option.lock, load(option))
     lanes = tuple(
         lane
-        for lane in _lanes(option.lock)
+        for lane in there
         if all(lane.backend in (named or BACKENDS) for named in (backends, targets, upgraded[0].versions))
     )
     if not lanes:
-        there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(_lanes(option.lock)))
+        there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(there))
         where = " that is a target" if targets else " that --from names" if certified else ""
         raise BadOption(
             f"no lock runs on {', '.join(backends or targets or upgraded[0].versions)}{where}; there is {there_is}"
@@ -158,14 +171,15 @@ def parse(option: Any) -> Selection:
         worlds={backend: external_cluster.world(target, commands) for backend, target in targets.items()},
         targets=targets,
         hooks=commands,
-        named=bool(option.lock or option.faults or plans),
+        named=bool(option.lock or option.faults or option.workload or plans),
         stages=upgraded,
         planted=planted,
     )
     return selection if option.shard is None else selection.only(shards.parse(option.shard))
 
 
-def _lanes(names: Sequence[str]) -> list[Lane]:
+def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
+    """The lanes of these locks, of all where none is named. Raises BadOption where there is none."""
     lanes: list[Lane] = []
     for name in dict.fromkeys(names or registry.LOCKS):
         try:
@@ -173,7 +187,12 @@ def _lanes(names: Sequence[str]) -> list[Lane]:
         except registry.UnknownLock as error:
             raise BadOption(str(error)) from error
         _one(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")
-        lanes += lanes_of(name, lock)
+        lanes += lanes_of(name, lock, load)
+    if not lanes:
+        raise BadOption(f"{' or '.join(names)}: not shared, not reentrant: no workload {' or '.join(load.workload)}")
+    for lane in lanes:
+        if lane.ttl < lane.lock.min_ttl:
+            raise BadOption(f"--ttl {load.ttl:g}: {lane.lock_name} needs {lane.lock.min_ttl:g} s or more (--lock)")
     return lanes
 
 

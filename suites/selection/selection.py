@@ -279,7 +279,7 @@ class Selection:
         ttl = longest_ttl(lanes)
         names, members = fault_names(fault), self.members(backend)
         plan = self.plan(fault, backend) or compile_plan(names, self.seed, backend, ttl, members)
-        return shards.expected(plan, ttl, len(lanes))
+        return shards.expected(plan, ttl, len(lanes), lanes[0].load.duration or 0.0)
 
 
 _storm = cache(random_plan)

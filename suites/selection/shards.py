@@ -45,10 +45,13 @@ def parse(text: str) -> Shard:
     return Shard(int(numbers[1]), int(numbers[2]))
 
 
-def expected(plan: Plan, ttl: float, lanes: int) -> float:
-    """Seconds that a trial takes, roughly: one cycle of its plan, a TTL for what is held to expire, and its lanes."""
+def expected(plan: Plan, ttl: float, lanes: int, duration: float = 0.0) -> float:
+    """Seconds that a trial takes, roughly: one cycle of its plan, a TTL for what is held to expire, and its lanes.
+
+    duration: for which its cycles are repeated at least.
+    """
     lasting = sum(FAULTS[step.fault].lasting for step in plan.steps)
-    return SETTLED + PER_LANE * lanes + ttl + _ends(plan) + LASTS * lasting + (OWN if lasting else 0.0)
+    return SETTLED + PER_LANE * lanes + max(ttl + _ends(plan), duration) + LASTS * lasting + (OWN if lasting else 0.0)
 
 
 def cut(costs: Sequence[float], n: int) -> list[int]:

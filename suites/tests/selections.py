@@ -50,6 +50,7 @@ def asked(**given: object) -> Selection:
     """As `pytest suites/` with these options."""
     default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
     default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
+    default |= {"workload": [], "workers": None, "keys": None, "ttl": None, "rate": None, "duration": None}
     return parse(Namespace(**{**default, "results": "results/runs", **given}))
 
 

@@ -307,9 +307,11 @@ class TestOptions:
     BEGUN = Namespace(
         file_or_dir=["suites/"], lock=["redis"], faults=["none"], seed=3, profile="default", keyword="fenced",
         version_of=[], from_=["etcd=3.4"], to=["etcd=3.5"], plan=[], backend=[], target=[], hook=[], shard=None,
-        markexpr="", deselect=None,
+        markexpr="", deselect=None, workload=[], workers=None, keys=3, ttl=None, rate=None, duration=None,
     )  # fmt: skip
-    USUAL = Namespace(**{**vars(BEGUN), "lock": [], "faults": [], "seed": 1, "keyword": "", "from_": [], "to": []})
+    USUAL = Namespace(
+        **{**vars(BEGUN), "lock": [], "faults": [], "seed": 1, "keyword": "", "from_": [], "to": [], "keys": None}
+    )
 
     def take(self, tmp_path: Path, words: Iterable[str] = (), **given: object) -> Namespace:
         run = Run.create(tmp_path, {"command": ["pytest", "as it was begun"]})
@@ -329,6 +331,7 @@ class TestOptions:
         [
             ((), {"seed": 4}, "--seed 4 is asked for, the run was begun with 3"),
             (("--seed=1",), {}, "--seed 1 is asked for, the run was begun with 3"),
+            ((), {"keys": 5}, "--keys 5 is asked for, the run was begun with 3"),
             ((), {"lock": ["redlock"]}, "--lock redlock is asked for, the run was begun with redis"),
             ((), {"to": ["etcd=3.6"]}, "--to etcd=3.6 is asked for, the run was begun with etcd=3.5"),
             ((), {"version_of": ["etcd=3.6"]}, "--version-of etcd=3.6 is asked for, the run was begun with nothing"),

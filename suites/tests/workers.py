@@ -35,7 +35,11 @@ def await_gone(pids: Sequence[int]) -> None:
 
 
 def running(server: ForkServer, folder: Path, lock: str = "Free") -> list[Handle]:
-    handles = server.spawn(specs(str(folder), lock))
+    return started(server, specs(str(folder), lock))
+
+
+def started(server: ForkServer, given: Sequence[Spec]) -> list[Handle]:
+    handles = server.spawn(given)
     server.await_state(handles, State.READY, SOON)
     for handle in handles:
         handle.ask(Run.GO)

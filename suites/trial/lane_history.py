@@ -33,10 +33,12 @@ class RunningLane:
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:
-        """Whether every key was granted by an acquire that returned after `when` (ns)."""
+        """Whether by acquires that returned after `when` (ns) every key was granted, or of more keys than workers as
+        many as there are workers.
+        """
         rows = self.rows()
         granted = rows[(rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
-        return len(np.unique(granted["key"])) == len(self.keys)
+        return len(np.unique(granted["key"])) >= min(len(self.keys), self.lane.workers)
 
 
 def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
@@ -77,15 +79,15 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
         seed=trial.seed,
         keys=running.keys,
         lease=lock.lease,
-        ttl=round(lock.min_ttl * 1e9),
+        ttl=round(lane.ttl * 1e9),
         drift=lock.drift,
-        grain=round(lock.grain * 1e9),
+        grain=round(lane.grain * 1e9),
         settled=time.monotonic_ns(),
-        bounds={name: round(seconds * 1e9) for name, seconds in lock.bounds.items()},
-        patience=round((lock.min_ttl + trial.beyond_ttl) * 1e9),
+        bounds={name: round(seconds * 1e9) for name, seconds in lane.bounds.items()},
+        patience=round((lane.ttl + trial.beyond_ttl) * 1e9),
         permits=lock.permits,
         fair=lock.fair,
-        workers=lane.workload.workers,
+        workers=lane.workers,
         versions=versions,
         properties=tuple(name for name in lane.properties if lane.asks(name, trial.faults)),
         claims=lock.claims,

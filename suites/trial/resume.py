@@ -41,7 +41,7 @@ _ANYWHERE: Final = ("python", "host")
 """Fields of `about` that may differ on another machine."""
 _PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}
 """Options of pytest that select tests."""
-_ELSEWHERE: Final = ("results", "resume")
+_ELSEWHERE: Final = ("results", "resume", "count", "until_failed")
 """Options of ours that do not select anything."""
 
 

@@ -49,6 +49,8 @@ LINGER: Final = 3.0
 takes less time than another cycle."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks meanwhile."""
+LONGEST_TTL: Final = 2.0
+"""Seconds; the longest TTL of a lock of ours, unless the user sets another."""
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
@@ -143,16 +145,28 @@ class RunningTrial:
         for handle in self.handles:
             handle.ask(Run.GO)
         self.tell(waits("every lane to be granted once", WARM_UP))
-        self.server.await_condition(lambda: all(_warm(self.trial, lane) for lane in self.lanes), WARM_UP)
+        cold = list(self.lanes)
+
+        def all_warm() -> bool:
+            cold[:] = [lane for lane in cold if not _warm(self.trial, lane)]  # a lane that is warm stays so
+            return not cold
+
+        self.server.await_condition(all_warm, WARM_UP)
 
     def cycle_until_exercised(self, deadline: float) -> None:
-        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed."""
+        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed: more with
+        longer TTLs. A duration that the user sets is used up in any case.
+        """
+        duration, longer = self.trial.load.duration or 0.0, longest_ttl(self.trial.lanes) / LONGEST_TTL
+        deadline = max(deadline * max(longer, 1.0), duration)
         while True:
             self._cycle()
             self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
-            if self.plan.lasting or not self.missing[-1] or time.monotonic() - self.clock > deadline:
+            passed = time.monotonic() - self.clock
+            if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
                 return
-            self.tell(trial_events.once_more(self.missing[-1]))
+            again = self.missing[-1]
+            self.tell(trial_events.once_more(again) if again else step("once more, for as long as was asked for"))
 
     def kill(self) -> None:
         """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
@@ -243,7 +257,8 @@ class RunningTrial:
 
     def _await_recovery(self, healed: int) -> None:
         """healed: ns, when the last fault was undone."""
-        patience = {lane.lane: lane.lane.lock.bounds.get("recovery", 0.0) + BEYOND_BOUND for lane in self.lanes}
+        patience = {lane: _recovers_within(lane) + BEYOND_BOUND for lane in self.trial.lanes}
+        pending = list(self.lanes)
         announced: list[Lane] = []
         announced_at = healed
 
@@ -253,7 +268,8 @@ class RunningTrial:
 
         def all_judged() -> bool:
             nonlocal announced, announced_at
-            late = [lane.lane for lane in self.lanes if not judged(lane)]
+            pending[:] = [lane for lane in pending if not judged(lane)]  # a lane that is judged stays so
+            late = [lane.lane for lane in pending]
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
@@ -273,6 +289,11 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
     return not names or not not_exercised(so_far(trial, lane, {}, ()), names)
 
 
+def _recovers_within(lane: Lane) -> float:
+    """Seconds. Who died just before the heal is counted in a bound with the usual TTL."""
+    return lane.lock.bounds.get("recovery", 0.0) + lane.ttl - lane.lock.min_ttl
+
+
 def _must_be_clean(environment: Environment, when: str) -> None:
     if unclean := environment.unclean():
         raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
@@ -283,10 +304,10 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     lanes, specs, beyond = [], [], trial.beyond_ttl
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
-    pace = BACKENDS[trial.backend].pace * max(1.0, sum(lane.workload.workers for lane in trial.lanes) / fit())
+    pace = BACKENDS[trial.backend].pace * max(1.0, sum(lane.workers for lane in trial.lanes) / fit())
     for lane in trial.lanes:
-        count = lane.workload.workers
-        keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.workload.keys))
+        count = lane.workers
+        keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.keys))
         lanes.append(RunningLane(lane, keys))
         for number in range(count):
             group = group_of(number)
@@ -302,7 +323,7 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
                     lane=lane.name,
                     lock=registry.spelling(lane.lock_name),
                     endpoints=endpoints,
-                    ttl=lane.lock.min_ttl,
+                    ttl=lane.ttl,
                     workload=f"{lane.workload.__module__}:{lane.workload.__qualname__}",
                     store_dsn=environment.store_dsn(group),
                     store_mode=lane.store,
@@ -310,15 +331,16 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
                     number=number,
                     count=count,
                     seed=f"{trial.seed}/{lane.name}/{number}",
-                    acquire_timeout=lane.lock.min_ttl + beyond,
+                    acquire_timeout=lane.ttl + beyond,
                     store_timeout=STORE_TIMEOUT,
                     pace=lane.lock.pace or pace,
+                    rate=(lane.load.rate or 0.0) / count,
                     access=environment.access(trial.backend),
                 )
             )
     handles = iter(server.spawn(specs))
     for running in lanes:
-        running.handles = [next(handles) for _ in range(running.lane.workload.workers)]
+        running.handles = [next(handles) for _ in range(running.lane.workers)]
     return lanes
 
 

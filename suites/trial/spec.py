@@ -7,6 +7,7 @@ from typing import Final
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan, compile_plan, fault_names
 from suites.lanes.lane import Lane, longest_ttl
+from suites.lanes.load import Load
 
 ACQUIRE_BEYOND_TTL: Final = 1.0
 """Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
@@ -49,6 +50,11 @@ class Trial:
     def faults(self) -> tuple[str, ...]:
         """The faults of the column, each once."""
         return self.plan.fault_names if self.plan else fault_names(self.column)
+
+    @property
+    def load(self) -> Load:
+        """What the user sets: the same for all lanes."""
+        return self.lanes[0].load
 
     @property
     def beyond_ttl(self) -> float:

@@ -21,6 +21,8 @@ class Spec:
     keys            names of the locks, equal to the keys in the store.
     number, count   this worker's number among those of its lane (see `process` in `checkers.row_format`).
     pace            how long a short step of work takes; slower backends get longer ones.
+    rate            rounds per second that the worker begins, at random times (a Poisson process), whether those before
+                    have ended or not; 0: a round begins when the last one is over.
     generation      0, or how many workers of this number have died before.
     access          how the endpoints let us in; it is not written to any file.
     """
@@ -40,6 +42,7 @@ class Spec:
     acquire_timeout: float
     store_timeout: float
     pace: float
+    rate: float = 0.0
     generation: int = 0
     access: Access = OPEN
 

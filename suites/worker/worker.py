@@ -46,6 +46,10 @@ _CROWD: Final = 0.4
 """Seconds. In all other lanes the first `_CROWDS` rounds begin at multiples of this. Split votes, and many races, show
 only where several workers ask at the same instant, and clients that poll seldom do so by themselves."""
 _CROWDS: Final = 3
+_LOOK: Final = 0.1
+"""Seconds between looks at the control page while the next round is not due."""
+HOT_SHARE: Final = 0.5
+"""Share of the rounds that ask for the first key, where there are more keys than workers."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
 of each worker does."""
@@ -99,12 +103,17 @@ class Worker:
         while page[row_format.RUN] == Run.WAIT:
             time.sleep(_WAIT)
         page[row_format.STATE] = State.RUNNING
-        crowds = 0 if self._in_line else _CROWDS
+        crowds = 0 if self._in_line or self.spec.rate else _CROWDS
+        due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[row_format.RUN] == Run.GO:
             if crowds:
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
+            if self.spec.rate:
+                due += self.rng.expovariate(self.spec.rate)
+                if not self._until(due):
+                    break
             self._round()
             self.recorder.round_over()
             if self.renewal.broken is not None:
@@ -166,9 +175,7 @@ class Worker:
         self._leave(holding)
 
     def _round(self) -> None:
-        order = self.workload.order
-        key = order[self.spec.number % len(order)] if order else self.rng.randrange(len(self.spec.keys))
-        turn = self._turn
+        key, turn = self._key(), self._turn
         # Turn by turn others come to read: at any time about as many workers as the workload says. Who is refused asks
         # for the same again: otherwise readers who overlap may keep all writers out for as long as they like.
         reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
@@ -186,6 +193,21 @@ class Worker:
         if self.workload.late and (turn == self.spec.number or self.rng.random() < LATE_SHARE):
             after.work(after.pace * LATE_BY)
             after.write_late()
+
+    def _key(self) -> int:
+        """Index of the key that the next round asks for. Of many keys one stays contended."""
+        order, keys = self.workload.order, len(self.spec.keys)
+        if order:
+            return order[self.spec.number % len(order)]
+        return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
+
+    def _until(self, due: float) -> bool:
+        """Wait until this second of CLOCK_MONOTONIC; False if the harness tells the worker to finish meanwhile."""
+        while (left := due - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK))
+            if self.recorder.page[row_format.RUN] != Run.GO:
+                return False
+        return True
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
         """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""

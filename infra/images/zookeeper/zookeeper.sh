@@ -12,9 +12,11 @@ set -eu
 mkdir -p /data/zookeeper /run/zookeeper
 echo "$ZK_ID" >/data/zookeeper/myid
 {
-    # Half-second ticks allow sessions from 1 s; a follower is lost after syncLimit ticks. A follower that meets its new
-    # leader too early costs a whole initLimit: through a proxy it is hung up on, not refused.
+    # Half-second ticks allow sessions from 1 s, and by themselves up to 10 s; a follower is lost after syncLimit ticks.
+    # A follower that meets its new leader too early costs a whole initLimit: through a proxy it is hung up on, not
+    # refused.
     echo "tickTime=500
+maxSessionTimeout=600000
 initLimit=4
 syncLimit=5
 dataDir=/data/zookeeper

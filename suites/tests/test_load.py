@@ -1,0 +1,175 @@
+"""The load that the user sets: of lanes, of their workers, and how often a run is repeated."""
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from checkers.history.history import read_recording
+from checkers.row_format import F
+from suites import rounds
+from suites.lanes.lane import Lane, lanes_of
+from suites.lanes.load import Load
+from suites.locks import registry
+from suites.selection.shards import expected
+from suites.tests.bench import await_
+from suites.tests.selections import asked, collected, refused
+from suites.tests.workers import MODULE, specs, started
+from suites.trial.metadata import about
+from suites.trial.run_trials import first_trial
+from suites.worker.pool import ForkServer, Handle
+from suites.worker.process_spec import Spec
+from suites.worker.worker import HOT_SHARE
+
+
+def lane(name: str, load: Load) -> Lane:
+    lock, workload, _ = name.split("/")
+    return next(
+        lane for lane in lanes_of(lock, registry.load(lock), replace(load, workload=(workload,))) if lane.name == name
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "workers", "keys", "ttl"),
+    [
+        ("redis/set/unfenced", Load(), 3, 1, 0.6),
+        ("redis/set/unfenced", Load(workers=30, keys=1_000, ttl=30.0), 30, 1_000, 30.0),
+        ("redis/transfer/unfenced", Load(workers=2, keys=9), 4, 2, 0.6),
+        ("redis/transfer/unfenced", Load(workers=6), 6, 2, 0.6),
+        ("redis-semaphore/work/unfenced", Load(workers=2), 3, 1, 0.6),
+        ("ttl-too-short/set/unfenced", Load(ttl=30.0), 3, 1, 0.2),
+    ],
+)
+def test_the_load_of_a_lane(name: str, load: Load, workers: int, keys: int, ttl: float) -> None:
+    made = lane(name, load)
+    assert (made.workers, made.keys, made.ttl) == (workers, keys, ttl)
+
+
+def test_a_session_that_is_seldom_kept_alive_may_end_earlier_and_is_believed_longer() -> None:
+    usual, long = (lane("zookeeper/set/unfenced", Load(ttl=ttl)) for ttl in (None, 30.0))
+    assert (usual.grain, usual.bounds) == (0.8, usual.lock.bounds)
+    assert long.grain == pytest.approx(0.8 + 28.0 / 3)
+    assert long.bounds["honest-belief"] - usual.bounds["honest-belief"] == pytest.approx(28.0 / 3)
+    assert long.bounds["recovery"] == usual.bounds["recovery"]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--workers=1", "expected a whole number from 2 to 1000: with one worker nothing is contended"),
+        ("--workers=-3", "-3: expected a whole number"),
+        ("--keys=0", "0: expected a whole number from 1"),
+        ("--keys=99999999999", "expected a whole number"),
+        ("--ttl=nan", "nan: expected a number above 0"),
+        ("--rate=0", "0: expected a number above 0"),
+        ("--duration=ten", "ten: expected a number above 0"),
+        ("--count=0", "0: expected a whole number from 1"),
+        ("--workload=nope", "unknown workload 'nope'; there are: register, set,"),
+        ("--ttl=0.5", "--ttl 0.5: redis needs 0.6 s or more (--lock)"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(option: str, says: str) -> None:
+    done = collected(option)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert says in done.stderr
+
+
+def test_a_workload_is_tried_where_the_lock_does_not_declare_it_unless_it_cannot_be() -> None:
+    selection = asked(lock=["redis"], workload=["transfer"], faults=["none"])
+    assert [lane.name for lane in selection.lanes] == ["redis/transfer/unfenced"]
+    assert "no workload share" in refused(lock=["redis"], workload=["share"])
+
+
+def test_it_is_stored_with_the_trial_and_counted_in_what_it_takes() -> None:
+    given: dict[str, Any] = {"lock": ["redis"], "workload": ["set"], "faults": ["none"]}
+    plain, loaded = asked(**given), asked(**given, workers=5, ttl=30.0, duration=600.0)
+    trials = [first_trial(each, "redis", "none", "", 1, each.lanes) for each in (plain, loaded)]
+    assert about(trials[1])["load"] == {"workload": ("set",), "workers": 5, "ttl": 30.0, "duration": 600.0}
+    assert about(trials[0])["load"] == {"workload": ("set",)}
+    assert about(trials[1])["ttl"] == {"redis": 30.0}
+    (short,), (long,) = (each.trials() for each in (plain, loaded))
+    assert long.seconds - short.seconds > 500
+    assert expected(trials[0].plan_to_run(), 0.6, 1, 100.0) > 100
+
+
+def test_of_many_keys_one_stays_contended(tmp_path: Path) -> None:
+    many = [replace(spec, keys=tuple(map(str, range(500))), pace=0.0) for spec in specs(str(tmp_path), "Free")]
+    rows = _worked(many, 300)
+    keys = Counter(rows["key"][rows["f"] == F.ACQUIRE].tolist())
+    assert 0.4 < keys[0] / keys.total() < HOT_SHARE + 0.15
+    assert len(keys) > 60
+
+
+def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
+    asked_at = [replace(spec, pace=0.0, rate=40.0) for spec in specs(str(tmp_path), "Free")]
+    rows = _worked(asked_at, 100)
+    begun = rows["inv"][rows["f"] == F.ACQUIRE]
+    seconds = (begun.max() - begun.min()) / 1e9
+    assert len(begun) / seconds < 2 * 3 * 40.0, "three workers, each forty times a second, and the chance of more"
+
+
+@pytest.mark.parametrize(
+    ("option", "answers", "seeds", "status"),
+    [
+        ({"count": 3}, [0, 1, 0], [5, 6, 7], 1),
+        ({"count": 2}, [0, 0], [5, 6], 0),
+        ({"count": 3}, [0, 2], [5, 6], 2),
+        ({"count": 3, "until_failed": True}, [0, 1], [5, 6], 1),
+        ({"until_failed": True}, [0, 0, 0, 1], [5, 6, 7, 8], 1),
+    ],
+)
+def test_runs_follow_one_another_with_the_next_seed(
+    monkeypatch: pytest.MonkeyPatch, option: dict[str, Any], answers: list[int], seeds: list[int], status: int
+) -> None:
+    ran = _runs(monkeypatch, answers)
+    words = ["suites/", "--count", "3", "--lock", "redis", "--until-failed", "--seed=5", "-q"]
+    given = Namespace(**{"resume": None, "count": None, "until_failed": False, "seed": 5, **option})
+    assert rounds.several(given)
+    assert rounds.run_all(given, words, Path()) == status
+    assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
+
+
+def test_one_run_is_not_repeated() -> None:
+    assert not any(
+        rounds.several(Namespace(resume=resume, count=count, until_failed=until_failed))
+        for resume, count, until_failed in ((None, None, False), (None, 1, False), ("last", 3, True))
+    )
+
+
+def test_pytest_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = _runs(monkeypatch, [0, 0])
+    done = collected("--count", "2", "--lock", "redis")
+    assert done.returncode == 0
+    assert [words[-2:] for words in ran] == [["--seed", "1"], ["--seed", "2"]]
+
+
+def _runs(monkeypatch: pytest.MonkeyPatch, answers: Iterable[int]) -> list[Sequence[str]]:
+    """The words of each run that is asked for from now on; each has the next of these exit statuses."""
+    ran: list[Sequence[str]] = []
+    left = iter(answers)
+
+    def run(words: Sequence[str], _: Path) -> int:
+        ran.append(words)
+        return next(left)
+
+    monkeypatch.setattr(rounds, "_run", run)
+    return ran
+
+
+def _worked(given: Sequence[Spec], least: int) -> npt.NDArray[Any]:
+    """What workers recorded until each had asked so often."""
+    with closing(ForkServer([f"{MODULE}:Free"])) as server:
+        handles = started(server, given)
+
+        def asked_enough(handle: Handle) -> bool:
+            return int((read_recording(handle.spec.recording)["f"] == F.ACQUIRE).sum()) > least
+
+        await_(lambda: all(map(asked_enough, handles)))
+        return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles])
