@@ -45,8 +45,7 @@ def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
 def _missing(property: Property, view: View) -> str | None:
     facts = view.facts
     stands = declared(property.id, facts)
-    unexpected = stands.certain is None and not_expected(property.id, facts, silent=stands.silent) is not None
-    if unexpected or not_applicable(property.id, facts) is not None:
+    if not_applicable(property.id, facts) is not None or not_expected(property.id, facts, stands) is not None:
         return None
     reason = property.missing(view)
     if reason is None and stands.certain is not None and not property.final and not property.examine(view).findings:

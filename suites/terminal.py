@@ -19,6 +19,7 @@ from rich.console import Console
 
 from results.certificate import write_certificate
 from results.certificate.certify import STATUS, sentence
+from results.pages.surroundings import load_words
 from results.record import Cell
 from results.report import grid
 from results.run import Run
@@ -223,9 +224,7 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
         words += [word for name, values in upgrade for value in values for word in (name, value)]
     elif selection.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
-    for name, value in load(option).to_json().items():
-        for each in value if isinstance(value, tuple) else (value,):
-            words += [f"--{name}", f"{each:g}" if isinstance(each, float) else str(each)]
+    words += load_words(load(option).to_json())
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return shlex.join(words)

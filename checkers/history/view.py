@@ -63,6 +63,14 @@ class View:
         """
         return self.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=outcomes)
 
+    @cached_property
+    def attempts_by_key(self) -> dict[int, list[int]]:
+        """Key → its rows among `attempts`."""
+        result: dict[int, list[int]] = {}
+        for row in self.attempts():
+            result.setdefault(self.column("key")[row], []).append(row)
+        return result
+
     def worker(self, row: int) -> int:
         """The number of the worker that invoked an operation."""
         return self.facts.worker_of(self.column("process")[row])

@@ -104,8 +104,8 @@ def judge(result: CheckResult, history: History) -> Judgement:
         return answer(Verdict.NOT_CLAIMED_BROKEN, first.kind, first)
     if result.valid is None:
         return answer(Verdict.UNKNOWN, result.reason or "the checker gave no answer")
-    if stands.certain is None and result.unexercised is not None:
-        because = not_expected(result.property, facts, silent=stands.silent)
+    if result.unexercised is not None:
+        because = not_expected(result.property, facts, stands)
         if because is not None:
             return answer(Verdict.NOT_APPLICABLE, f"{because}; {result.unexercised}")
     if stands.certain is not None:
@@ -153,9 +153,11 @@ def not_applicable(name: str, facts: Facts) -> str | None:
     return None
 
 
-def not_expected(name: str, facts: Facts, *, silent: bool) -> str | None:
-    """Why nobody can be expected to exercise a property, or None. See `Property.not_expected`."""
-    return PROPERTIES[name].not_expected(facts, silent=silent) if name in PROPERTIES else None
+def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
+    """Why nobody can be expected to exercise a property, or None, as where a hazard must show. See `Property`."""
+    if stands.certain is not None or name not in PROPERTIES:
+        return None
+    return PROPERTIES[name].not_expected(facts, silent=stands.silent)
 
 
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:

@@ -58,8 +58,8 @@ def _unexpected(facts: Facts) -> str | None:
 
 def _late(view: View, hold: Hold, at: int) -> Finding:
     """The witness: whose release it was, and who waited at that moment."""
-    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
-    waiter = next(row for row in view.attempts() if key[row] == hold.key and inv[row] <= at <= ret[row])
+    inv, ret = view.column("inv"), view.column("ret")
+    waiter = next(row for row in view.attempts_by_key[hold.key] if inv[row] <= at <= ret[row])
     return Finding("handed-over-late", at, (hold.row, hold.release, waiter), (hold.row,))
 
 

@@ -171,12 +171,12 @@ def _waits(view: View) -> list[WaitForLease]:
 
 def _kept(view: View, wait: WaitForLease) -> Finding:
     """The witness: what the holder had, who got it at last, and somebody who waited at that moment, if anybody did."""
-    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
+    inv, ret = view.column("inv"), view.column("ret")
     crash, at, successor = wait.crash, wait.late or 0, wait.successor
     waiters = (
         row
-        for row in view.attempts()
-        if key[row] == crash.hold.key and row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
+        for row in view.attempts_by_key.get(crash.hold.key, ())
+        if row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
     )
     holders = (crash.hold.row, *(() if successor is None else (successor,)))
     if crash.fault.kind != "kill":
@@ -234,16 +234,14 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     )
 
 
-def waits_for(view: View, wanted: int, *, shared: bool) -> tuple[list[Span], int]:
+def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], int]:
     """When somebody certainly waited for a key, and from when on (ns) that is in doubt. shared: as a writer only, whom
     readers keep out.
     """
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
-    key, reason, flags = view.column("key"), view.column("reason"), view.column("flags")
+    reason, flags = view.column("reason"), view.column("flags")
     spans, doubt = [], INFINITY
-    for row in view.attempts():
-        if key[row] != wanted:
-            continue
+    for row in view.attempts_by_key.get(key, ()):
         if outcome[row] == Outcome.INFO:
             doubt = min(doubt, inv[row])
         elif not (shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:

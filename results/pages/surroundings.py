@@ -111,13 +111,21 @@ def again(record: TrialRecord, folder: Path) -> str:
         words += ["--plan", str(folder / "plan.json")] if about.get("own_plan") else ["--faults", column]
     if about.get("version"):
         words += ["--version-of", f"{about['backend']}={about['version']}"]
-    load = mapping(about.get("load"))
-    for name in (name for name in _LOAD if name in load):
-        for value in load[name] if isinstance(load[name], list) else (load[name],):
-            words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
+    words += load_words(mapping(about.get("load")))
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return shlex.join(words)
+
+
+def load_words(load: Mapping[str, Any]) -> list[str]:
+    """The options of `pytest suites/` that set this of every lane; what is none of them is left out."""
+    given = {name: load[name] for name in _LOAD if name in load}
+    return [
+        word
+        for name, values in given.items()
+        for value in (values if isinstance(values, list | tuple) else (values,))
+        for word in (f"--{name}", f"{value:g}" if isinstance(value, float) else str(value))
+    ]
 
 
 def recheck(folder: Path, file: str) -> str:

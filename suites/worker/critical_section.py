@@ -8,17 +8,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from checkers import row_format
-from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason, Run
+from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason
 from infra.store.store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.worker import CriticalSection, Worker
 from suites.workloads.workload import Stopped
-
-_SLICE: Final = 0.1
-"""Seconds of work between two looks at the control page."""
 
 
 class Section:
@@ -107,9 +104,7 @@ class Section:
 
     def work(self, seconds: float) -> None:
         """Ends early once the trial is over: others are waiting for the lock."""
-        page, end = self._recorder.page, time.monotonic() + seconds
-        while page[row_format.RUN] != Run.FINISH and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _SLICE))
+        self._worker.wait_until(time.monotonic() + seconds)
 
     def _must_believe(self) -> None:
         renewal = self._worker.renewal

@@ -47,7 +47,7 @@ _CROWD: Final = 0.4
 only where several workers ask at the same instant, and clients that poll seldom do so by themselves."""
 _CROWDS: Final = 3
 _LOOK: Final = 0.1
-"""Seconds between looks at the control page while the next round is not due."""
+"""Seconds between looks at the control page, at work and while the next round is not due."""
 HOT_SHARE: Final = 0.5
 """Share of the rounds that ask for the first key, where there are more keys than workers."""
 LATE_SHARE: Final = 0.2
@@ -112,7 +112,7 @@ class Worker:
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
             if self.spec.rate:
                 due += self.rng.expovariate(self.spec.rate)
-                if not self._until(due):
+                if not self.wait_until(due):
                     break
             self._round()
             self.recorder.round_over()
@@ -122,6 +122,15 @@ class Worker:
         self._close_client()
         self.store.close()
         page[row_format.STATE] = State.DONE
+
+    def wait_until(self, due: float) -> bool:
+        """Wait until this second of CLOCK_MONOTONIC; False, and no longer, once the harness says that it is over."""
+        page = self.recorder.page
+        while page[row_format.RUN] != Run.FINISH:
+            if (left := due - time.monotonic()) <= 0:
+                return True
+            time.sleep(min(left, _LOOK))
+        return False
 
     def reach(self, gate: Gate, holding: Holding) -> None:
         """The main thread passes a gate with this holding."""
@@ -200,14 +209,6 @@ class Worker:
         if order:
             return order[self.spec.number % len(order)]
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
-
-    def _until(self, due: float) -> bool:
-        """Wait until this second of CLOCK_MONOTONIC; False if the harness tells the worker to finish meanwhile."""
-        while (left := due - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK))
-            if self.recorder.page[row_format.RUN] != Run.GO:
-                return False
-        return True
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
         """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""
