@@ -107,7 +107,8 @@ value    write: the value written (unique in its lane); read: the value returned
          acquire: how often the client was woken while it waited, `NONE` where it does not tell. effect: the job.
 base     set workload. write: the value of the state that was read before; final read: number of elements.
          acquire: ns at which the request that put it into the queue was answered, `NONE` where it does not tell.
-session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none.
+session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none. Of an acquire that was
+         refused: the one that the service called over.
 process  logical process; after an unknown outcome its thread goes on under a new number. Of a lane with n workers,
          process p belongs to worker p mod n, and to its renewal thread where p div n is odd.
 error    index into the lane's table of error texts, 0 for none.

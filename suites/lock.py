@@ -29,11 +29,15 @@ class LockError(Exception):
 
 
 class Refused(LockError):
-    """It certainly did not happen. Only `Reason.HELD` is evidence that somebody held the lock."""
+    """It certainly did not happen. Only `Reason.HELD` is evidence that somebody held the lock.
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
+    session: of an acquire, the client's session that the service called over; 0 where it did not.
+    """
+
+    def __init__(self, reason: Reason, detail: str = "", session: int = 0) -> None:
         super().__init__(f"{reason.name.lower()}: {detail}" if detail else reason.name.lower())
         self.reason = reason
+        self.session = session
 
 
 class Indeterminate(LockError):

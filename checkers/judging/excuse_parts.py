@@ -32,6 +32,8 @@ BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
     "freed-by-inner-release",
 }
 """What follows when the service has forgotten a lease that its holder still counts on."""
+RENEWED: Final = "renewed-though-lost"
+"""No lie where the other grant was the earlier of the two, and is what was lost."""
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
@@ -60,21 +62,30 @@ def by_answer(holds: Sequence[Hold]) -> list[Hold]:
 def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
     """Whether one of these moments met the lease of an earlier holder, before the violation.
 
-    A holder that did something after the acknowledged end of its lease is itself to blame. If a slow answer and the
-    tokens disagree about who was earlier, either may have been. The same is true without tokens, if both asked at the
-    same time.
+    A holder that did something after the acknowledged end of its lease is itself to blame.
     """
-    if violation.kind not in BY_A_LOST_LEASE | ALONE:
-        return False
-    holds = by_answer(holds_of(violation, view))
-    if violation.kind not in ALONE:
-        holds = [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
-    for hold in holds:
+    for hold in losers(violation, view):
         end = hold.expiry
         stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view)[0] > end
         if not stale and any(first <= min(end, violation.at) and hold.start <= last for first, last in moments):
             return True
     return False
+
+
+def losers(violation: Violation, view: View) -> Sequence[Hold]:
+    """The grants of a witness whose loss explains what the violation is: none for one that no loss explains.
+
+    If a slow answer and the tokens disagree about who was earlier, either may have been. The same is true without
+    tokens, if both asked at the same time.
+    """
+    holds = by_answer(holds_of(violation, view))
+    if violation.kind in ALONE:
+        return holds
+    if violation.kind == RENEWED:
+        return _perhaps_earlier(holds)
+    if violation.kind not in BY_A_LOST_LEASE:
+        return ()
+    return [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
 
 
 def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:

@@ -16,9 +16,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
 from checkers.judging.excuse_parts import (
-    ALONE,
     BY_A_LOST_COUNTER,
-    BY_A_LOST_LEASE,
     BY_A_STALE_HOLDER,
     REFUSED,
     Hits,
@@ -28,6 +26,7 @@ from checkers.judging.excuse_parts import (
     holds_of,
     in_order,
     lasted,
+    losers,
 )
 from checkers.judging.excuses_by_design import DESIGNS
 from checkers.properties.check_result import Violation
@@ -117,19 +116,16 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
     backs = [hit.healing for hit in hits if hit.kind == "pause" and 0 < hit.healing <= violation.at]
     if not backs and not any(hit.kind == "disk" and hit.begun <= violation.at for hit in hits):
         return False
-    holders = violation.holders if violation.kind in ALONE else violation.holders[:-1]
-    return violation.kind == REFUSED or (
-        violation.kind in BY_A_LOST_LEASE | ALONE and any(_told_gone(row, backs, view) for row in holders)
-    )
+    return violation.kind == REFUSED or any(_told_gone(hold, backs, view) for hold in losers(violation, view))
 
 
-def _told_gone(acquire: int, backs: Sequence[int], view: View) -> bool:
-    """Whether a release or keep-alive was refused as not the owner's before the acknowledged end of the lease, or was
-    the first that was answered at all since a moment of `backs`.
+def _told_gone(hold: Hold, backs: Sequence[int], view: View) -> bool:
+    """Whether a release or keep-alive, or the next acquire in the session, was refused as not the owner's before the
+    acknowledged end of the lease, or was the first that was answered at all since a moment of `backs`.
     """
-    hold = view.holds.by_row[acquire]
     ret, reason = view.column("ret"), view.column("reason")
     answered = view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
+    answered += [row for row in view.attempts(Outcome.FAIL) if reason[row] == Reason.NOT_OWNER]
     answers = sorted((ret[row], reason[row] == Reason.NOT_OWNER) for row in view.of_lease(hold, answered))
     if any(gone and at < hold.expiry for at, gone in answers):
         return True

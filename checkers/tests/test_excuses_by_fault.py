@@ -223,6 +223,19 @@ def revoked(told: int = 40, outcome: Outcome = FAIL, answered: int = 0) -> Book:
     return book.acquire(11, 30, 2, sent=29, ttl=50, session=2).release(60, 61, 2, session=2)
 
 
+def revoked_unnoticed(outcome: Outcome = FAIL, session: int = 1) -> Book:
+    """As `revoked`, by a service that acknowledges every release; then who held asks for the lock again."""
+    book = revoked(outcome=OK)
+    return book.add(F.ACQUIRE, 44, 45, outcome, process=1, session=session, reason=Reason.NOT_OWNER)
+
+
+def granted_side_by_side(first: int = 11, outcome: Outcome = FAIL) -> Book:
+    """Session 2 asks at `first` and is answered last, at 30; then it is told, or not, that its lease is gone."""
+    book = kept_alive().acquire(9, 29, 1, sent=9, ttl=50, session=1).release(60, 61, 1, session=1)
+    book.acquire(first, 30, 2, sent=first, ttl=50, session=2)
+    return book.release(40, 41, 2, outcome, reason=Reason.NOT_OWNER if outcome == FAIL else Reason.NONE, session=2)
+
+
 def came_back(book: Book, kind: str = "pause", begun: int = 5, healing: int = 25) -> Book:
     return book.fault("f", begun, healing + 1, healing=healing, kind=kind, target="etcd1 (leader)")
 
@@ -238,6 +251,12 @@ def came_back(book: Book, kind: str = "pause", begun: int = 5, healing: int = 25
     ("who asked for nothing is told late", came_back(revoked(80, answered=20)), DOCUMENTED),
     ("who asked meanwhile is not", came_back(revoked(80, answered=27)), VIOLATED),
     ("the service must have said so", came_back(revoked(outcome=OK)), VIOLATED),
+    ("it says so when it is asked for the lock again", came_back(revoked_unnoticed()), DOCUMENTED),
+    ("it must name the session", came_back(revoked_unnoticed(session=0)), VIOLATED),
+    ("it must say that it is gone", came_back(revoked_unnoticed(INFO)), VIOLATED),
+    ("who was first is not known", came_back(granted_side_by_side()), DOCUMENTED),
+    ("who asked later was not first", came_back(granted_side_by_side(30)), VIOLATED),
+    ("one of the two must be told", came_back(granted_side_by_side(outcome=OK)), VIOLATED),
 )
 def test_a_lease_that_was_revoked(book: Book, expected: Verdict) -> None:
     assert word(book) is expected

@@ -133,7 +133,7 @@ class EtcdLock(EtcdSession):
             token, queue = self._enqueue(prefix, key, lease.id)
         except LockError as error:
             if not (isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE):
-                self._leases.give_up(lease.id)
+                self._leases.failed(lease.id, error)
             raise
         queued = now()
         try:
@@ -147,7 +147,7 @@ class EtcdLock(EtcdSession):
                 return Grant(name, owner, token, sent, lease.ttl, lease.expires, lease.id, queued)
             self._delete(key, token)
         except LockError as error:
-            self._leases.give_up(lease.id)
+            self._leases.failed(lease.id, error)
             if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
                 raise
             raise Indeterminate(str(error)) from error

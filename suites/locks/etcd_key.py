@@ -51,7 +51,7 @@ class EtcdKey(EtcdLock):
             refused = error.reason if isinstance(error, Refused) else None
             if refused is Reason.UNAVAILABLE and not mine:
                 raise
-            self._leases.give_up(lease.id)
+            self._leases.failed(lease.id, error)
             if refused is Reason.NOT_OWNER or (refused and not mine):
                 raise
             raise Indeterminate(str(error)) from error

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from checkers.row_format import Reason
-from suites.lock import Indeterminate, Refused, now
+from suites.lock import Indeterminate, LockError, Refused, now
 from suites.locks.etcd_requests import Endpoints
 
 DRIFT: Final = 0.001
@@ -57,6 +57,13 @@ class Leases:
                 return False
             self.present = None
             return True
+
+    def failed(self, lease_id: int, error: LockError) -> LockError:
+        """Give up the lease on which an acquire failed. Returns the error, which names a lease that it calls over."""
+        self.give_up(lease_id)
+        if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
+            error.session = lease_id
+        return error
 
     def keep_alive(self, lease_id: int) -> None:
         """One LeaseKeepAlive. Raises Refused or Indeterminate, this also where the other thread gave the lease up

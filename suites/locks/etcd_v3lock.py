@@ -33,7 +33,7 @@ TRY: Final = 0.2
 """Seconds that a try waits: the service knows only waiting."""
 
 _NOT_FOUND: Final = 5
-_EXPIRED: Final = "session is expired"
+_OVER: Final = ("session is expired", "requested lease not found")
 _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, "wipe-server") if fault not in STORE)
 _OTHERS: Final = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 _INSIDE: Final = ("holder-exclusion", "no-lost-update")
@@ -71,7 +71,7 @@ def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Map
     if answer.status == http.HTTPStatus.OK:
         return content
     text = f"{member}: {content.get('error') or content.get('message')}"
-    if content.get("code") == _NOT_FOUND or _EXPIRED in text:
+    if content.get("code") == _NOT_FOUND or any(words in text for words in _OVER):
         raise Refused(Reason.NOT_OWNER, text)
     raise Indeterminate(text)
 
@@ -112,8 +112,8 @@ class EtcdV3Lock(EtcdSession):
             if timeout == 0:
                 raise Refused(Reason.HELD, str(late)) from late
             return None
-        except LockError:
-            self._leases.give_up(lease.id)
+        except LockError as error:
+            self._leases.failed(lease.id, error)
             raise
         self._keys[owner] = base64.b64decode(granted["key"]).decode()
         return self._granted(Grant(name, owner, None, sent, lease.ttl, NEVER, lease.id))
@@ -187,7 +187,7 @@ class EtcdV3LockChecked(EtcdV3Lock):
                 raise Refused(Reason.NOT_OWNER, "the grant was void: its key is gone")
             lease = self._leases.proven(grant.session)
         except LockError as error:
-            self._leases.give_up(grant.session)
+            self._leases.failed(grant.session, error)
             if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
                 raise
             raise Indeterminate(str(error)) from error

@@ -1,17 +1,22 @@
 """A lease of etcd between two threads: one keeps it alive, the other gives it up."""
 
+import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from checkers.row_format import Reason
-from suites.lock import Indeterminate, Refused
+from suites.lock import Indeterminate, LockError, Refused
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
+from suites.locks.etcd_v3lock import post
+from suites.tests.bench import SOON
 
 
 class Etcd:
@@ -88,3 +93,33 @@ def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Rea
     with pytest.raises(told, match="failed to connect"):
         Put(cast(Endpoints, etcd), leases).acquire("a", 1.0)
     assert leases.present is None
+
+
+@pytest.mark.parametrize(
+    ("error", "session"), [(Refused(Reason.NOT_OWNER), 1), (Refused(Reason.UNAVAILABLE), 0), (Indeterminate("lost"), 0)]
+)
+def test_an_acquire_that_failed_names_the_lease_that_is_over(leases: Leases, error: LockError, session: int) -> None:
+    assert getattr(leases.failed(1, error), "session", 0) == session
+    assert leases.present is None
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Answers as the JSON gateway of etcd 3.5 does where a lease is gone."""
+
+    def do_POST(self) -> None:
+        body = json.dumps({"error": "etcdserver: requested lease not found", "code": 2}).encode()
+        self.send_response(500)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_gateway_of_a_lock_without_its_lease_refuses() -> None:
+    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
+        threading.Thread(target=server.handle_request).start()
+        with pytest.raises(Refused, match="requested lease not found") as refusal:
+            post(f"127.0.0.1:{server.server_port}", "/v3/lock/lock", {}, SOON)
+    assert refusal.value.reason is Reason.NOT_OWNER

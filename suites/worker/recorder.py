@@ -133,8 +133,10 @@ class Recorder:
         )
         self.page[at + row_format.OUTCOME] = Outcome.OK
 
-    def fail(self, at: int, reason: Reason, error: str = "") -> None:
-        """It certainly did not happen."""
+    def fail(self, at: int, reason: Reason, error: str = "", session: int = 0) -> None:
+        """It certainly did not happen. session: of an acquire, the one that the service called over."""
+        if session:
+            row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
         self._end(at, monotonic_ns(), Outcome.FAIL, reason, error)
 
     def info(self, at: int, error: str) -> None:

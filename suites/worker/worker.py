@@ -144,7 +144,7 @@ class Worker:
         try:
             answer = self._ask(row, key, timeout, flags)
         except Refused as refusal:
-            self.recorder.fail(row, refusal.reason, str(refusal))
+            self.recorder.fail(row, refusal.reason, str(refusal), refusal.session)
             if refusal.reason is not Reason.HELD:
                 time.sleep(_AGAIN)
             return None

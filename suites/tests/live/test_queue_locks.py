@@ -9,7 +9,7 @@ import pytest
 from checkers.row_format import Reason
 from infra.access import OPEN
 from infra.network.links import Cut
-from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Session, Sweeps, Wakes
+from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Refused, Session, Sweeps, Wakes
 from suites.locks import etcd_v3lock
 from suites.tests.bench import await_, granted, refusal
 from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, holds
@@ -151,6 +151,17 @@ def test_before_3_5_a_waiter_whose_lease_died_was_granted_the_lock_and_so_was_th
         assert not believes(waiter, void)
 
     lanes.check(V3LOCKS, statement, lambda: leases_end(lanes))
+
+
+@pytest.mark.parametrize("lock", ["etcd", "etcd-key", *V3LOCKS])
+def test_an_acquire_on_a_lease_that_was_revoked_is_refused_and_names_it(lanes: Lanes, lock: str) -> None:
+    lane = lanes.of(lock)
+    client = cast(Any, lane.client(1))
+    lease = client.session
+    client._etcd.call(lambda etcd: etcd.revoke_lease(lease))
+    with pytest.raises(Refused) as refused:
+        client.acquire(lane.key, 1)
+    assert (refused.value.reason, refused.value.session) == (Reason.NOT_OWNER, lease)
 
 
 def test_the_token_is_read_after_the_grant_and_none_says_void(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
