@@ -100,7 +100,8 @@ inv      ns; invocation. 0 marks the end of the rows in use.
 ret      ns; completion, 0 while there is none.
 sent     ns; acquire: invocation of the earliest request that the grant rests on; lost: when its belief ended.
          0 where it does not apply.
-ttl      ns; acquire: the effective TTL that the server gave. 0 for locks without one.
+ttl      ns; acquire: the effective TTL that the server gave, 0 for locks without one; of one that was not granted, how
+         long it was told to wait at most, 0 for as long as `Facts.patience`.
 token    fencing token of the grant, `NONE` where there is none.
 owner    identity of the grant (63 random bits), 0 for none. Identities are grants, never processes.
 value    write: the value written (unique in its lane); read: the value returned; `NONE` for the initial value.

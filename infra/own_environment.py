@@ -158,6 +158,7 @@ class OwnEnvironment(Environment):
         for backend, (members, auxiliaries) in healths.items():
             everybody = dict(zip(topology.nodes_of(backend), (*members, *auxiliaries), strict=True))
             lines += [f"{node} does not serve" for node, health in everybody.items() if not health]
+            lines += [f"{node} refuses writes" for node, health in everybody.items() if health and health.refuses]
             lines += clock_skew.astray(everybody, store.result())
             if all(members) and not BACKENDS[backend].whole(members):
                 lines.append(f"{backend} has no leader that all members follow")

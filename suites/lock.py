@@ -108,7 +108,11 @@ class Declarations(Protocol):
     min_ttl: ClassVar[Ttl] = 2.0
     bounds: ClassVar[Bounds] = {}
     via: ClassVar[str] = ""
-    lanes: ClassVar[Patterns] = ("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded")
+    lanes: ClassVar[Patterns] = (
+        *("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded"),
+        *("churn/*", "impatient/*", "leader/*", "transfer/*", "transfer-backoff/*", "crowd/*", "many/*"),
+        *("inventory/unfenced", "inventory/fence-*", "inventory/compare-owner", "once/*"),
+    )
     excludes: ClassVar[Flag] = True
     permits: ClassVar[Count] = 1
     reentrant: ClassVar[Flag] = False

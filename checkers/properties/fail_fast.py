@@ -12,7 +12,7 @@ from checkers.history.interval_sets import Span, clipped, length, united
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker
-from checkers.row_format import F
+from checkers.row_format import F, Outcome
 
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"
@@ -27,16 +27,20 @@ _LAPSES: Final = ("freeze", "stall", "call")
 def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
 
-    However it ended. A call that never did, since its worker was killed or the trial was over, is not judged.
+    However it ended. A try has no patience; that of an acquire that was granted is the longest of the trial. A call
+    that never ended, since its worker was killed or the trial was over, is not judged.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
     inv, kind, ended = view.column("inv"), view.column("f"), view.array("ret").tolist()
+    outcome, told = view.column("outcome"), view.column("ttl")
     lapses = _lapses(view)
     findings: list[Finding] = []
     slowest = 0
     for row in view.once(_ended):
-        allowed = patience if kind[row] in _ACQUIRES else 0
+        allowed = 0
+        if kind[row] == F.ACQUIRE:
+            allowed = (told[row] if outcome[row] != Outcome.OK else 0) or patience
         beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue

@@ -45,6 +45,7 @@ class Trait(Enum):
     SESSION_PROCESSES = "the server has a process for each session"
     STALL_DEPOSES = "a leader whose disk stalls is replaced by another"
     ENDS_WHEN_FULL = "a server ends when its disk is full"
+    REFUSES_WRITES = "a server can be told to refuse writes until it is told otherwise, or started anew"
 
 
 class ServerRefused(Exception):
@@ -68,6 +69,7 @@ class Health:
     ahead    seconds by which its clock is ahead of this machine's wall clock, where backends tell the time: Redis and
              PostgreSQL. Else None.
     unsure   seconds that `ahead` may be wrong either way: half of what the answer took.
+    refuses  whether it was told to refuse writes (Trait.REFUSES_WRITES).
     """
 
     version: str
@@ -76,6 +78,7 @@ class Health:
     leader: str = ""
     ahead: float | None = field(default=None, compare=False)
     unsure: float = field(default=0.0, compare=False)
+    refuses: bool = field(default=False, compare=False)
 
 
 Probe = Callable[[str, int], Health | None]
@@ -243,6 +246,9 @@ class Backend(ABC):
     pace: ClassVar[float]
     """Seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two cores."""
 
+    election: ClassVar[float] = 0.0
+    """Seconds for which its members hear nothing from their leader before they elect another; 0 where there is none."""
+
     user: ClassVar[str] = ""
     """Who we log in as on clusters of ours; empty where everybody is let in."""
 
@@ -345,6 +351,10 @@ class Backend(ABC):
         wait: until a condition is true, and whether it came true. Raises Failed if they do not end, ServerRefused if
         the server cannot be told.
         """
+        raise NotImplementedError
+
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
+        """Have a server answer every write with an error, or no longer. See Trait.REFUSES_WRITES. Raises Failed."""
         raise NotImplementedError
 
     def agreed_version(self, address: Address) -> str:

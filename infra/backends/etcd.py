@@ -64,6 +64,7 @@ class Etcd(Backend):
         }
     )  # fmt: skip
     lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.REFUSES_WRITES: "its members agree on every write: none of them refuses one alone",
         Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
         Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
         Trait.WALL_CLOCK: (
@@ -71,6 +72,7 @@ class Etcd(Backend):
         ),
     }
     pace = 0.16
+    election = 1.0
     fatal = rb'"level":"(?:fatal|panic)".*?"msg":"([^"]*)"|.*(?:panic: | [CFE] \| )(.*)'
     question = b"GET /version HTTP/1.0\r\n\r\n"
 

@@ -118,6 +118,7 @@ class Postgres(Backend):
     )
     traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES})
     lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.REFUSES_WRITES: "it would go on refusing after a restart",
         Trait.LEADER: "a single server has no leader",
         Trait.PEERS: "a single server has no peers",
         Trait.PARTS: "a single server is lost as a whole or not at all",

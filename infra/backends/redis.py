@@ -33,6 +33,11 @@ REPLICA: Final = "redis1-replica"
 PATIENCE: Final = 3.0
 """Seconds for an answer about replication; they measure a millisecond."""
 
+MORE_REPLICAS: Final = 100
+"""Than there are: without them a server takes no writes."""
+
+_WANTS_REPLICAS: Final = "min_slaves_good_slaves"
+"""What `INFO` counts for a server that takes no writes without replicas."""
 _MARK: Final = "fencepost:failover"
 """Key that the primary acknowledges and the replica lacks."""
 
@@ -107,6 +112,7 @@ class Redis(Backend):
     traits = frozenset(
         {
             Trait.PARTS, Trait.SPLITS, Trait.REPLICA, Trait.FIRST_NODE, Trait.WALL_CLOCK, Trait.ENDS_WHEN_FULL,
+            Trait.REFUSES_WRITES,
         }
     )  # fmt: skip
     lacks: ClassVar[Mapping[Trait, str]] = {
@@ -134,13 +140,13 @@ class Redis(Backend):
         # Killed while it writes the file of a copy anew, it would start with what it had before.
         kept = not any(info.get(f"aof_rewrite_{state}", "0") != "0" for state in ("in_progress", "scheduled"))
         leader = info["master_replid"] if follows and kept else ""
-        health = Health(_version(info), me=info["role"], leader=leader)
+        health = Health(_version(info), me=info["role"], leader=leader, refuses=_WANTS_REPLICAS in info)
         now = info.get("server_time_usec")  # since 6.2
         return with_clock(health, int(now) / 1e6, sent, answered) if now else health
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """The replica follows the first."""
-        serving = super().whole(healths, auxiliaries)
+        """The replica follows the first, and none refuses writes."""
+        serving = super().whole(healths, auxiliaries) and not any(health and health.refuses for health in healths)
         return serving and all(self.replication.follows(replica, healths[0]) for replica in auxiliaries)
 
     def long_question(self, size: int) -> bytes:
@@ -152,6 +158,9 @@ class Redis(Backend):
             connection.sendall(_command(b"SET", _KEY, b"x" * size, b"PX", b"1"))
             if (reply := connection.recv(200)) != b"+OK\r\n":
                 raise ServerRefused(reply.decode(errors="replace").strip() or "it closed the connection")
+
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
+        _ask(server, "CONFIG", "SET", "min-replicas-to-write", MORE_REPLICAS if refuse else 0)
 
     def refusal(self, endpoint: str, access: Access) -> str:
         question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"

@@ -24,12 +24,14 @@ class ZooKeeper(Backend):
     packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
     traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
     lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.REFUSES_WRITES: "its members agree on every write: none of them refuses one alone",
         Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
         Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
         Trait.WAITING_LEASES: "its client library keeps the session of one that waits alive by itself",
         Trait.WALL_CLOCK: "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
     }
     pace = 0.10
+    election = 2.5  # five ticks (zookeeper.sh)
     fatal = rb".*ERROR (.*)"
     question = b"srvr"
     # Its leader acknowledges what the two followers have kept.

@@ -1,5 +1,6 @@
 """Nodes and clusters: what is wanted of their processes, and what they say when they are asked past the proxies."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,8 @@ class Node:
         self._probe = probe
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
+        self._refusals: set[str] = set()
+        self._refuses = False
         self._clock: tuple[Skew, ...] | None = () if untouched else None  # as it was set last; None: not known
 
     def __repr__(self) -> str:
@@ -90,6 +93,11 @@ class Node:
     def skew(self, skew: Skew, by: str = BY_HAND) -> None:
         """Move its clock. Several add up; a paused node's moves when it goes on. Raises Failed where it has none."""
         self._skews[by] = skew
+        self._settle()
+
+    def refuse(self, by: str = BY_HAND) -> None:
+        """Have it answer every write with an error (Trait.REFUSES_WRITES)."""
+        self._refusals.add(by)
         self._settle()
 
     def skews(self) -> tuple[Skew, ...]:
@@ -130,26 +138,32 @@ class Node:
         return next((wish for wish in _STATES if wish in self._wishes.values()), "running")
 
     def let_go(self, by: str = BY_HAND) -> None:
-        """Undo what `by` did: start or resume it, set its clock right, unless another wants it so.
+        """Undo what `by` did: start or resume it, set its clock right, let it write, unless another wants it so.
 
         It starts on the data that it had and is not ready at once: see `Cluster.await_ready`.
         """
         self._wishes.pop(by, None)
         self._skews.pop(by, None)
+        self._refusals.discard(by)
         self._settle()
 
     def heal(self) -> None:
         """Undo everything, whoever did it, other processes included."""
         self._wishes.clear()
         self._skews.clear()
+        self._refusals.clear()
         health = self.health() if self.state() == "running" else None
+        self._refuses |= health is not None and health.refuses
         if not health or clock_skew.apart(health, _RIGHT):
             self._clock = None  # another process may have moved it
         self._settle()
 
     def revive(self) -> None:
-        """Start it if it ended by itself: as a server does whose disk was full, or who found none of its peers."""
-        if self.wanted() == "running" and self.state() == "stopped":
+        """Start it if it ended by itself: as a server does whose disk was full, or who found none of its peers. Let it
+        write if it could not be told so before.
+        """
+        astray = self._refuses and not self._refusals
+        if self.wanted() == "running" and (astray or self.state() == "stopped"):
             self._settle()
 
     def health(self) -> Health | None:
@@ -178,6 +192,8 @@ class Node:
             elif state == "paused" and wanted == "running":
                 self.process.resume()
             self._set_clock()
+            if wanted == "running":
+                self._set_refusal()
             if wanted == "paused" and state != "paused":
                 self.process.pause()
 
@@ -193,8 +209,15 @@ class Node:
     def _up(self) -> None:
         self._set_clock()  # while it is down, so that it never sees the wrong time
         self.process.start()
-        self._dead = False
+        self._dead = self._refuses = False
         self._links.revive(self.name)
+
+    def _set_refusal(self) -> None:
+        """One that cannot be told now, since it has just been started, say, goes on as it is: see `revive`."""
+        if self._refuses != (wanted := bool(self._refusals)):
+            with contextlib.suppress(Failed):
+                BACKENDS[self.backend].refuse_writes(self, refuse=wanted)
+                self._refuses = wanted
 
     def _set_clock(self) -> None:
         wanted = tuple(self._skews.values())

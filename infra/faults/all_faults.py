@@ -7,7 +7,7 @@ from typing import Final
 from infra.backends import BACKENDS
 from infra.faults.fault import Fault
 from infra.faults.links import cuts, degraded_links, partitions, resets, store_link
-from infra.faults.servers import clocks, disks, failover, strikes, upgrades
+from infra.faults.servers import clocks, disks, failover, refusals, strikes, upgrades
 from infra.faults.workers import crash_points, holders, renewal
 
 NO_FAULT: Final = "none"
@@ -37,6 +37,8 @@ _ALL: Final[tuple[Fault, ...]] = (
     crash_points.CRASH_AFTER_ACQUIRE,
     *failover.FAILOVERS,
     *upgrades.VERSIONS,
+    renewal.KILL_WAITER,
+    refusals.REFUSE_WRITES,
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}

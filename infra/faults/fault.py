@@ -35,6 +35,11 @@ HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
 
 
+SPANS: Final = (0.5, 1.0, 1.5, 2.0, 3.0)
+"""How long faults go on as a rule, in the unit of what they are about: a lease survives it, or ends, or so does the
+next.
+"""
+
 LOOK_EVERY: Final = 0.05
 """Seconds between two questions to a node: asked without a pause, an election takes longer."""
 
@@ -124,7 +129,8 @@ class Fault:
     summary  one line for people who choose.
     inject   (site, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
     options  what a plan fixes about it, in the order in which chance decides.
-    seconds, ttls  how long it goes on by default: so many seconds and so many TTLs.
+    spans    how long it goes on by default, in `Fault.unit`s, of which a seed draws one; () for what is over at once.
+    elections  whether that is about elections, where there are any, and not about leases.
     trait    what the backend must have; the backend says why it has it not.
     needs    what must be possible.
     least    how many nodes there must be; a target may have fewer than ours.
@@ -142,8 +148,8 @@ class Fault:
     summary: str
     inject: Callable[..., FaultInjection]
     options: tuple[Option, ...] = ()
-    seconds: float = 0.0
-    ttls: float = 0.0
+    spans: tuple[float, ...] = ()
+    elections: bool = False
     trait: Trait | None = None
     needs: tuple[Need, ...] = ()
     least: int = 1
@@ -157,7 +163,7 @@ class Fault:
     @property
     def passes(self) -> bool:
         """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
-        return self.lasting or not (self.seconds or self.ttls or self.planned)
+        return self.lasting or not (self.spans or self.planned)
 
     def make(self, backend: str, options: Options, members: Members = ()) -> FaultInjection:
         """With these choices made. Raises ValueError("option: what is wrong")."""
@@ -173,9 +179,13 @@ class Fault:
         """The options that it has there."""
         return [option for option in self.options if not (option.unless and site.has(option.unless))]
 
-    def lasts(self, ttl: float) -> float:
-        """Seconds for which it goes on by default, where this is the longest TTL."""
-        return round(self.seconds + self.ttls * ttl, 3)
+    def unit(self, backend: str, ttl: float) -> float:
+        """Seconds of what it is about: the longest TTL, or how long members wait before they elect another leader."""
+        return (BACKENDS[backend].election if self.elections else 0.0) or ttl
+
+    def lasts(self, rng: random.Random, backend: str, ttl: float) -> float:
+        """Seconds for which it goes on, left to chance."""
+        return round(rng.choice(self.spans) * self.unit(backend, ttl), 3) if self.spans else 0.0
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
         """None, or the reason why it cannot be done to this backend in this world."""

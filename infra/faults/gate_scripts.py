@@ -66,6 +66,14 @@ class GateTrap:
             self.thaw(other)
         return first
 
+    def kill_waiter(self, key: int) -> Iterator[None]:
+        """Wait until workers wait for the lock of this key, and kill the one that has waited longest."""
+        actors = self.target.actors
+        while (victim := actors.kill_waiter(self.lane, key)) is None:
+            yield
+        hit = Hit("kill", victim.target, self.begun, victim.at, process=victim.process, lane=self.lane)
+        self._hits[victim] = hit
+
     def wait(self, seconds: float, until: Callable[[], bool]) -> Iterator[None]:
         """Until the condition is true, but no longer than so many seconds."""
         deadline = self.target.clock.now() + int(seconds * 1e9)
@@ -81,13 +89,13 @@ class GateTrap:
 
     def thaw_all(self) -> None:
         """Let everybody go on who was caught and does not yet, the earliest first."""
-        for victim in list(self._hits):
+        for victim in [victim for victim, hit in self._hits.items() if hit.kind != "kill"]:
             self.thaw(victim)
 
     def _hit(self, aim: Aim, victim: Victim) -> Hit:
         over = victim.at + int(aim.seconds * 1e9) if aim.action == "call" else 0  # a call ends by itself
         kind = _KINDS[aim.action]
-        return Hit(kind, victim.target, self.begun, victim.at, over, over, victim.owner, victim.process)
+        return Hit(kind, victim.target, self.begun, victim.at, over, over, victim.owner, victim.process, self.lane)
 
 
 def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:

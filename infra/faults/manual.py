@@ -137,7 +137,7 @@ def _of_words(options: argparse.Namespace) -> Plan:
     fault, chosen = FAULTS[options.name], dict(_option(text) for text in options.set)
     try:
         if fault.planned and fault.applies(options.backend, OURS) is None:
-            drawn = Plan(fault.name, options.backend, options.seed, (Step(fault.name, 0.0, fault.seconds, {}),))
+            drawn = Plan(fault.name, options.backend, options.seed, (Step(fault.name, 0.0, 0.0, {}),))
         else:
             drawn = compile_plan([options.name], options.seed, options.backend, options.ttl)
         step = drawn.steps[0]

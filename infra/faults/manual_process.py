@@ -50,6 +50,11 @@ class OneProcess:
         del lane
         return () if self._victim is None else (self._victim,)
 
+    def kill_waiter(self, lane: str, key: int) -> Victim | None:
+        """Nobody can know whether it waits."""
+        del lane, key
+        return None
+
     def disarm(self, lane: str) -> None:
         """Nothing is armed for longer than a moment."""
 

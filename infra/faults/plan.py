@@ -200,7 +200,7 @@ def _drawn(rng: random.Random, name: str, backend: str, ttl: float, members: Mem
         raise BadPlan(f"fault: {name} {fault.planned}")
     options = fault.choose(rng, backend, members)
     after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
-    return Step(name, after, fault.lasts(ttl), options, beside)
+    return Step(name, after, fault.lasts(rng, backend, ttl), options, beside)
 
 
 def _step(data: object, where: str, backend: str, members: Members) -> Step:

@@ -21,7 +21,9 @@ from infra.faults.target import Hit, Kind, Target
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One fault on one victim; the fields of `checkers.history.history.FaultInterval`. Times in ns."""
+    """One fault on one victim; the fields of `checkers.history.history.FaultInterval`, and the lane that it hit, ""
+    for all of them. Times in ns.
+    """
 
     name: str
     kind: Kind
@@ -32,6 +34,7 @@ class Record:
     healed: int
     owner: int = 0
     process: int = -1
+    lane: str = ""
 
 
 class Runner:
@@ -134,6 +137,7 @@ class Runner:
                 hit.healed or healed,
                 hit.owner,
                 hit.process,
+                hit.lane,
             )
             for hit in active.hits
         ]

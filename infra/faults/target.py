@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "cut", "slow", "reset", "pause", "kill", "restart", "wipe", "disk", "clock", "freeze", "stall", "call", "failover",
-    "version",
+    "version", "refuse",
 ]  # fmt: skip
 """What a fault does, in a word."""
 
@@ -94,6 +94,11 @@ class Actors(Protocol):
     def caught(self, lane: str) -> Sequence[Victim]:
         """Who took the action since the lane was armed, the earliest first."""
 
+    def kill_waiter(self, lane: str, key: int) -> Victim | None:
+        """Kill the worker that has waited longest for the key of this index, if another waits behind it or none comes
+        soon. None: nobody was killed yet.
+        """
+
     def disarm(self, lane: str) -> None:
         """Nobody takes the action from now on. When it returns, `caught` knows everybody who did."""
 
@@ -121,6 +126,7 @@ class Hit:
     begun, applied   ns; from the start of the application to its proof.
     healing, healed  ns; 0 unless the fault healed this one by itself.
     owner, process   the grant held, or the session of one who waits, and the process, for faults on workers.
+    lane             of such a worker; "" for what hits all lanes.
     """
 
     kind: Kind
@@ -131,6 +137,7 @@ class Hit:
     healed: int = 0
     owner: int = 0
     process: int = -1
+    lane: str = ""
 
 
 STORE_PROBER: Final = Prober(STORE)

@@ -13,6 +13,7 @@ Values and elements travel in the protocol's text form (`libpq`). Imports psycop
 load this beside any library under test.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -227,14 +228,11 @@ def prepare(dsn: str, timeout: float = 10.0) -> None:
         connection.close()
 
 
-def final(dsn: str, key: str, timeout: float = 10.0) -> Read:
-    """What a key holds, past every fence and without raising any. Raises StoreError."""
-    connection = Connection(dsn, timeout, {b"read": _PLAIN_READ})
-    try:
-        rows = connection.run(b"read", [key])
-    finally:
-        connection.close()
-    return _read(rows[0]) if rows else Read(INITIAL)
+def final(dsn: str, *keys: str, timeout: float = 10.0) -> list[Read]:
+    """What these keys hold, past every fence and without raising any. timeout: of each answer. Raises StoreError."""
+    with contextlib.closing(Connection(dsn, timeout, {b"read": _PLAIN_READ})) as connection:
+        answers = [connection.run(b"read", [key]) for key in keys]
+    return [_read(rows[0]) if rows else Read(INITIAL) for rows in answers]
 
 
 def _read(row: tuple[str, ...]) -> Read:

@@ -19,6 +19,7 @@ from infra.access import OPEN
 from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Health, Server, Trait, Written
 from infra.backends.etcd import Etcd
+from infra.backends.redis import Redis
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.container import Container
@@ -87,6 +88,7 @@ class Engine:
         self.status = "running"
         self.log: list[str] = []
         self.skews: list[Skew] = []
+        self.refuses = False
 
     def inspect_container(self, _: str) -> dict[str, Any]:
         return {"State": {"Status": self.status}}
@@ -116,6 +118,7 @@ class Engine:
 
     def start(self, _: str) -> None:
         self._become("running", "start", legal_from="exited")
+        self.refuses = False
 
 
 def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
@@ -201,7 +204,8 @@ class Star:
             for worker in lane.workers
             if worker.hurt
         }
-        return [*self.links.active(), *sorted(nodes | moved | disks | workers)]
+        refusing = {f"{name} refuses writes" for name, engine in self.engines.items() if engine.refuses}
+        return [*self.links.active(), *sorted(nodes | moved | disks | workers | refusing)]
 
     # --- what servers say ---
 
@@ -272,6 +276,8 @@ class Star:
             if BACKENDS[self.backend].has(Trait.ENDS_WHEN_FULL) and engine.status == "running":
                 engine.status = "exited"  # it cannot write
             return Written("refused", 0.0)
+        if engine.refuses:
+            return Written("refused", 0.0)
         silent = engine.status == "paused" or "stalled" in done
         return Written("silent" if silent else "kept", sum(what for what in done if isinstance(what, float)))
 
@@ -328,11 +334,15 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
             star.leads, star.term = successor.me, star.term + 1
         return star.leads == successor.me
 
+    def refuse_writes(_: Redis, server: Server, *, refuse: bool) -> None:
+        star.engines[server.name].refuses = refuse
+
     with pytest.MonkeyPatch.context() as patch:
         engines_have_clocks(patch)
         patch.setattr(links_module, "_DRAIN", 0.0)
         patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
         patch.setattr(Etcd, "hand_over", hand_over)
+        patch.setattr(Redis, "refuse_writes", refuse_writes)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
         try:
             yield star

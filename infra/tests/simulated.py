@@ -189,6 +189,14 @@ class World:
     def caught(self, lane: str) -> Sequence[Victim]:
         return tuple(self.lane(lane).caught)
 
+    def kill_waiter(self, lane: str, key: int) -> Victim | None:
+        """There is always another behind it, or it is as if it had waited for long."""
+        waits = [w for w in self.lane(lane).workers if w.phase == "idle" and w.key == key and not w.caught]
+        if not waits:
+            return None
+        waits[0].caught = "kill"
+        return Victim(lane, waits[0].process, 0, self.time, f"worker {waits[0].process}, waiting", key, waits[0].group)
+
     def disarm(self, lane: str) -> None:
         one = self.lane(lane)
         if one.armed:

@@ -97,5 +97,5 @@ def test_records_have_the_fields_of_a_fault_interval() -> None:
     names.
     """
     assert [field.name for field in fields(Record)] == [
-        "name", "kind", "target", "begun", "applied", "healing", "healed", "owner", "process",
+        "name", "kind", "target", "begun", "applied", "healing", "healed", "owner", "process", "lane",
     ]  # fmt: skip

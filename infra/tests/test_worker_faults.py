@@ -221,6 +221,19 @@ def test_a_waiter_is_told_that_its_lease_is_over_before_the_lock_is_released() -
         assert min(released) > waiter.healed
 
 
+def test_one_that_waits_dies_and_the_holder_goes_on_when_its_lease_is_over() -> None:
+    world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 0, 0)])
+    records = run(world, "kill-waiter")
+    world.wait(1.0)
+    for lane in world.all_lanes:
+        holder, dead = sorted(of(lane, records), key=lambda record: record.applied)
+        assert (holder.kind, dead.kind, dead.owner, dead.lane) == ("stall", "kill", 0, lane.name)
+        assert holder.applied <= dead.applied
+        assert holder.healing >= dead.applied + TTL * 1e9
+        assert acquired(lane, without=holder.process)[-1] > holder.healed, "who was behind it"
+        assert max(done(lane, "acquired", dead.process), default=0) < dead.applied
+
+
 def test_what_is_healed_lets_go_only_whom_it_caught() -> None:
     world = World([a_lane("a", 0, 0, 0, 0)])
     steps = Step("freeze-holder", 0.5, 4.0, {}), Step("freeze-after-acquire", 1.0, 0.2, {}, beside=True)

@@ -230,7 +230,7 @@ def details(history: History, row: int, origin: int) -> str:
         lines.append(f"grant: {int(c['owner'][row]):x}")
     if c["session"][row]:
         lines.append(f"session: {int(c['session'][row]):x}")
-    if c["ttl"][row]:
+    if c["ttl"][row] and c["outcome"][row] == Outcome.OK:
         lines.append(f"lease: {duration(int(c['ttl'][row]))}, counted from {seconds(int(c['sent'][row]), origin)}")
     lines.append(f"row {row}")
     return "\n".join(lines)

@@ -15,6 +15,9 @@ from suites.lock import LockClient, grain_of
 from suites.locks import registry
 from suites.worker.process_spec import GUARDED
 from suites.workloads.apart import Apart
+from suites.workloads.churn import Churn
+from suites.workloads.crowd import Crowd, Many
+from suites.workloads.impatient import Impatient
 from suites.workloads.inventory import Inventory
 from suites.workloads.leader import Leader
 from suites.workloads.nested import Nested
@@ -31,6 +34,7 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
     for workload in (
         *(Register, Set, Work, Apart, Once, Inventory, Leader),
         *(Transfer, Opposite, Backoff, Share, Nested),
+        *(Churn, Impatient, Crowd, Many),
     )
 }
 """By name. Each says in which store modes it can run; a lock says in which of these lanes it is tried."""

@@ -41,6 +41,7 @@ SERVERS: Final = (
     "restart-*",
     "*-disk",
     "change-leader",
+    "refuse-writes",
     "*-version",
 )
 """A server may stop and come back with what it had acknowledged."""
@@ -52,6 +53,7 @@ RUNNING: Final = (
     "kill-holder",
     "kill-before-release",
     "kill-renewal",
+    "kill-waiter",
     "late-release",
     "stall-holder",
     "stall-renewal",

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
-from suites.lock import Grant, now
+from suites.lock import Grant, LockError, now
 from suites.locks.etcd import EtcdLock, Queue, Range
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_lease import LeaseLock
@@ -59,6 +59,54 @@ class BelievesForEver(RedisLock):
     """The client does not look at the clock: when renewals do not get through it goes on."""
 
     LOOKS_AT_CLOCK: ClassVar[bool] = False
+
+
+class ForgetsTheOthers(RedisLock):
+    """When it releases one of its locks, it renews none of the others any more, and says that it did."""
+
+    def __init__(self, node: RedisNode, ttl: float) -> None:
+        super().__init__(node, ttl)
+        self._released = 0
+
+    def renew(self, grant: Grant) -> None:
+        """Only of what was granted since."""
+        if grant.sent > self._released:
+            super().renew(grant)
+
+    def release(self, grant: Grant) -> None:
+        """And forget."""
+        super().release(grant)
+        self._released = now()
+
+
+class RenewsNeverAgain(RedisLock):
+    """After a renewal that failed it never renews a lock of that name again, and says that it did."""
+
+    def __init__(self, node: RedisNode, ttl: float) -> None:
+        super().__init__(node, ttl)
+        self._failed: set[str] = set()
+
+    def renew(self, grant: Grant) -> None:
+        """Unless it failed before."""
+        if grant.name in self._failed:
+            return
+        try:
+            super().renew(grant)
+        except LockError:
+            self._failed.add(grant.name)
+            raise
+
+
+class WaitsThoughItTries(RedisLock):
+    """A try waits as long as anybody else."""
+
+    min_ttl: ClassVar[float] = (
+        2.0  # who hangs for longer than this keeps others waiting for longer than a call may take
+    )
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """For as long as the longest of them."""
+        return super().acquire(name, timeout or 30.0)
 
 
 class CountsBeforeItHolds(RedisLock):
@@ -146,6 +194,23 @@ class Persistent(ZooKeeperLock):
         path, sent = f"{place.parent}/{place.guid}-{kind}", now()
         made, stat = self._session.ask(lambda: self._zk.create_async(path, sequence=True, include_data=True))
         return sent, made, stat
+
+
+class StaysInTheQueue(ZooKeeperLock):
+    """Who gives up leaves its node in the queue."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """And calls it a timeout."""
+        self._giving_up = True
+        try:
+            return super().acquire(name, timeout)
+        finally:
+            self._giving_up = False
+
+    _giving_up: bool = False
+
+    def _delete(self, place: QueueNode) -> bool:
+        return self._giving_up or super()._delete(place)
 
 
 class LeaseForToken(EtcdLock):

@@ -83,7 +83,10 @@ class SessionLock(Declarations):
 
 class AdvisoryLock(SessionLock):
     name: ClassVar[str] = "postgres-session"
-    lanes: ClassVar[tuple[str, ...]] = ("leader/unfenced", "set/unfenced", "transfer-opposite/unfenced")
+    lanes: ClassVar[tuple[str, ...]] = (
+        *("leader/unfenced", "set/unfenced", "transfer-opposite/unfenced", "churn/*", "impatient/*"),
+        *("transfer/*", "transfer-backoff/*", "crowd/*", "many/*", "inventory/unfenced", "once/*"),
+    )
     # Longer than deadlock_timeout, after which one of those who wait for each other is refused.
     min_ttl: ClassVar[float] = 2.0
     # Where the server does not find them they give up when a wait of their own is over, which is longer still.

@@ -64,7 +64,10 @@ class LeaseLock(Declarations):
         "fail-fast": 5.0,
         "hand-over": 1.0,
     }
-    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "set/fence-writes", "register/fence-reads-and-writes")
+    lanes: ClassVar[tuple[str, ...]] = (
+        *("set/unfenced", "set/fence-writes", "register/fence-reads-and-writes"),
+        *("leader/fence-writes", "inventory/fence-reads-and-writes", "once/idempotency-key"),
+    )
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         *TOKEN_CLAIMS,

@@ -54,6 +54,8 @@ _NOT_NOW: Final = (
     exceptions.OutOfMemoryError,
     exceptions.MasterDownError,
 )
+_REFUSES: Final = "NOREPLICAS"
+"""A server that takes no writes for lack of replicas, for which redis-py has no error of its own."""
 _LOST: Final = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse)
 _DENIED: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
 
@@ -188,6 +190,10 @@ class Reply:
         try:
             answer = self.connection.read_response(timeout=timeout)
         except _NOT_NOW as error:
+            raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
+        except exceptions.ResponseError as error:
+            if not str(error).startswith(_REFUSES):
+                raise
             raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
         except _DENIED as error:
             raise Refused(Reason.DENIED, f"{where}: {error}") from error

@@ -4,8 +4,12 @@ A lock has a lane for each store mode and workload that says something about it.
 write, all lanes are needed; under others, a few lanes ask every property that the lock claims anything about.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
+
+from checkers.claims import NO_FAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,8 @@ class Profile:
     whole     those faults under which a lock is tried in all its lanes, None for all; under the others in as few as ask
               everything (`suites.lanes.lane.fewest`). What is broken by design (`registry.CONTROLS`) is tried without a
               fault, and in the lanes where a hazard must show.
+    lanes     patterns of `workload/store` → patterns of the faults under which such a lane is tried, whatever is said
+              above; with none it is left out, unless the user names its workload. Of positive controls nothing is.
     storms    random plans of several faults at once, beside those; their seeds follow that of the run.
     deadline  seconds after which a trial goes on no longer.
     """
@@ -25,6 +31,7 @@ class Profile:
     faults: tuple[str, ...] | None
     locks: tuple[str, ...] | None
     whole: tuple[str, ...] | None
+    lanes: Mapping[str, tuple[str, ...]]
     storms: int
     deadline: float
 
@@ -64,14 +71,50 @@ DEFAULT: Final = (
 )
 """The faults that say most about a lock, at least one of each kind, in the order of the register."""
 
+RARE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    dict.fromkeys(
+        ("leader/fence-writes", "transfer/*", "transfer-backoff/*", "inventory/*", "once/*", "crowd/*", "many/*"), ()
+    )
+)
+"""Lanes that only the longest profile tries."""
+
 STALE: Final = ("freeze-holder", "late-write")
 """Faults under which stale holders write."""
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", SMOKE, PLAINEST, whole=(), storms=0, deadline=60),
-        Profile("default", DEFAULT, None, whole=STALE, storms=0, deadline=60),
-        Profile("nightly", None, None, whole=None, storms=20, deadline=60),
+        Profile(
+            "smoke",
+            SMOKE,
+            PLAINEST,
+            whole=(),
+            lanes={**RARE, "leader/*": (), "churn/*": (), "impatient/*": ()},
+            storms=0,
+            deadline=60,
+        ),
+        Profile(
+            "default",
+            DEFAULT,
+            None,
+            whole=STALE,
+            lanes={
+                **RARE,
+                # The same client asks again when it has lost everything.
+                "churn/*": (NO_FAULT, "cut-client-drop"),
+                "impatient/*": (NO_FAULT, "reset-connections"),
+            },
+            storms=0,
+            deadline=60,
+        ),
+        Profile(
+            "nightly",
+            None,
+            None,
+            whole=None,
+            lanes=dict.fromkeys(RARE, (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")),
+            storms=20,
+            deadline=60,
+        ),
     )
 }

@@ -6,7 +6,8 @@ restart of a server. In the columns of stage `ROLLBACK` the members go back, hal
 refuses to go back the trial continues with the members that run, and stores the server's own words.
 """
 
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ CALM: Final = 1.0
 
 def plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str) -> Plan:
     """old, new: versions, as the user spelled them. ttl: the longest of the lanes, in seconds."""
-    return Plan(column, backend, seed, tuple(_steps(column, backend, ttl, old, new)))
+    rng = random.Random(f"{seed}:{column}")
+    return Plan(column, backend, seed, tuple(_steps(column, backend, rng, ttl, old, new)))
 
 
 @cache
@@ -41,9 +43,9 @@ def impossible(column: str, backend: str, old: str, new: str) -> str | None:
     return None
 
 
-def _steps(column: str, backend: str, ttl: float, old: str, new: str) -> Iterator[Step]:
+def _steps(column: str, backend: str, rng: random.Random, ttl: float, old: str, new: str) -> Iterator[Step]:
     if column in (LEADER_LAST, LEADER_FIRST):
-        yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, ttl, new)
+        yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, rng, ttl, new)
     else:
         everybody = len(BACKENDS[backend].members)
         members = everybody if column == END else (everybody + 1) // 2
@@ -51,31 +53,28 @@ def _steps(column: str, backend: str, ttl: float, old: str, new: str) -> Iterato
         yield _roll(old, FOLLOWER, members)
 
 
-def _upgrade(first: str, backend: str, ttl: float, new: str) -> Iterator[Step]:
+def _upgrade(first: str, backend: str, rng: random.Random, ttl: float, new: str) -> Iterator[Step]:
     """Upgrade one member; kill and cut; upgrade all but one; upgrade the last while holders are frozen past a lease."""
     yield _roll(new, first, 1)
-    yield from _trouble(backend)
+    for name, options in _trouble(backend):
+        yield Step(name, CALM, FAULTS[name].lasts(rng, backend, ttl), options)
     yield _roll(new, first, len(BACKENDS[backend].members) - 2)
     # As long as ever after the restart: of etcd and ZooKeeper a new leader lets every lease begin anew.
-    yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(ttl), {})
+    yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(rng, backend, ttl), {})
     yield _roll(new, first, 1, beside=True)
 
 
-def _trouble(backend: str) -> Iterator[Step]:
-    """The leader killed, a member cut off."""
+def _trouble(backend: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The leader killed, a member cut off: faults and their options."""
     if BACKENDS[backend].has(Trait.LEADER):
-        yield _step("kill-server", {"nodes": [LEADER]})
-        yield _step("cut-nodes-drop", {"follower": 0})
+        yield "kill-server", {"nodes": [LEADER]}
+        yield "cut-nodes-drop", {"follower": 0}
     else:
         first = BACKENDS[backend].members[0]
-        yield _step("kill-server", {"nodes": [first]})
-        yield _step("cut-minority-drop", {"nodes": [first]})
+        yield "kill-server", {"nodes": [first]}
+        yield "cut-minority-drop", {"nodes": [first]}
 
 
 def _roll(version: str, first: str, members: int, *, beside: bool = False) -> Step:
     options = {"version": version, "first": first, "members": members}
     return Step("roll-version", 0.0 if beside else CALM, CALM, options, beside)
-
-
-def _step(name: str, options: Mapping[str, Any]) -> Step:
-    return Step(name, CALM, FAULTS[name].seconds, dict(options))

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from checkers.claims import matches
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
@@ -23,8 +24,8 @@ from suites.selection.profiles import Profile
 from suites.selection.shards import Shard
 from suites.selection.upgrade_stages import ONLY, Stage
 
-LANES: Final = 22
-"""Lanes in one trial, as a rule: more workers than theirs would wait for each other on two cores."""
+WORKERS: Final = 76
+"""Workers in one trial, as a rule: more of them would wait for each other on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,15 @@ class Selection:
         profile = self.profile
         if column in bugs_of_certification.COLUMNS or lane in self.planted:
             return lane in self.planted and bugs_of_certification.belongs(lane, column)
+        special = self.special(lane)
+        if special is not None and not special:
+            return False
         if self.named:
             return True
         if profile.locks is not None and lane.lock_name not in profile.locks:
             return False
+        if special is not None:
+            return matches(column, special)
         storm = storm_seed(column) is not None
         if profile.whole is None and not storm:
             return True
@@ -150,8 +156,19 @@ class Selection:
             return lane.must_show(self.fault_names(column, lane.backend))
         if column in (profile.whole or ()):
             return True
-        lanes = tuple(other for other in self.lanes if other.lock is lane.lock and other.not_applicable is None)
+        lanes = tuple(
+            other
+            for other in self.lanes
+            if other.lock is lane.lock and other.not_applicable is None and self.special(other) is None
+        )
         return lane in fewest(lanes, self.fault_names(column, lane.backend))
+
+    def special(self, lane: Lane) -> tuple[str, ...] | None:
+        """The faults under which the profile tries a lane like this one (`Profile.lanes`), None: as it tries others."""
+        if lane.lock_name in registry.CONTROLS or lane.load.workload:
+            return None
+        here, lanes = f"{lane.workload.name}/{lane.store}", self.profile.lanes
+        return next((faults for pattern, faults in lanes.items() if matches(here, (pattern,))), None)
 
     def fault_names(self, column: str, backend: str) -> tuple[str, ...]:
         """The faults of a column, each once."""
@@ -241,7 +258,7 @@ class Selection:
         parts: list[list[Lane]] = []
         for _, of_lock in itertools.groupby(self.runnable(backend, fault), lambda lane: lane.lock_name):
             together = list(of_lock)
-            room = next((part for part in parts if len(part) + len(together) <= LANES), None)
+            room = next((part for part in parts if sum(lane.workers for lane in (*part, *together)) <= WORKERS), None)
             if room is None:
                 parts.append(together)
             else:

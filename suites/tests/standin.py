@@ -39,6 +39,14 @@ class Free:
         pass
 
 
+class Held(Free):
+    """By somebody else, for ever."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        time.sleep(timeout)
+        return None
+
+
 class BreaksInOpen(Free):
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:

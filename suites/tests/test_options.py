@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from suites.lanes.lane import LOCK_GONE, Lane
 from suites.locks import registry
 from suites.locks.registry import CONTROLS
 from suites.selection.options import EVERY_FAULT
-from suites.selection.profiles import PROFILES, STALE
-from suites.selection.selection import LANES, Selection
+from suites.selection.profiles import DEFAULT, PROFILES, STALE
+from suites.selection.selection import WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 
 FRAGILE = f"""
@@ -181,7 +182,7 @@ class TestCases:
         for fault in run.faults:
             runnable, untold = {lane.name for lane in run.runnable("redis", fault)}, {n for n, f in told if f == fault}
             assert runnable.isdisjoint(untold)
-            assert runnable | untold == {lane.name for lane in run.lanes}
+            assert runnable | untold == {lane.name for lane in run.lanes if run.tries(lane, fault)}
 
     def test_every_case_that_can_be_asked_is_answered_by_a_lane_of_its_trial(self) -> None:
         run = asked()
@@ -223,13 +224,14 @@ class TestWhatAProfileTries:
         for fault in run.faults:
             tried = [lane for lane in run.lanes if run.tries(lane, fault)]
             for lane in run.lanes:
-                if run.not_applicable(lane, fault) is None and lane.lock_name not in CONTROLS:
+                usual = run.special(lane) is None and lane.lock_name not in CONTROLS
+                if usual and run.not_applicable(lane, fault) is None:
                     of_lock = [answers(other, fault) for other in tried if other.lock is lane.lock]
                     assert answers(lane, fault) <= set().union(*of_lock), (lane.name, fault)
 
     def test_with_stale_holders_every_lane_is_tried_and_under_other_faults_few(self) -> None:
         run = asked()
-        correct = {lane for lane in run.lanes if lane.lock_name not in CONTROLS}
+        correct = {lane for lane in run.lanes if run.special(lane) is None and lane.lock_name not in CONTROLS}
         assert {lane for lane in correct if run.tries(lane, "freeze-holder")} == correct
         assert len({lane for lane in correct if run.tries(lane, "kill-server")}) < len(correct) / 2
 
@@ -254,7 +256,7 @@ class TestWhatAProfileTries:
     def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}
-        assert under == {NO_FAULT, *STALE}
+        assert under == {NO_FAULT, *STALE, "cut-client-drop", "reset-connections"}
         assert {one.fault for one in run.not_run()} <= under
         assert run.runnable("redis", "kill-server") == ()
 
@@ -262,7 +264,24 @@ class TestWhatAProfileTries:
     def test_nothing_is_left_out_of_what_was_named_or_of_the_whole_product(self, given: dict[str, object]) -> None:
         run = asked(**given)
         faults = [fault for fault in run.faults if not fault.startswith(STORM)]
-        assert all(run.tries(lane, fault) for lane in run.lanes for fault in faults)
+        usual = [lane for lane in run.lanes if run.special(lane) is None or (run.named and run.special(lane))]
+        assert all(run.tries(lane, fault) for lane in usual for fault in faults)
+
+    def test_lanes_of_their_own_are_tried_under_faults_of_their_own(self) -> None:
+        """Or where they are named, those with very many workers only by their workload."""
+
+        def tried(lane: str, **given: Any) -> set[str]:
+            run = asked(**given)
+            return {fault for each in run.lanes if each.name == lane for fault in run.faults if run.tries(each, fault)}
+
+        churn, crowd = "etcd/churn/unfenced", "etcd/crowd/unfenced"
+        assert tried(churn) == {NO_FAULT, "cut-client-drop"}
+        assert tried(churn, lock=["etcd"]) == set(DEFAULT)
+        assert not tried(churn, profile="smoke")
+        assert not tried(crowd)
+        assert not tried(crowd, lock=["etcd"])
+        assert tried(crowd, lock=["etcd"], workload=["crowd"]) == set(DEFAULT)
+        assert {NO_FAULT, "kill-server"} <= tried(crowd, profile="nightly") < {NO_FAULT, *FAULTS}
 
 
 @pytest.mark.parametrize("profile", ["smoke", "default", "nightly"])
@@ -275,7 +294,8 @@ def test_each_lane_is_in_one_part_and_each_lock_whole(profile: str) -> None:
             assert names == sorted(lane.name for lane in run.runnable(backend, fault))
             locks = [name for part in parts for name in {lane.lock_name for lane in part}]
             assert len(locks) == len(set(locks))
-            assert all(len(part) <= LANES or len({lane.lock_name for lane in part}) == 1 for part in parts)
+            of_one_lock = [part for part in parts if len({lane.lock_name for lane in part}) == 1]
+            assert all(sum(lane.workers for lane in part) <= WORKERS for part in parts if part not in of_one_lock)
     assert asked(lock=["redis"]).parts("etcd", "none") == (), "nothing to run is no part"
 
 

@@ -72,7 +72,7 @@ class TestParts:
     @pytest.fixture
     def parts(self, monkeypatch: pytest.MonkeyPatch) -> Selection:
         """Two locks whose lanes do not fit into one trial."""
-        monkeypatch.setattr(asked_module, "LANES", 8)
+        monkeypatch.setattr(asked_module, "WORKERS", 25)
         run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
         assert len(run.parts("redis", "none")) == 2
         return run
@@ -144,9 +144,9 @@ class TestPositiveControls:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = shown_by(case, fires)
         answer = world.session(fences).answer(case)
-        attempts = fires or CONTROLS
+        attempts, every = fires or CONTROLS, fences.runnable("redis", "freeze-holder")
         assert [(trial.seed, trial.attempt) for trial in world.trials] == [(SEED + n, n + 1) for n in range(attempts)]
-        assert [len(trial.lanes) for trial in world.trials] == [7, 1, 1][:attempts]
+        assert [len(trial.lanes) for trial in world.trials] == [len(every), 1, 1][:attempts]
         assert {trial.lanes for trial in world.trials[1:]} <= {(case.lane,)}
         assert answer.attempts == attempts
         assert answer.judgement.word is (Verdict.BROKEN_AS_DOCUMENTED if fires else Verdict.HAZARD_NOT_SHOWN)
@@ -161,7 +161,8 @@ class TestPositiveControls:
         first, second = (case_of(fences, "holder-exclusion", "freeze-holder", store) for store in stores)
         world.script = lambda trial: shown_by(first, 2)(trial) | shown_by(second, 3)(trial)
         world.session(fences).answer(first)
-        assert [len(trial.lanes) for trial in world.trials] == [7, 2, 1]
+        every = fences.runnable("redis", "freeze-holder")
+        assert [len(trial.lanes) for trial in world.trials] == [len(every), 2, 1]
         assert world.trials[2].lanes == (second.lane,)
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.HAZARD_NOT_SHOWN])

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +15,7 @@ from checkers.row_format import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import SOON
-from suites.tests.workers import MODULE, running, worked
+from suites.tests.workers import MODULE, running, specs, started, worked
 from suites.trial.worker_control import WorkerControl, action_called, gate_called
 from suites.worker.pool import ForkServer, Handle
 
@@ -204,3 +204,22 @@ class TestTheAim:
         assert team.await_(lambda: any(handle.frozen() for handle in team.handles))
         team.control.let_go("step1")
         assert team.await_(lambda: not any(handle.frozen() for handle in team.handles))
+
+
+def test_of_those_who_wait_the_first_is_killed_and_replaced(tmp_path: Path) -> None:
+    with closing(ForkServer([f"{MODULE}:Held"])) as server:
+        waits = [replace(spec, keys=("a",), acquire_timeout=SOON) for spec in specs(str(tmp_path), "Held")]
+        handles = started(server, waits)
+        control = WorkerControl(server, {LANE: handles}, TTL)
+        assert server.await_condition(lambda: all(len(rows(handle, main=True)) for handle in handles), SOON)
+        assert control.kill_waiter(LANE, 1) is None, "nobody asks for that key"
+        since = {handle.spec.number: rows(handle, main=True)[0]["inv"] for handle in handles}
+        victim = control.kill_waiter(LANE, 0)
+        assert victim is not None
+        first = min(since, key=since.__getitem__)
+        assert (victim.process, victim.owner, victim.target) == (first, 0, f"worker {first} of {LANE}, waiting")
+        assert handles[first].exited
+        control.fill_up()
+        assert [handle.spec.generation for handle in handles] == [0, 0, 0, 1]
+        for handle in handles:
+            server.kill(handle)

@@ -18,8 +18,10 @@ from suites.tests import bench
 from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
 from suites.worker import gates
 from suites.worker.critical_section import Section
-from suites.worker.worker import Worker
-from suites.workloads.transfer import SOON, Backoff, Opposite, Transfer
+from suites.worker.worker import SOON, Worker
+from suites.workloads import transfer
+from suites.workloads.churn import OTHERS, STEPS
+from suites.workloads.transfer import Backoff, Opposite, Transfer
 from suites.workloads.workload import Stopped, Workload
 
 
@@ -70,7 +72,10 @@ def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
     """(workload, rounds, what to change in its spec) -> a worker after so many rounds; nothing of it runs by itself."""
 
     def make(workload: type[Workload], rounds: int = 0, **changes: Any) -> Worker:
-        spelling, keys = f"{workload.__module__}:{workload.__qualname__}", tuple("ab"[: workload.keys])
+        spelling, keys = (
+            f"{workload.__module__}:{workload.__qualname__}",
+            ("a", "b", *map(str, range(workload.keys)))[: workload.keys],
+        )
         spec = replace(a_spec(tmp_path), workload=spelling, store_mode="unfenced", keys=keys, ttl=0.06)
         worker = bench.a_worker(replace(spec, **changes), Rich, monkeypatch)
         for _ in range(rounds):
@@ -99,6 +104,8 @@ SECTIONS = {
     "apart": [],
     "leader": ["READ", "WRITE"] * 9,
     **dict.fromkeys(("transfer", "transfer-opposite", "transfer-backoff"), TRANSFERS),
+    **{name: ["READ", "WRITE"] for name in ("impatient", "crowd", "many")},
+    "churn": ["READ", *["ACQUIRE"] * OTHERS, *["RELEASE"] * OTHERS, "WRITE"] * STEPS,
 }
 
 
@@ -222,7 +229,8 @@ class TestTransfer:
         assert sorted(written(worker)["key"].tolist()) == [0, 0, 0, 1, 1, 1]
 
     @pytest.mark.parametrize(
-        ("workload", "first", "waits"), [(Transfer, "aaaa", None), (Opposite, "abab", None), (Backoff, "abab", SOON)]
+        ("workload", "first", "waits"),
+        [(Transfer, "aaaa", None), (Opposite, "abab", None), (Backoff, "abab", transfer.SOON)],
     )
     def test_who_begins_where_and_waits_how_long_for_the_second(
         self, a_worker: MakeWorker, workload: type[Workload], first: str, waits: float | None
@@ -267,6 +275,56 @@ class TestTransfer:
         lock(worker).fails.clear()
         worker._round()
         assert slept[-1] <= 1.5
+
+
+class TestChurn:
+    def test_it_takes_others_in_order_and_never_what_is_held_for_long(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(WORKLOADS["churn"], 2)
+        asked = rows(worker)[rows(worker)["f"] == F.ACQUIRE]["key"].tolist()
+        firsts, rounds = asked[:: STEPS * OTHERS + 1], [asked[1 : STEPS * OTHERS + 1], asked[STEPS * OTHERS + 2 :]]
+        assert set(firsts) == {1}, "worker 1 of two that are held for long"
+        for others in rounds:
+            steps = [others[at : at + OTHERS] for at in range(0, len(others), OTHERS)]
+            assert all(step == sorted(set(step)) and step[0] > 1 for step in steps)
+
+    def test_all_of_them_are_renewed_meanwhile(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker = a_worker(WORKLOADS["churn"])
+        kept: set[int] = set()
+        monkeypatch.setattr(Section, "work", lambda *_: kept.add(len(worker.renewal.held)))
+        worker._round()
+        assert kept == {0, 1 + OTHERS}, "at work, and at rest"
+
+    def test_only_who_holds_what_others_wait_for_is_caught(self, a_worker: MakeWorker) -> None:
+        worker = a_worker(WORKLOADS["churn"])
+        gates.arm(worker.recorder.page, Gate.AFTER_ACQUIRE, Action.CALL, lambda: True, key=NONE, seconds=0.0)
+        holding = worker.acquire(7, 1.0)
+        assert holding is not None
+        with worker.inside(holding):
+            assert gates.caught(worker.recorder.page, Gate.AFTER_ACQUIRE) is None
+        worker._round()
+        caught = gates.caught(worker.recorder.page, Gate.AFTER_ACQUIRE)
+        assert caught is not None
+        assert caught.key == 1
+
+
+def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
+    """What each was told stands in its row, unless it is what all are told."""
+    worker = a_worker(WORKLOADS["impatient"], 300)
+    told = [patience for _, patience in lock(worker).asked]
+    patient = told.count(worker.spec.acquire_timeout)
+    assert 150 < patient < 210
+    assert 15 < told.count(0.0) < 65
+    soon = SOON * worker.spec.pace * (worker.spec.count - 1)
+    assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
+
+
+def test_how_long_a_refused_one_was_told_to_wait_stands_in_its_row(a_worker: MakeWorker) -> None:
+    worker = a_worker(WORKLOADS["work"])
+    lock(worker).fails["a"] = None
+    for timeout in (worker.spec.acquire_timeout, 0.25, 0.0):
+        worker.acquire(0, timeout)
+    assert rows(worker)["ttl"].tolist() == [0, 250_000_000, 0]
+    assert rows(worker)["f"].tolist() == [F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE]
 
 
 class TestGuarded:

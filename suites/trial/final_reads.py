@@ -23,31 +23,28 @@ _AGAIN: Final = 0.2
 
 
 def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> npt.NDArray[Any]:
-    """A row for each key. Raises TrialBroke where a key cannot be read."""
+    """A row for each key, all as if they had been read at once. Raises TrialBroke where one cannot be read."""
     rows = np.zeros(len(keys), DTYPE)
-    for number, key in enumerate(keys):
-        rows[number]["inv"] = time.monotonic_ns()
-        value, elements = _read(lane, key, environment)
-        rows[number]["ret"] = time.monotonic_ns()
-        rows[number]["value"], rows[number]["base"] = value, len(elements)
-        rows[number]["key"] = number
+    rows["inv"] = time.monotonic_ns()
+    contents = _read(lane, keys, environment)
+    rows["ret"] = time.monotonic_ns()
+    rows["value"], rows["base"] = zip(*((value, len(elements)) for value, elements in contents), strict=True)
+    rows["key"] = range(len(keys))
     rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, row_format.FINAL
     rows["token"], rows["process"] = row_format.NONE, -1
     return rows
 
 
-def _read(lane: Lane, key: str, environment: Environment) -> tuple[int, Sequence[int]]:
-    """Read until it succeeds: nobody writes any more."""
+def _read(lane: Lane, keys: Sequence[str], environment: Environment) -> list[tuple[int, Sequence[int]]]:
+    """(value, elements) of each key. Read until it succeeds: nobody writes any more."""
     deadline = time.monotonic() + ANSWERED_WITHIN
     while True:
         try:
             if lane.store == GUARDED:
-                guards = cast(type[Guards], lane.lock)
-                return guards.final(environment.direct(lane.backend), key, environment.access(lane.backend))
-            final = store.final(environment.store_dsn(None), key)
+                guards, nodes = cast(type[Guards], lane.lock), environment.direct(lane.backend)
+                return [guards.final(nodes, key, environment.access(lane.backend)) for key in keys]
+            return [(read.value, read.elements) for read in store.final(environment.store_dsn(None), *keys)]
         except (LockError, store.StoreError) as error:
             if time.monotonic() > deadline:
-                raise TrialBroke(f"after the trial: {key} cannot be read ({error})") from error
+                raise TrialBroke(f"after the trial: {lane.name} cannot be read ({error})") from error
             time.sleep(_AGAIN)
-        else:
-            return final.value, final.elements

@@ -4,7 +4,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from suites.lanes.lane import Lane
 from suites.trial.final_reads import final_reads
 from suites.trial.spec import Trial
 from suites.worker.pool import Handle
+
+LAST: Final = 64
+"""Rows of a worker among which an acquire stands that it waits in: its other threads record a few a second."""
 
 
 @dataclass(slots=True)
@@ -37,8 +40,18 @@ class RunningLane:
         many as there are workers.
         """
         rows = self.rows()
-        granted = rows[(rows["f"] == F.ACQUIRE) & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
+        acquires = np.isin(rows["f"], (F.ACQUIRE, F.TRY_ACQUIRE))
+        granted = rows[acquires & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
         return len(np.unique(granted["key"])) >= min(len(self.keys), self.lane.workers)
+
+    def held_since(self, when: int) -> bool:
+        """Whether every worker was granted the lock that it takes first after `when` (ns), and released it again."""
+        rows = self.rows()
+        rows = rows[np.isin(rows["key"], self.lane.workload.order)]
+        acquires = np.isin(rows["f"], (F.ACQUIRE, F.TRY_ACQUIRE))
+        granted = rows["owner"][acquires & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
+        released = rows["process"][(rows["f"] == F.RELEASE) & np.isin(rows["owner"], granted)]
+        return len(np.unique(released % self.lane.workers)) == self.lane.workers
 
 
 def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
@@ -97,18 +110,24 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
     """With the faults of the trial, except faults on workers of other lanes."""
-    owners = {*rows["owner"].tolist(), *rows["session"].tolist()}
-    faults = [FaultInterval(**asdict(record)) for record in records if record.process < 0 or record.owner in owners]
+    fields = [asdict(record) for record in records if record.lane in ("", facts.lane)]
+    faults = [FaultInterval(**{name: value for name, value in each.items() if name != "lane"}) for each in fields]
     return from_rows(facts, rows, faults, errors)
 
 
-def _live(handle: Handle) -> npt.NDArray[Any]:
-    """A copy of the rows in use, without those that are still being written (their kind is 0)."""
+def awaited(handle: Handle) -> np.void | None:
+    """The row of the acquire in which the worker waits, None where it does not."""
+    last = _live(handle, LAST)
+    pending = last[(last["f"] == F.ACQUIRE) & (last["outcome"] == Outcome.PENDING)]
+    return pending[-1] if len(pending) else None
+
+
+def _live(handle: Handle, most: int | None = None) -> npt.NDArray[Any]:
+    """A copy of the rows in use, without those that are still being written (their kind is 0). most: of the last."""
     rows = np.frombuffer(
         handle.page, DTYPE, (len(handle.page) - row_format.HEADER) // DTYPE.itemsize, row_format.HEADER
     )
-    used: npt.NDArray[Any] = rows[
-        : bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
-    ].copy()
+    end = bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
+    used: npt.NDArray[Any] = rows[0 if most is None else max(end - most, 0) : end].copy()
     written: npt.NDArray[Any] = used[used["f"] != 0]
     return written

@@ -242,7 +242,10 @@ class RunningTrial:
         return missing
 
     def _cycle(self) -> None:
-        """All steps of the plan once; then wait until every lane has granted again or its recovery bound has passed."""
+        """All steps of the plan once; then wait until every lane has granted again, or its recovery bound has passed.
+
+        Where the workload wants it, until all its workers have held again.
+        """
         if self.plan.steps:
             try:
                 self.runner.cycle()
@@ -257,14 +260,15 @@ class RunningTrial:
 
     def _await_recovery(self, healed: int) -> None:
         """healed: ns, when the last fault was undone."""
-        patience = {lane: _recovers_within(lane) + BEYOND_BOUND for lane in self.trial.lanes}
+        patience = {lane: _recovers_within(lane) + BEYOND_BOUND + _returns_within(lane) for lane in self.trial.lanes}
         pending = list(self.lanes)
         announced: list[Lane] = []
         announced_at = healed
 
         def judged(lane: RunningLane) -> bool:
             unasked = "recovery" in lane.lane.workload.unasked
-            return unasked or lane.granted_since(healed) or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
+            back = lane.granted_since(healed) and (not lane.lane.workload.returns or lane.held_since(healed))
+            return unasked or back or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
 
         def all_judged() -> bool:
             nonlocal announced, announced_at
@@ -292,6 +296,12 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
 def _recovers_within(lane: Lane) -> float:
     """Seconds. Who died just before the heal is counted in a bound with the usual TTL."""
     return lane.lock.bounds.get("recovery", 0.0) + lane.ttl - lane.lock.min_ttl
+
+
+def _returns_within(lane: Lane) -> float:
+    """Seconds, for workers that hold one after another, each for longer than a TTL; 0 where nobody waits for that."""
+    workload = lane.workload
+    return lane.workers / len(workload.order) * 2 * lane.ttl if workload.returns else 0.0
 
 
 def _must_be_clean(environment: Environment, when: str) -> None:

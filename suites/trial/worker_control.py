@@ -9,11 +9,14 @@ from typing import Final
 
 from checkers import row_format
 from infra.faults.target import Action, Aim, Gate, Victim
+from suites.trial.lane_history import awaited
 from suites.worker import gates
 from suites.worker.pool import ForkServer, Handle
 
 SIGNALLED_WITHIN: Final = 5.0
 """Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
+ALONE_FOR: Final = 1.0
+"""Seconds after which one that waits is taken for the only one."""
 LOOK_EVERY: Final = 0.02
 """Seconds between two checks of all workers, of which there are dozens, while a fault waits."""
 
@@ -108,6 +111,22 @@ class WorkerControl:
             self._held.setdefault(_id(victim), HeldVictim(victim, handle, armed.aim, rounds))
             victims.append(victim)
         return sorted(victims, key=lambda victim: victim.at)
+
+    def kill_waiter(self, lane: str, key: int) -> Victim | None:
+        self._look_after_all()
+        alive = filter(self._alive, self._lanes[lane])
+        rows = [(row, handle) for handle in alive if (row := awaited(handle)) is not None and row["key"] == key]
+        if not rows:
+            return None
+        first, handle = min(rows, key=lambda each: int(each[0]["inv"]))
+        at = time.monotonic_ns()
+        if len(rows) == 1 and at - int(first["inv"]) < ALONE_FOR * 1e9:
+            return None
+        self._server.kill(handle)
+        self._server.await_condition(lambda: handle.exited is not None, SIGNALLED_WITHIN)
+        spec = handle.spec
+        who = f"worker {spec.number} of {lane}, waiting"
+        return Victim(lane, int(first["process"]), 0, at, who, key, spec.group)
 
     def disarm(self, lane: str) -> None:
         if lane not in self._armed:

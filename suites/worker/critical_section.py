@@ -26,6 +26,7 @@ class Section:
         self.pace = worker.spec.pace
         self.ttl = worker.spec.ttl
         self.patience = worker.spec.acquire_timeout
+        self.keys = len(worker.spec.keys)
         self.shared = bool(holding.flags & SHARED)
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
@@ -84,9 +85,11 @@ class Section:
             raise Stopped
 
     @contextlib.contextmanager
-    def also(self, timeout: float) -> Iterator[CriticalSection]:
+    def also(self, timeout: float, key: int | None = None) -> Iterator[CriticalSection]:
         self._must_believe()
-        holding = self._worker.acquire((self._holding.key + 1) % len(self._worker.spec.keys), timeout)
+        if not self._worker.wait_until(time.monotonic()):
+            raise Stopped  # the trial is over
+        holding = self._worker.acquire((self._holding.key + 1) % self.keys if key is None else key, timeout)
         if holding is None:
             raise Stopped
         with self._worker.inside(holding) as section:

@@ -69,6 +69,7 @@ class Recorder:
         process: int,
         key: int = 0,
         *,
+        ttl: int = 0,
         owner: int = 0,
         token: int | None = None,
         value: int = NONE,
@@ -84,7 +85,7 @@ class Recorder:
         number = NONE if token is None else token
         inv = monotonic_ns() if since is None else since
         row_format.ROW.pack_into(
-            self.page, at, inv, 0, 0, 0, number, owner, value, base, session, process, 0, key, f, 0, 0, flags
+            self.page, at, inv, 0, 0, ttl, number, owner, value, base, session, process, 0, key, f, 0, 0, flags
         )
         return at
 

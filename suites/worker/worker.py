@@ -50,6 +50,10 @@ _LOOK: Final = 0.1
 """Seconds between looks at the control page, at work and while the next round is not due."""
 HOT_SHARE: Final = 0.5
 """Share of the rounds that ask for the first key, where there are more keys than workers."""
+TRIES: Final = 1 / 3
+"""Share of the rounds without patience that only try."""
+SOON: Final = 1.0
+"""Steps of work for each other worker, at most, that the others of them wait: about as long as the queue takes."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
 of each worker does."""
@@ -89,6 +93,8 @@ class Worker:
         self._turn = 0
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
+        # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
+        self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
         self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
         self.store: StoreClient = self._connected(lambda: connect(spec, self.client))
         self._section = section
@@ -133,13 +139,16 @@ class Worker:
         return False
 
     def reach(self, gate: Gate, holding: Holding) -> None:
-        """The main thread passes a gate with this holding."""
-        self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
+        """The main thread passes a gate with this holding, if its lock is wanted."""
+        if self._wanted is None or holding.key in self._wanted:
+            self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
 
     def acquire(self, key: int, timeout: float, flags: int = 0, outer: Holding | None = None) -> Holding | None:
         """Acquire the lock of this key index. outer: the holding to acquire again. None: not granted (recorded)."""
         owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
-        row = self.recorder.invoke(F.ACQUIRE, self.process.number, key, owner=owner, token=token, flags=flags)
+        told = 0 if timeout == self.spec.acquire_timeout else round(timeout * 1e9)
+        kind = F.ACQUIRE if timeout or outer else F.TRY_ACQUIRE
+        row = self.recorder.invoke(kind, self.process.number, key, ttl=told, owner=owner, token=token, flags=flags)
         self.renewal.awaited = key
         try:
             answer = self._ask(row, key, timeout, flags)
@@ -189,7 +198,7 @@ class Worker:
         # for the same again: otherwise readers who overlap may keep all writers out for as long as they like.
         reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
         shares = reads and self._sharer is not None
-        holding = self.acquire(key, self.spec.acquire_timeout, SHARED if shares else 0)
+        holding = self.acquire(key, self._patience(), SHARED if shares else 0)
         if holding is None:
             return
         self._turn += 1
@@ -209,6 +218,14 @@ class Worker:
         if order:
             return order[self.spec.number % len(order)]
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
+
+    def _patience(self) -> float:
+        """Seconds that the next acquire waits at most."""
+        if not self.workload.gives_up or self.rng.random() >= self.workload.gives_up:
+            return self.spec.acquire_timeout
+        if self.rng.random() < TRIES:
+            return 0.0
+        return self.rng.uniform(0.0, SOON * self.spec.pace * (self.spec.count - 1))
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
         """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""

@@ -30,6 +30,8 @@ class Hold(Protocol):
     """Seconds; what was asked for."""
     patience: float
     """Seconds that an acquire waits."""
+    keys: int
+    """How many locks the lane has."""
     shared: bool
     """Whether other readers may be inside as well."""
     writes_per_grant: int | None
@@ -57,8 +59,11 @@ class Hold(Protocol):
     def again(self) -> AbstractContextManager[None]:
         """Acquire once more what is held, and release it at the end of the block. Of reentrant locks only."""
 
-    def also(self, timeout: float) -> AbstractContextManager[Hold]:
-        """Acquire the lane's next key as well, within `timeout` seconds, and release it at the end of the block."""
+    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[Hold]:
+        """Acquire another of the lane's keys as well, within `timeout` seconds, and release it at the end of the block.
+
+        key: its index, None for the next. Nothing is acquired once the trial is over.
+        """
 
     def work(self, seconds: float) -> None:
         """Work that takes a while and touches nothing."""
@@ -73,8 +78,11 @@ class Workload(ABC):
     readers     the share of the workers that acquire as readers, in turns, where the lock can be shared.
     nests       whether the section acquires the lock again that it holds, where the lock allows it.
     order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key.
+    gives_up    the share of the rounds that ask for the lock with little patience, or only try.
     unasked     properties of the lock that the section cannot exercise.
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
+    returns     whether a trial goes on after a fault until every worker has held again, and released, the lock that it
+                takes first.
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
@@ -85,8 +93,10 @@ class Workload(ABC):
     readers: ClassVar[float] = 0.0
     nests: ClassVar[bool] = False
     order: ClassVar[tuple[int, ...]] = ()
+    gives_up: ClassVar[float] = 0.0
     unasked: ClassVar[tuple[str, ...]] = ()
     stores: ClassVar[tuple[str, ...]] = ("unfenced",)
+    returns: ClassVar[bool] = False
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 

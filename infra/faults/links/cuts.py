@@ -11,14 +11,11 @@ from typing import Any, Final, Literal
 
 from infra.backends.backend import Trait
 from infra.faults import link_proof
-from infra.faults.fault import Fault
+from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, listed, must, some_nodes
 from infra.faults.link_proof import DOWN, SHOWS
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
-
-CUT_FOR: Final = 2.0
-"""Seconds; longer than the shortest TTL."""
 
 HOW: Final[Mapping[Cut, str]] = {
     Cut.REFUSE: "Toxiproxy: proxies disabled",
@@ -138,7 +135,7 @@ def _cut_client(how: Cut) -> Fault:
         f"one group of clients loses all nodes ({how})",
         lambda site, group: CutClients.all_from(how, [group], site.members),
         (GROUP,),
-        seconds=CUT_FOR,
+        spans=SPANS,
         needs=("client-links", "refusal") if how is Cut.REFUSE else ("client-links",),
         how=HOW[how],
         sees=SEES[how],
@@ -153,7 +150,7 @@ def _cut_part(name: str, part: str, bounds: Callable[[Site], tuple[int, int]], *
         f"{'all clients lose' if everybody else 'one group of clients loses'} a {part} of the nodes (drop)",
         lambda _, nodes, group=None: CutClients.all_from(Cut.DROP, ALL_GROUPS if everybody else [group], nodes),
         (_part(bounds),) if everybody else (GROUP, _part(bounds)),
-        seconds=CUT_FOR,
+        spans=SPANS,
         trait=Trait.PARTS,
         least=3,
         needs=("client-links",),
@@ -169,7 +166,7 @@ def _lose(way: Literal["requests", "replies"], words: str, sees: str) -> Fault:
         f"all {way} of one group of clients are lost",
         lambda site, group: CutClients(Cut.DROP, ((group, site.members),), words.format(group), way),
         (GROUP,),
-        seconds=CUT_FOR,
+        spans=SPANS,
         needs=("client-links",),
         how="Toxiproxy: timeout 0, one direction",
         sees=sees,
@@ -187,7 +184,7 @@ CUT_PART: Final = (
         "each group of clients loses other nodes (drop)",
         lambda _, nodes: CutClients.apart(nodes),
         (Option("nodes", _each_its_own, _any_sets),),
-        seconds=CUT_FOR,
+        spans=SPANS,
         trait=Trait.PARTS,
         least=3,
         needs=("client-links",),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.faults import link_proof
-from infra.faults.fault import Fault
+from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import Option, number, within
 from infra.faults.link_question import LinkAnswer, Prober
-from infra.faults.links.cuts import CUT_FOR, OnClientLinks, client_pairs
+from infra.faults.links.cuts import OnClientLinks, client_pairs
 from infra.faults.target import Hit, Target
 from infra.network import toxics
 from infra.network.toxics import Impairment
@@ -119,7 +119,7 @@ def _fault(name: str, summary: str, inject: Callable[..., Impair], *options: Opt
         summary,
         inject,
         options,
-        seconds=CUT_FOR,
+        spans=SPANS,
         needs=("client-links",),
         how=f"Toxiproxy: {toxic}, both directions",
         sees=sees,

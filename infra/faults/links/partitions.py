@@ -18,7 +18,7 @@ from typing import Any, Final
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, FaultInjection
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, SPANS, Fault, FaultInjection
 from infra.faults.fault_options import (
     ALL_GROUPS,
     FEW_GROUPS,
@@ -31,12 +31,9 @@ from infra.faults.fault_options import (
     must,
     one_of,
 )
-from infra.faults.links.cuts import CUT_FOR, HOW, CutClients
+from infra.faults.links.cuts import HOW, CutClients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
-
-NOTICED_FOR: Final = 1.5
-"""Seconds that a cut between nodes goes on after the others have noticed."""
 
 Pairs = Sequence[tuple[str, str]]
 """(from, to): whose bytes are lost, and for whom."""
@@ -148,7 +145,8 @@ def _cut_nodes(how: Cut) -> Fault:
         f"a follower loses its peers, not its clients ({how})",
         lambda _, follower: _isolate(how, f"follower {follower + 1}", follower),
         (any_below("follower", followers),),
-        seconds=NOTICED_FOR,
+        spans=SPANS,
+        elections=True,
         trait=Trait.PEERS,
         needs=("peer-links",),
         how=HOW[how],
@@ -162,7 +160,8 @@ def _isolate_leader(how: Cut) -> Fault:
         "cut",
         f"the leader loses its peers, not its clients ({how})",
         fault.always(_isolate(how, "the leader")),
-        seconds=NOTICED_FOR,
+        spans=SPANS,
+        elections=True,
         trait=Trait.LEADER,
         needs=("peer-links",),
         how=HOW[how],
@@ -176,7 +175,8 @@ def _one_way_leader(name: str, summary: str, lost: str, *, muted: bool) -> Fault
         "cut",
         summary,
         fault.always(CutPeers(Cut.DROP, f"drop {lost}", _one_way(muted=muted))),
-        seconds=NOTICED_FOR,
+        spans=SPANS,
+        elections=True,
         trait=Trait.LEADER,
         needs=("peer-links",),
         how="Toxiproxy: timeout 0, one direction",
@@ -307,7 +307,7 @@ def _shape(name: str, summary: str, inject: Callable[..., FaultInjection], *opti
         f"{summary} (drop)",
         inject,
         options,
-        seconds=CUT_FOR,
+        spans=SPANS,
         trait=Trait.SPLITS,
         needs=("client-links", "peer-links"),
         how=HOW[Cut.DROP],

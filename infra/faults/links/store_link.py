@@ -11,10 +11,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from infra.faults import link_proof
-from infra.faults.fault import Fault
+from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import GROUP
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
-from infra.faults.links.cuts import CUT_FOR
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.topology import STORE
@@ -75,7 +74,7 @@ def _store_link(name: str, summary: str, how: str, sees: str, *, late: bool) -> 
         summary,
         lambda _, group: StoreLink(group, late),
         (GROUP,),
-        seconds=CUT_FOR,
+        spans=SPANS,
         needs=("store-link",),
         how=how,
         sees=sees,

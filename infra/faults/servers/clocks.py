@@ -18,7 +18,7 @@ from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
-from infra.faults.fault import PROVEN_WITHIN, Fault
+from infra.faults.fault import PROVEN_WITHIN, SPANS, Fault
 from infra.faults.fault_options import Option, Options, Site, must, real, victims
 from infra.faults.target import Hit, Target
 
@@ -37,8 +37,8 @@ STROBE: Final = (1.0, 5.0)
 TURNS: Final = (50, 500)
 """ms between two turns of a strobe, least and most."""
 
-MOVED_FOR: Final = 1.0
-"""Seconds, besides some TTLs."""
+LONG: Final = (2.5, 3.0)
+"""TTLs, for what shows only where one lease has begun and ended meanwhile."""
 
 PRECISION: Final = 0.05
 """Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
@@ -179,7 +179,6 @@ def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options:
         f"the clock of redis1 and maybe another, or of postgres, {summary}",
         inject,
         (victims(), *options),
-        seconds=MOVED_FOR,
         trait=Trait.WALL_CLOCK,
         needs=("clock",),
         **more,
@@ -194,7 +193,7 @@ CLOCKS: Final = (
         _seconds(0.15, lambda rng: rng.randint(*FORWARD)),
         how="preloaded shim: its wall clock is ahead",
         sees="every lock ends at once; after the heal new ones live longer",
-        ttls=1.0,
+        spans=SPANS[2:],
     ),
     _fault(
         "clock-jump-back",
@@ -203,7 +202,7 @@ CLOCKS: Final = (
         _seconds(0.15, lambda rng: rng.randint(*BACK)),
         how="preloaded shim: its wall clock is behind",
         sees="locks live on after their TTL; at the heal all end at once",
-        ttls=2.0,
+        spans=LONG,
     ),
     _fault(
         "clock-drift",
@@ -212,7 +211,7 @@ CLOCKS: Final = (
         replace(_ANY_RATE, check=_is_rate),
         how="preloaded shim: its wall clock runs at another rate",
         sees="locks end before their TTL, or live on after it",
-        ttls=3.0,
+        spans=LONG,
     ),
     _fault(
         "clock-strobe",
@@ -222,6 +221,6 @@ CLOCKS: Final = (
         real("turn_ms", 10, 60_000, lambda rng: rng.randrange(*TURNS, 10)),
         how="preloaded shim: its wall clock goes to and fro",
         sees="locks end at once or live on, as it happens",
-        ttls=2.0,
+        spans=LONG,
     ),
 )

@@ -14,13 +14,10 @@ from infra.backends.backend import Trait, Written
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, Fault, Nobody, has
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody, has
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Site, number, victims, within
 from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
-
-SLOW_FOR: Final = 2.0
-"""Seconds; longer than the shortest TTL."""
 
 DELAYS: Final = (20, 80)
 """ms for each synchronisation, least and most; a write of etcd waits for three. Below every election and timeout."""
@@ -159,7 +156,7 @@ DISKS: Final = (
         "every synchronisation of a disk takes some tens of milliseconds more",
         lambda _, nodes, delay_ms: SlowDisk(nodes, delay_ms),
         (_WAITED_FOR, number("delay_ms", 1, 10_000, within(DELAYS), "a number of milliseconds")),
-        seconds=SLOW_FOR,
+        spans=SPANS,
         needs=("disk",),
         how="strace beside the server delays fsync and its kin",
         sees="every acknowledged write takes so much longer, and what waits behind it",
@@ -171,7 +168,7 @@ DISKS: Final = (
         "no synchronisation of a disk ends, until it heals",
         lambda _, nodes: SlowDisk(nodes, None),
         (_WAITED_FOR,),
-        seconds=SLOW_FOR,
+        spans=SPANS,
         needs=("disk",),
         how="the same with a delay of an hour, broken off",
         sees="no write is acknowledged until the heal (etcd: until another leads); Redis answers nothing at all",
@@ -182,7 +179,7 @@ DISKS: Final = (
         "no room is left on a disk",
         lambda _, nodes: FillDisk(nodes),
         (_disks(),),
-        seconds=SLOW_FOR,
+        spans=SPANS,
         needs=("disk",),
         how="ballast in a file without a name on the volume, a tmpfs of limited size",
         sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",

@@ -19,6 +19,7 @@ from infra.faults.fault import (
     LOOK_EVERY,
     MASKED_FOR,
     PROVEN_WITHIN,
+    SPANS,
     Fault,
     Nobody,
     has,
@@ -32,9 +33,6 @@ from infra.network.links import Cut
 BEHIND: Final = (300, 500)
 """ms for which the replica is not told anything before it is promoted, least and most: shorter than the shortest TTL,
 so that what was granted before is still in force, also of a lock that grants nothing meanwhile."""
-
-PROMOTED_FOR: Final = 2.0
-"""Seconds; longer than the shortest TTL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +171,7 @@ FAILOVERS: Final = (
         "redis1's replica takes its place before it was told the latest writes",
         lambda site, behind_ms: PromoteReplica(site.members[0], site.backend.auxiliaries[0].name, behind_ms),
         (number("behind_ms", 0, 60_000, within(BEHIND), "a number of milliseconds"),),
-        seconds=PROMOTED_FOR,
+        spans=SPANS,
         trait=Trait.REPLICA,
         needs=("failover",),
         how="replication dropped, REPLICAOF NO ONE, proxies of clients led to the replica; back by a full copy",

@@ -13,19 +13,13 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, Fault, Need, Nobody, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, SPANS, Fault, Need, Nobody, has
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
 from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Target
 
-DOWN_FOR: Final = 1.5
-"""Seconds; where a leader was hit they begin when another leads."""
-
-WIPED_FOR: Final = 0.2
-"""Seconds that a server without its data stays down; a short time, so that locks that it forgot are still held."""
-
-AWAY_FOR: Final = 0.2
-"""Seconds that a server which is restarted stays down."""
+AWAY: Final = (0.1, 0.25, 0.5)
+"""TTLs for which a server that is restarted, or loses its data, stays down: what it forgot is still held then."""
 
 Verb = Literal["pause", "kill", "wipe", "restart"]
 
@@ -152,17 +146,17 @@ def _any_order(value: Any, site: Site, _: Options) -> tuple[str, ...]:
     return different(value, site.members, len(site.members))
 
 
-def _strike(verb: Verb, what: str, how: str, sees: str, *needs: Need, seconds: float = DOWN_FOR) -> Fault:
+def _strike(verb: Verb, what: str, how: str, sees: str, *needs: Need, **more: Any) -> Fault:
     return Fault(
         f"{verb}-server",
         verb,
         f"the leader, or redis1 and maybe another, {what}",
         lambda _, nodes: Strike(verb, nodes),
         (victims(),),
-        seconds=seconds,
         needs=needs,
         how=how,
         sees=sees,
+        **{"spans": SPANS, "elections": True, **more},
     )
 
 
@@ -173,6 +167,7 @@ STRIKES: Final = (
         "Docker: the container's processes frozen",
         "silence, then late answers",
         "pause",
+        spans=SPANS[1:],  # what waits for its answer for less than a TTL still has its lease
     ),
     _strike(
         "kill",
@@ -188,7 +183,8 @@ STRIKES: Final = (
         "as killed; Redis and PostgreSQL have forgotten everything, the others get it from their peers",
         "kill",
         "wipe",
-        seconds=WIPED_FOR,
+        spans=AWAY,
+        elections=False,
     ),
 )
 
@@ -199,7 +195,7 @@ RESTARTS: Final = (
         "the leader, or redis1, is stopped in good order and started again",
         lambda _, nodes: Strike("restart", nodes),
         (victims(most=1),),
-        seconds=AWAY_FOR,
+        spans=AWAY,
         needs=("stop",),
         how="Docker: SIGTERM, start",
         sees="connections closed, then refused; another leads (ZooKeeper: after an election)",
@@ -219,7 +215,7 @@ RESTARTS: Final = (
         "restart",
         "every server is killed, all at once, and started again on its data",
         fault.always(RestartAll()),
-        seconds=AWAY_FOR,
+        spans=AWAY,
         needs=("kill",),
         how="Docker: SIGKILL, start, of all",
         sees="connections closed, then refused; nobody serves until all are back",

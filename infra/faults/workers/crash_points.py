@@ -13,10 +13,10 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault, link_proof
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, SPANS, Fault, has
 from infra.faults.fault_options import choice, number, within
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
-from infra.faults.links.cuts import CUT_FOR, CutClients, client_pairs, heal_clients
+from infra.faults.links.cuts import CutClients, client_pairs, heal_clients
 from infra.faults.servers.strikes import end
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN
@@ -169,7 +169,7 @@ CUT_HOLDER: Final = Fault(
     "a worker of every lane loses all nodes just after its acquire",
     lambda _, how: CutHolder(Cut(how)),
     (choice("how", (Cut.DROP, Cut.HOLD)),),  # it must not be told
-    seconds=CUT_FOR,
+    spans=SPANS,
     needs=(*NEEDS, "client-links"),
     how="its main thread waits until its group is cut (Toxiproxy: bytes dropped or held)",
     sees="it can neither renew nor release; what it sends is lost, or comes late",

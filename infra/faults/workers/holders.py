@@ -63,8 +63,10 @@ def _freeze_successor(trap: GateTrap) -> Script:
 
 
 def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, **more: Any) -> Fault:
-    """Goes on for longer than a TTL unless `ttls` or `seconds` are given."""
-    return Fault(name, kind, summary, always(injection), needs=NEEDS, how=how, sees=sees, **{"ttls": PAST_TTL, **more})
+    """Goes on for longer than a TTL unless `spans` are given."""
+    return Fault(
+        name, kind, summary, always(injection), needs=NEEDS, how=how, sees=sees, **{"spans": (PAST_TTL,), **more}
+    )
 
 
 def _freeze_at(gate: Gate, sees: str, *, renewal: bool = False) -> Fault:
@@ -107,7 +109,7 @@ FREEZES: Final = (
         ),
         "SIGSTOP for one, a stall for its successor, both about to write",
         "a write under an old token right before the successor's first",
-        ttls=0.0,
+        spans=(),
     ),
 )
 

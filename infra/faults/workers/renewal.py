@@ -4,7 +4,7 @@ In each lane a holder is stalled just after its acquire, as in a long job; when 
 caught too. So the lease of a client that runs ends while it holds. Such a client notices in time, by its own clock.
 When all go on, a renewal that hung is sent late: its successor's lease is none of its business.
 
-Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456).
+Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456), or it dies waiting.
 """
 
 from typing import Final
@@ -48,13 +48,26 @@ def _stall_waiter(trap: GateTrap) -> Script:
         trap.thaw_all()
 
 
+def _kill_waiter(trap: GateTrap) -> Script:
+    """Who waits at the front of a queue dies there: whoever is behind must get the lock all the same.
+
+    A holder is stalled just after its acquire, its renewal going on, until the lease of the dead one is over.
+    """
+    try:
+        holder = yield from trap.catch("after-acquire", "stall")
+        yield from trap.kill_waiter(holder.key)
+        yield from trap.wait(trap.target.actors.ttl + FREED_WITHIN, lambda: False)
+    finally:
+        trap.thaw_all()
+
+
 RENEWALS: Final = (
     Fault(
         "stall-renewal",
         "stall",
         "the renewal of a worker of every lane hangs, and is sent when the lease is over",
         always(_hit_renewal("stall", "hangs")),
-        ttls=PAST_TTL,
+        spans=(PAST_TTL,),
         needs=NEEDS,
         renewal=True,
         how="both of its threads wait: just after its acquire, and about to renew",
@@ -65,7 +78,7 @@ RENEWALS: Final = (
         "kill",
         "the renewal of a worker of every lane dies, and the lease ends while it holds",
         always(_hit_renewal("die", "dies")),
-        ttls=PAST_TTL,
+        spans=(PAST_TTL,),
         needs=NEEDS,
         renewal=True,
         how="its main thread waits just after its acquire, the other ends when about to renew",
@@ -88,4 +101,20 @@ RENEWALS: Final = (
         how="two threads wait: a holder's main one, and a waiter's when about to renew",
         sees="its lease ends while it waits; its next keep-alive is refused, and then the lock is released",
     ),
+)
+
+KILL_WAITER: Final = Fault(
+    "kill-waiter",
+    "kill",
+    "a worker of every lane is killed while it waits, with others behind it",
+    always(
+        HitWorkers(
+            "stall a holder of every lane, kill one that waits for it, and wait until its lease is over",
+            _kill_waiter,
+            lambda ttl: 2 * catch_within(ttl) + ttl + FREED_WITHIN,
+        )
+    ),
+    needs=NEEDS,
+    how="a stall for the holder, SIGKILL for who has waited longest",
+    sees="what it left in the queue must be gone when the holder releases",
 )

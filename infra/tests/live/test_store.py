@@ -47,7 +47,7 @@ def test_many_prepare_it_at_once(environment: OwnEnvironment) -> None:
         connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(store.prepare, [dsn] * 8))
-    assert store.final(dsn, "nobody's") == Read(-1)
+    assert store.final(dsn, "nobody's")[0] == Read(-1)
 
 
 # Each step: operation, token, owner, and the answer, where a write is made from what its owner read last and writes the
@@ -99,7 +99,7 @@ def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
     client = Store.open(dsn, "unfenced")
     full = tuple(range(MAX_ELEMENTS))
     assert client.write(key, full[-1], None, 1, full)
-    assert client.read(key, None, 1) == Read(full[-1], full) == store.final(dsn, key)
+    assert client.read(key, None, 1) == Read(full[-1], full) == store.final(dsn, key)[0]
     with pytest.raises(ValueError, match="more than"):
         client.write(key, 0, None, 1, [*full, 0])
     assert client.write(key, 7, None, 1)
@@ -119,7 +119,7 @@ def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
     client = Store.open(dsn, "compare-and-set")
     with pytest.raises(ValueError, match="made from"):
         client.write(key, 1, None, 1)
-    assert store.final(dsn, key) == Read(-1)
+    assert store.final(dsn, key)[0] == Read(-1)
     client.close()
 
 
@@ -166,7 +166,7 @@ def _increments(dsn: str, key: str, mode: Mode) -> list[int]:
 def test_no_increment_is_lost_behind_a_full_fence(dsn: str, key: str, mode: Mode) -> None:
     accepted = _increments(dsn, key, mode)
     assert sorted(accepted) == list(range(len(accepted)))  # every value once: the initial one is -1
-    assert store.final(dsn, key).value == len(accepted) - 1
+    assert store.final(dsn, key)[0].value == len(accepted) - 1
     assert len(accepted) <= 2 * ROUNDS
 
 
@@ -192,7 +192,7 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
         return token if accepted else None
 
     accepted = _hammer(dsn, Mode.FENCE_WRITES, write)
-    assert store.final(dsn, key).value == max(accepted)
+    assert store.final(dsn, key)[0].value == max(accepted)
 
 
 def test_the_strict_fence_accepts_one_write_per_token(dsn: str, key: str) -> None:
@@ -226,9 +226,9 @@ def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn
         client.write(key, 2, None, 1)
     with pytest.raises(store.Unavailable):  # the new connection gets no answer either
         client.write(key, 3, None, 1)
-    assert store.final(dsn, key).value == 1
+    assert store.final(dsn, key)[0].value == 1
     environment.links.heal("c1", "store")
-    await_(lambda: store.final(dsn, key).value == 2)
+    await_(lambda: store.final(dsn, key)[0].value == 2)
     assert client.read(key, None, 1) == Read(2)
     client.close()
 
@@ -238,7 +238,7 @@ def test_a_refused_connection_is_certain_and_recovers(environment: OwnEnvironmen
     assert client.write(key, 1, None, 1)
     environment.links.cut("c1", "store", Cut.REFUSE)
     await_(lambda: _outcome(client, key) is store.Unavailable)
-    assert store.final(dsn, key).value == 1
+    assert store.final(dsn, key)[0].value == 1
     environment.links.heal("c1", "store")
     assert client.write(key, 3, None, 1)
     client.close()
@@ -292,7 +292,7 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: s
             client.stdin.write("go\n")
             await_(lambda: bool(admin.execute(_WAITING).fetchall()))
             client.send_signal(signal.SIGSTOP)
-        await_(lambda: store.final(dsn, key).value == 2)
+        await_(lambda: store.final(dsn, key)[0].value == 2)
         time.sleep(0.6)  # the client's own deadline passes while it is frozen: there is nothing to await
         client.send_signal(signal.SIGCONT)
         assert client.stdout.readline() == "True\n"

@@ -76,7 +76,9 @@ def _succession(history: History, holds: HoldColumns, fault: FaultInterval) -> t
         return ()
     first = int(mine[0])
     acquire = int(holds.row[first])
-    later = np.flatnonzero((c["owner"] == fault.owner) & (c["ret"] > fault.applied) & (c["f"] != F.ACQUIRE))
+    later = np.flatnonzero(
+        (c["owner"] == fault.owner) & (c["ret"] > fault.applied) & ~np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE))
+    )
     same_key = np.flatnonzero(c["key"][holds.row[first + 1 :]] == c["key"][acquire])
     heirs = holds.row[first + 1 :][same_key[:1]]
     return (acquire, *(int(row) for row in heirs), *(int(row) for row in later[:2]))
@@ -112,7 +114,8 @@ def _around(
         return _between(history, 0, 2 * _AROUND, why)
     rows = np.array(marked)
     # Acquires count from their grant: a long wait for the lock is not part of the story.
-    starts = np.where((c["f"][rows] == F.ACQUIRE) & (c["ret"][rows] > 0), c["ret"][rows], c["inv"][rows])
+    acquires = np.isin(c["f"][rows], (F.ACQUIRE, F.TRY_ACQUIRE))
+    starts = np.where(acquires & (c["ret"][rows] > 0), c["ret"][rows], c["inv"][rows])
     ends = np.maximum(c["inv"][rows], c["ret"][rows])
     begin, end = int(starts.min()), int(ends.max())
     # The end of a lease is part of the story if the holder went on after it.
