@@ -13,6 +13,7 @@ class Leader(Workload):
     name: ClassVar[str] = "leader"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind one that waits
 
     def section(self, hold: Hold) -> None:
         term = hold.ttl * hold.rng.uniform(*TERM)
