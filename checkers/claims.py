@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Final
 
 NO_FAULT: Final = "none"
@@ -48,6 +49,11 @@ def heaviest(words: Iterable[Verdict]) -> Verdict:
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name fits one of the patterns (``isolate-leader-*``)."""
+    return _matches(name, tuple(patterns))
+
+
+@cache  # a selection asks the same few thousand questions millions of times
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -67,8 +73,8 @@ class Claim:
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
         """Whether it promises this property under every one of these faults, in this store mode and workload."""
-        under = all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
-        return under and _speaks_of(self, name, store, workload)
+        speaks = _speaks_of(self, name, store, workload)
+        return speaks and all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +104,8 @@ class Hazard:
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
         """Whether it can break this property under one of these faults, in this store mode and workload."""
-        under = self.unprovoked() or any(matches(fault, self.under) for fault in faults)
-        return under and _speaks_of(self, name, store, workload)
+        speaks = _speaks_of(self, name, store, workload)
+        return speaks and (self.unprovoked() or any(matches(fault, self.under) for fault in faults))
 
 
 def _speaks_of(promise: Claim | Hazard, name: str, store: str, workload: str) -> bool:

@@ -200,7 +200,9 @@ def _drawn(rng: random.Random, name: str, backend: str, ttl: float, members: Mem
         raise BadPlan(f"fault: {name} {fault.planned}")
     options = fault.choose(rng, backend, members)
     after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
-    return Step(name, after, fault.lasts(rng, backend, ttl), options, beside)
+    # Of its own, so that one fault does not go on for as long on every backend.
+    for_ = fault.lasts(random.Random(f"{rng.random()}:{backend}"), backend, ttl)
+    return Step(name, after, for_, options, beside)
 
 
 def _step(data: object, where: str, backend: str, members: Members) -> Step:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from checkers.claims import NO_FAULT
+from checkers.claims import NO_FAULT, matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,10 @@ class Profile:
     lanes: Mapping[str, tuple[str, ...]]
     storms: int
     deadline: float
+
+    def special(self, where: str) -> tuple[str, ...] | None:
+        """The faults under which it tries a lane of this workload/store (`lanes`), None: as it tries others."""
+        return next((faults for pattern, faults in self.lanes.items() if matches(where, (pattern,))), None)
 
 
 PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")

@@ -167,8 +167,7 @@ class Selection:
         """The faults under which the profile tries a lane like this one (`Profile.lanes`), None: as it tries others."""
         if lane.lock_name in registry.CONTROLS or lane.load.workload:
             return None
-        here, lanes = f"{lane.workload.name}/{lane.store}", self.profile.lanes
-        return next((faults for pattern, faults in lanes.items() if matches(here, (pattern,))), None)
+        return self.profile.special(f"{lane.workload.name}/{lane.store}")
 
     def fault_names(self, column: str, backend: str) -> tuple[str, ...]:
         """The faults of a column, each once."""

@@ -54,7 +54,7 @@ LONGEST_TTL: Final = 2.0
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
-FIT: Final = 20
+FIT: Final = 60
 """How many workers run at full pace on two cores. With more workers, or with several trials in parallel, the pace of
 every worker is divided accordingly."""
 
@@ -267,7 +267,8 @@ class RunningTrial:
 
         def judged(lane: RunningLane) -> bool:
             unasked = "recovery" in lane.lane.workload.unasked
-            back = lane.granted_since(healed) and (not lane.lane.workload.returns or lane.held_since(healed))
+            returns = lane.lane.workload.returns and bool(self.plan.steps)
+            back = lane.granted_since(healed) and (not returns or lane.held_since(healed))
             return unasked or back or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
 
         def all_judged() -> bool:
@@ -301,7 +302,7 @@ def _recovers_within(lane: Lane) -> float:
 def _returns_within(lane: Lane) -> float:
     """Seconds, for workers that hold one after another, each for longer than a TTL; 0 where nobody waits for that."""
     workload = lane.workload
-    return lane.workers / len(workload.order) * 2 * lane.ttl if workload.returns else 0.0
+    return lane.workers / len(workload.order) * 1.5 * lane.ttl if workload.returns else 0.0
 
 
 def _must_be_clean(environment: Environment, when: str) -> None:

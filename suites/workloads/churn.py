@@ -9,9 +9,10 @@ circle.
 from contextlib import ExitStack
 from typing import ClassVar, Final
 
-from suites.workloads.leader import TERM
 from suites.workloads.workload import Hold, Workload
 
+TERM: Final = (1.1, 1.4)
+"""TTLs, least and most."""
 STEPS: Final = 6
 OTHERS: Final = 8
 """How many others it holds at once, in each step anew."""
