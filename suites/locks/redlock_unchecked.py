@@ -31,7 +31,7 @@ class RedlockUnchecked(Redlock):
     name: ClassVar[str] = "redlock-unchecked"
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0, "hand-over": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
-    pace: ClassVar[float] = 0.1
+    pace: ClassVar[float] = 0.3  # whoever comes after the pause finds somebody inside, whose lease was over long before
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides((*_UNASKED, "holder-exclusion"), CLAIMS),
         Claim("recovery", under=LOSSES),

@@ -54,9 +54,11 @@ LONGEST_TTL: Final = 2.0
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
-FIT: Final = 60
-"""How many workers run at full pace on two cores. With more workers, or with several trials in parallel, the pace of
-every worker is divided accordingly."""
+FIT: Final = 120
+"""How many workers run at full pace on two cores that have nothing else to do. With more workers, with several trials
+in parallel, or where others keep the machine busy, the pace of every worker is divided accordingly."""
+PROBE: Final = 0.1
+"""Seconds for which a trial computes before it starts, to see which part of a core it gets."""
 
 
 class NoWayThere(TrialBroke):
@@ -116,6 +118,8 @@ class RunningTrial:
     started: datetime
     clock: float
     """Seconds of CLOCK_MONOTONIC at `started`."""
+    slower: float
+    """How many times slower its workers work than a few would on a machine with nothing else to do."""
     missing: list[Missing] = field(default_factory=list)
     stuck: list[Handle] = field(default_factory=list)
 
@@ -127,11 +131,14 @@ class RunningTrial:
         plan = trial.plan_to_run()
         tell(trial_events.begins(trial, plan))
         store.prepare(environment.store_dsn(None))
-        lanes = _launch(trial, environment, server, folder)
+        workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
+        slower = max(1.0, workers / fit(share))
+        tell(step(f"{workers} workers, at a pace {slower:.1f} times slower than alone: we get {share:.0%} of a core"))
+        lanes = _launch(trial, environment, server, folder, slower)
         actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
         target = Target.of(environment, trial.backend, actors, MonotonicClock())
         runner = Runner(plan, target, lambda line: tell(step(line)))
-        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock)
+        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock, slower)
 
     @property
     def handles(self) -> list[Handle]:
@@ -206,6 +213,7 @@ class RunningTrial:
             "missing_after_each_cycle": self.missing,
             "rolled": rolled(self.runner.records, histories),
             "stalled": stalled(histories),
+            "slower": round(self.slower, 2),
             "killed_at_the_end": [handle.spec.name for handle in self.stuck],
             "error": None,
         }
@@ -310,12 +318,17 @@ def _must_be_clean(environment: Environment, when: str) -> None:
         raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
 
 
-def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: Path) -> list[RunningLane]:
-    """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes."""
+def _launch(
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, slower: float
+) -> list[RunningLane]:
+    """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes.
+
+    slower: how many times slower than on an idle machine a step of work is.
+    """
     lanes, specs, beyond = [], [], trial.beyond_ttl
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
-    pace = BACKENDS[trial.backend].pace * max(1.0, sum(lane.workers for lane in trial.lanes) / fit())
+    pace = BACKENDS[trial.backend].pace * slower
     for lane in trial.lanes:
         count = lane.workers
         keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.keys))
@@ -355,7 +368,18 @@ def _launch(trial: Trial, environment: Environment, server: ForkServer, folder: 
     return lanes
 
 
-def fit() -> float:
-    """How many workers run at full pace in each of the trials that run in parallel (one for each process of xdist)."""
+def fit(share: float = 1.0) -> float:
+    """How many workers run at full pace in each of the trials that run in parallel (one for each process of xdist).
+
+    share: the part of a core that we get.
+    """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return FIT * min(1.0, (os.cpu_count() or 2) / 2 / processes)
+    return FIT * share * min(1.0, (os.cpu_count() or 2) / 2 / processes)
+
+
+def share_of_a_core() -> float:
+    """The part of a core that this process gets at the moment, above 0 and up to 1: computes for `PROBE` seconds."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    while time.perf_counter() - wall < PROBE:
+        pass
+    return min(max((time.thread_time() - cpu) / (time.perf_counter() - wall), 0.05), 1.0)

@@ -18,7 +18,7 @@ from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
-from infra.faults.fault import PROVEN_WITHIN, SPANS, Fault
+from infra.faults.fault import PROVEN_WITHIN, Fault
 from infra.faults.fault_options import Option, Options, Site, must, real, victims
 from infra.faults.target import Hit, Target
 
@@ -193,7 +193,7 @@ CLOCKS: Final = (
         _seconds(0.15, lambda rng: rng.randint(*FORWARD)),
         how="preloaded shim: its wall clock is ahead",
         sees="every lock ends at once; after the heal new ones live longer",
-        spans=SPANS[2:],
+        spans=(2.0, 3.0),
     ),
     _fault(
         "clock-jump-back",

@@ -18,7 +18,7 @@ from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, 
 from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Target
 
-AWAY: Final = (0.1, 0.25, 0.5)
+AWAY: Final = (0.2, 0.4)
 """TTLs for which a server that is restarted, or loses its data, stays down: what it forgot is still held then."""
 
 Verb = Literal["pause", "kill", "wipe", "restart"]
