@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from infra.backends import BACKENDS
 from infra.docker.compose import ROOT
 from infra.faults.all_faults import FAULTS
+from infra.faults.fault import SPANS
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_plan
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ def test_of_redis_a_minority_with_the_first_server_is_hit(seed: int, name: str) 
 def test_lines_for_people() -> None:
     plan = compile_plan(["isolate-leader-drop", "freeze-holder"], 7, "etcd", ttl=2.0)
     first, second = plan.describe()
-    after = plan.steps[0].after
-    assert first == f"after {after:.1f} s: isolate the leader from its peers (drop) until they notice, and for 1.5 s"
+    after, for_ = plan.steps[0].after, plan.steps[0].for_
+    isolated = "isolate the leader from its peers (drop) until they notice"
+    assert first == f"after {after:.1f} s: {isolated}, and for {for_:.1f} s"
     frozen = f"after {plan.steps[1].after:.1f} s: freeze a holder of every lane, about to write, for 3.2 s"
     assert second == f"meanwhile, {frozen}"
     later = Plan("p", "etcd", 7, (plan.steps[0], replace(plan.steps[1], beside=False)))
@@ -172,3 +174,14 @@ def test_any_value_anywhere_is_taken_or_refused_in_order(cell: tuple[str, str], 
         return
     assert Plan.from_json(plan.to_json()) == plan
     assert plan.describe()
+
+
+@pytest.mark.parametrize(("backend", "unit"), [("etcd", 1.0), ("zookeeper", 2.5), ("redis", 2.0)])
+def test_how_long_a_server_is_hit_is_counted_in_elections_where_there_are_any(backend: str, unit: float) -> None:
+    drawn = {compile_plan(["kill-server"], seed, backend, ttl=2.0).steps[0].for_ for seed in range(60)}
+    assert drawn == {span * unit for span in SPANS}
+
+
+def test_a_fault_does_not_go_on_for_as_long_everywhere() -> None:
+    spans = [{compile_plan(["lose-replies"], seed, name, 1.0).steps[0].for_ for name in BACKENDS} for seed in range(9)]
+    assert max(map(len, spans)) > 1

@@ -59,7 +59,8 @@ class PromoteReplica:
             target.clock.wait(self.behind_ms / 1000)
             marked = pair.roles.marked(pair.replica)
         except Failed as error:
-            raise Failed(f"{self.replica} could not be left behind: {error}") from error
+            kind = Failed if target.alone else Nobody  # another fault has it refuse writes
+            raise kind(f"{self.replica} could not be left behind: {error}") from error
         lag = pair.lag()
         if marked == mark or lag <= 0:
             raise Failed(f"{self.replica} was cut off from {self.primary}, but is not behind")
