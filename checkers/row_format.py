@@ -157,6 +157,10 @@ class F(IntEnum):
     """``value`` is the identity that was handed out."""
 
 
+ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)
+"""What asks for a lock."""
+
+
 class Outcome(IntEnum):
     """How an operation ended. PENDING (no answer was ever recorded) is read as INFO."""
 

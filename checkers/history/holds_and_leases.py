@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import Facts
-from checkers.row_format import INFINITY, SHARED, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, SHARED, F, Outcome
 
 IN_SESSIONS: Final = ("touch", "session")
 """Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
@@ -195,7 +195,7 @@ def _granted(view: Rows) -> Iterator[Hold]:
     renewals, releases, lost = (_rows_by_owner(view, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
     flags = view.column("flags")
     last, closed, again = _last_events(view), _closings(view), next_asked(view)
-    for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.OK,)):
+    for row in view.whole(*ACQUIRES, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
         released = min((inv[r] for r in tries if outcome[r] != Outcome.FAIL), default=INFINITY)
@@ -302,7 +302,7 @@ def next_asked(view: Rows) -> dict[int, int]:
     result: dict[int, int] = {}
     inv, session, key = view.column("inv"), view.column("session"), view.column("key")
     latest: dict[tuple[int, int], int] = {}
-    for row in view.whole(F.ACQUIRE, F.TRY_ACQUIRE):
+    for row in view.whole(*ACQUIRES):
         name = (session[row], key[row])
         if session[row] and name in latest:
             result[latest[name]] = inv[row]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from checkers.history.counting import any_of
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_leases import Hold, Holds
-from checkers.row_format import INFINITY, NESTED, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, NESTED, F, Outcome
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class View:
         """Row numbers of the acquires and tries that are not nested, in order of invocation. Without outcomes: all of
         them.
         """
-        return self.whole(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=outcomes)
+        return self.whole(*ACQUIRES, outcomes=outcomes)
 
     @cached_property
     def attempts_by_key(self) -> dict[int, list[int]]:

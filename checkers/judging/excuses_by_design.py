@@ -23,7 +23,7 @@ from checkers.judging.excuse_parts import (
     lasted,
 )
 from checkers.properties.check_result import Violation
-from checkers.row_format import F, Outcome
+from checkers.row_format import ACQUIRES, F, Outcome
 
 NEVER_FREED: Final = frozenset({"never-freed", "freed-late", "kept-by-a-hung-holder"})
 """What becomes of a lock whose holder crashed or hangs."""
@@ -139,7 +139,7 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
     keys = {key[row] for row in violation.rows}
     prolonged = {session[row]: inv[row] for row in view.rows(F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
     released = view.rows(F.RELEASE, outcomes=(Outcome.INFO,))
-    waited = view.rows(F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.INFO, Outcome.FAIL))
+    waited = view.rows(*ACQUIRES, outcomes=(Outcome.INFO, Outcome.FAIL))
     left = [row for row in released if session[row] and prolonged.get(session[row], 0) > inv[row]]
     left += [
         row for row in waited if any(inv[row] <= hit.over and max(ret[row], inv[row]) >= hit.begun for hit in hits)

@@ -22,12 +22,10 @@ from checkers.models.model import Settings
 from checkers.properties.check_result import CheckResult
 from checkers.properties.property import Property
 from checkers.properties.shared_counters import lock_unexercised
-from checkers.row_format import NESTED, NONE, F, Outcome
+from checkers.row_format import ACQUIRES, NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61
 """ns; the TTL of a lock without leases in a history from elsewhere: who holds it holds it until it is released."""
-
-ACQUIRES: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 
 
 class MeasuredHistory(View):

@@ -12,12 +12,11 @@ from checkers.history.interval_sets import Span, clipped, length, united
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker
-from checkers.row_format import F, Outcome
+from checkers.row_format import ACQUIRES, F, Outcome
 
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"
 
-_ACQUIRES: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 _OTHERS: Final = (F.RENEW, F.RELEASE, F.KEEP_ALIVE)
 
 _LAPSES: Final = ("freeze", "stall", "call")
@@ -33,14 +32,14 @@ def _examine(view: View) -> Examined:
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
     inv, kind, ended = view.column("inv"), view.column("f"), view.array("ret").tolist()
-    outcome, told = view.column("outcome"), view.column("ttl")
+    outcome, timeout = view.column("outcome"), view.column("ttl")
     lapses = _lapses(view)
     findings: list[Finding] = []
     slowest = 0
     for row in view.once(_ended):
         allowed = 0
         if kind[row] == F.ACQUIRE:
-            allowed = (told[row] if outcome[row] != Outcome.OK else 0) or patience
+            allowed = (timeout[row] if outcome[row] != Outcome.OK else 0) or patience
         beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue
@@ -59,7 +58,7 @@ def _exercise(view: View) -> Exercise:
 def _ended(view: View) -> list[int]:
     """Rows of the calls that are judged."""
     ended = view.array("ret")
-    return [row for row in view.rows(*(_ACQUIRES if view.facts.patience else ()), *_OTHERS) if ended[row]]
+    return [row for row in view.rows(*(ACQUIRES if view.facts.patience else ()), *_OTHERS) if ended[row]]
 
 
 def _lapses(view: View) -> dict[int, list[Span]]:

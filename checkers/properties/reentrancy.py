@@ -11,7 +11,7 @@ from checkers.history.holds_and_leases import Hold, exclude
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, undisturbed, unless
-from checkers.row_format import NESTED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, NESTED, F, Outcome, Reason
 
 NESTED_ACQUIRES: Final = "nested acquires"
 AWAITED: Final = "inner releases that somebody waited for"
@@ -24,7 +24,7 @@ def _examine(view: View) -> Examined:
     is only likely.
     """
     findings: list[Finding] = []
-    for row, outer in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE):
+    for row, outer in _nested(view, *ACQUIRES):
         findings += _inner_acquire(view, row, outer)
     for row, outer in _nested(view, F.RELEASE):
         findings += _inner_release(view, row, outer)
@@ -32,7 +32,7 @@ def _examine(view: View) -> Examined:
 
 
 def _exercise(view: View) -> Exercise:
-    nested = sum(view.column("outcome")[row] == Outcome.OK for row, _ in _nested(view, F.ACQUIRE, F.TRY_ACQUIRE))
+    nested = sum(view.column("outcome")[row] == Outcome.OK for row, _ in _nested(view, *ACQUIRES))
     awaited = sum(_awaited(view, [row for row, _ in _nested(view, F.RELEASE)]))
     missing = unless(nested, "nobody acquired again what it held")
     missing = missing or unless(awaited, "nobody waited at an inner release") or lock_unexercised(view)

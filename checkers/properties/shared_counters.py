@@ -14,7 +14,7 @@ from checkers.history.history import FaultInterval
 from checkers.history.holds_and_leases import Hold
 from checkers.history.interval_sets import Span, united
 from checkers.history.view import View
-from checkers.row_format import FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
 # The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
 MIN_GRANTS: Final = 2
@@ -89,7 +89,7 @@ def contended(view: View) -> int:
     writers.
     """
     kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
-    acquires = np.isin(kinds, (F.ACQUIRE, F.TRY_ACQUIRE)) & (flags & NESTED == 0)
+    acquires = np.isin(kinds, ACQUIRES) & (flags & NESTED == 0)
     rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
     total = 0
     for shared in (False, True):

@@ -8,7 +8,7 @@ from checkers.claims import Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.properties.stories import listing
-from checkers.row_format import FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import Cell, LaneRecord, decisive, fault_of
 from results.text import duration, few, seconds
 
@@ -176,7 +176,7 @@ def carries_value(f: int, outcome: int) -> bool:
 
 def circumstances(f: int, flags: int) -> str:
     """What the flags say of an operation, to be put behind it; empty without flags."""
-    known = flags if f in (F.ACQUIRE, F.TRY_ACQUIRE) else flags & ~SHARED
+    known = flags if f in ACQUIRES else flags & ~SHARED
     return "".join(words for flag, words in _CIRCUMSTANCES if known & flag)
 
 

@@ -16,7 +16,7 @@ from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.stories import HARNESS, Narrator, Sentence
-from checkers.row_format import F
+from checkers.row_format import ACQUIRES, F
 from results.record import LaneRecord, decisive
 
 MOST_LINES: Final = 5
@@ -138,7 +138,7 @@ def _workers_together(view: View, lines: Sequence[_Sentences]) -> list[_Sentence
             subject = line[0].subject
             earlier = [place for place in range(at) if subject and result[place][0].subject == subject]
             rows = [row for sentence in line for row in sentence.rows]
-            only_reads = bool(rows) and all(kinds[row] in (F.READ, F.ACQUIRE, F.TRY_ACQUIRE) for row in rows)
+            only_reads = bool(rows) and all(kinds[row] in (F.READ, *ACQUIRES) for row in rows)
             if earlier and only_reads is wanted:
                 result[earlier[-1]] += line
                 del result[at]

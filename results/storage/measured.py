@@ -10,7 +10,7 @@ from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.model import Settings
-from checkers.row_format import FINAL, INFINITY, F, Outcome
+from checkers.row_format import ACQUIRES, FINAL, INFINITY, F, Outcome
 
 QUANTILES: Final = (("p10", 100), ("p50", 500), ("p90", 900), ("p99", 990))
 """Name → permille."""
@@ -49,7 +49,7 @@ def measured(history: History) -> dict[str, Any]:
 def _counts(history: History) -> dict[str, Any]:
     c = history.columns
     outcome = c["outcome"]
-    granted = of_kind(c, F.ACQUIRE, F.TRY_ACQUIRE) & (outcome == Outcome.OK)
+    granted = of_kind(c, *ACQUIRES) & (outcome == Outcome.OK)
     return {
         "operations": len(history),
         "grants": int(granted.sum()),

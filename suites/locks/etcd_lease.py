@@ -58,12 +58,11 @@ class Leases:
             self.present = None
             return True
 
-    def failed(self, lease_id: int, error: LockError) -> LockError:
-        """Give up the lease on which an acquire failed. Returns the error, which names a lease that it calls over."""
+    def failed(self, lease_id: int, error: LockError) -> None:
+        """Give up the lease on which an acquire failed. An error that calls the lease over names it from now on."""
         self.give_up(lease_id)
         if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
             error.session = lease_id
-        return error
 
     def keep_alive(self, lease_id: int) -> None:
         """One LeaseKeepAlive. Raises Refused or Indeterminate, this also where the other thread gave the lease up

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from checkers import row_format
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
-from checkers.row_format import F, Outcome
+from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
 from suites.lanes.lane import Lane
@@ -39,18 +39,15 @@ class RunningLane:
         """Whether by acquires that returned after `when` (ns) every key was granted, or of more keys than workers as
         many as there are workers.
         """
-        rows = self.rows()
-        acquires = np.isin(rows["f"], (F.ACQUIRE, F.TRY_ACQUIRE))
-        granted = rows[acquires & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
+        granted = _granted(self.rows(), when)
         return len(np.unique(granted["key"])) >= min(len(self.keys), self.lane.workers)
 
     def held_since(self, when: int) -> bool:
         """Whether every worker was granted the lock that it takes first after `when` (ns), and released it again."""
         rows = self.rows()
         rows = rows[np.isin(rows["key"], self.lane.workload.order)]
-        acquires = np.isin(rows["f"], (F.ACQUIRE, F.TRY_ACQUIRE))
-        granted = rows["owner"][acquires & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
-        released = rows["process"][(rows["f"] == F.RELEASE) & np.isin(rows["owner"], granted)]
+        owners = _granted(rows, when)["owner"]
+        released = rows["process"][(rows["f"] == F.RELEASE) & np.isin(rows["owner"], owners)]
         return len(np.unique(released % self.lane.workers)) == self.lane.workers
 
 
@@ -120,6 +117,13 @@ def awaited(handle: Handle) -> np.void | None:
     last = _live(handle, LAST)
     pending = last[(last["f"] == F.ACQUIRE) & (last["outcome"] == Outcome.PENDING)]
     return pending[-1] if len(pending) else None
+
+
+def _granted(rows: npt.NDArray[Any], when: int) -> npt.NDArray[Any]:
+    """The acquires that were granted after `when` (ns)."""
+    acquires = np.isin(rows["f"], ACQUIRES)
+    granted: npt.NDArray[Any] = rows[acquires & (rows["outcome"] == Outcome.OK) & (rows["ret"] > when)]
+    return granted
 
 
 def _live(handle: Handle, most: int | None = None) -> npt.NDArray[Any]:

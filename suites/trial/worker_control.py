@@ -114,7 +114,7 @@ class WorkerControl:
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
         self._look_after_all()
-        alive = filter(self._alive, self._lanes[lane])
+        alive = [handle for handle in self._lanes[lane] if handle.exited is None]
         rows = [(row, handle) for handle in alive if (row := awaited(handle)) is not None and row["key"] == key]
         if not rows:
             return None

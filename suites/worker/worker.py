@@ -146,9 +146,9 @@ class Worker:
     def acquire(self, key: int, timeout: float, flags: int = 0, outer: Holding | None = None) -> Holding | None:
         """Acquire the lock of this key index. outer: the holding to acquire again. None: not granted (recorded)."""
         owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
-        told = 0 if timeout == self.spec.acquire_timeout else round(timeout * 1e9)
+        patience = 0 if timeout == self.spec.acquire_timeout else round(timeout * 1e9)
         kind = F.ACQUIRE if timeout or outer else F.TRY_ACQUIRE
-        row = self.recorder.invoke(kind, self.process.number, key, ttl=told, owner=owner, token=token, flags=flags)
+        row = self.recorder.invoke(kind, self.process.number, key, ttl=patience, owner=owner, token=token, flags=flags)
         self.renewal.awaited = key
         try:
             answer = self._ask(row, key, timeout, flags)

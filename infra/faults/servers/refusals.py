@@ -31,8 +31,8 @@ class RefuseWrites(OnNodes):
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by a write of our own, which is refused."""
         begun = target.clock.now()
-        told = [name for name in self.nodes if self._refuses(target, name)]
-        return [Hit("refuse", ", ".join(told), begun, target.clock.now())] if told else []
+        refusing = [name for name in self.nodes if self._refuses(target, name)]
+        return [Hit("refuse", ", ".join(refusing), begun, target.clock.now())] if refusing else []
 
     def _refuses(self, target: Target, name: str) -> bool:
         """Tell it to; False where another fault keeps it from answering."""

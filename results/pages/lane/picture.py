@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_leases import HoldColumns
-from checkers.row_format import INFINITY, NONE, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane import axis as axes
 from results.pages.lane.axis import Axis
@@ -125,7 +125,7 @@ def draw(history: History, holds: HoldColumns, focus: Focus, origin: int) -> Pic
 
 def _granted(history: History, focus: Focus) -> frozenset[int]:
     c, rows = history.columns, np.array(focus.rows, np.int64)
-    got = np.isin(c["f"][rows], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["outcome"][rows] == Outcome.OK)
+    got = np.isin(c["f"][rows], ACQUIRES) & (c["outcome"][rows] == Outcome.OK)
     return frozenset(rows[got].tolist())
 
 

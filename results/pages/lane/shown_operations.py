@@ -8,7 +8,7 @@ from checkers.history.counting import Ints
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_leases import HoldColumns
 from checkers.properties.check_result import Violation
-from checkers.row_format import F
+from checkers.row_format import ACQUIRES, F
 
 MOST_OPERATIONS = 70
 """The most operations in one picture: more cannot be told apart."""
@@ -76,9 +76,7 @@ def _succession(history: History, holds: HoldColumns, fault: FaultInterval) -> t
         return ()
     first = int(mine[0])
     acquire = int(holds.row[first])
-    later = np.flatnonzero(
-        (c["owner"] == fault.owner) & (c["ret"] > fault.applied) & ~np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE))
-    )
+    later = np.flatnonzero((c["owner"] == fault.owner) & (c["ret"] > fault.applied) & ~np.isin(c["f"], ACQUIRES))
     same_key = np.flatnonzero(c["key"][holds.row[first + 1 :]] == c["key"][acquire])
     heirs = holds.row[first + 1 :][same_key[:1]]
     return (acquire, *(int(row) for row in heirs), *(int(row) for row in later[:2]))
@@ -114,7 +112,7 @@ def _around(
         return _between(history, 0, 2 * _AROUND, why)
     rows = np.array(marked)
     # Acquires count from their grant: a long wait for the lock is not part of the story.
-    acquires = np.isin(c["f"][rows], (F.ACQUIRE, F.TRY_ACQUIRE))
+    acquires = np.isin(c["f"][rows], ACQUIRES)
     starts = np.where(acquires & (c["ret"][rows] > 0), c["ret"][rows], c["inv"][rows])
     ends = np.maximum(c["inv"][rows], c["ret"][rows])
     begin, end = int(starts.min()), int(ends.max())
