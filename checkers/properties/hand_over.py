@@ -5,6 +5,8 @@ is for `recovery` and `crash-release` to say.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
+from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -18,17 +20,18 @@ from checkers.properties.property import Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, stalls, unless
-from checkers.row_format import INFINITY
+from checkers.row_format import INFINITY, SHARED
 
 JUDGED: Final = "releases that somebody waited for"
 SLOWEST: Final = "slowest hand-over (ms)"
 
 
 class HandOver(NamedTuple):
-    """A release, and when others waited between its return and the return of the next grant (ns)."""
+    """A release, when others waited between its return and the return of the next grant, and that return (ns)."""
 
     hold: Hold
     waiting: list[Span]
+    end: int
 
 
 def _examine(view: View) -> Examined:
@@ -39,15 +42,15 @@ def _examine(view: View) -> Examined:
     """
     bound = view.facts.bounds.get(HAND_OVER.id)
     findings: list[Finding] = []
-    for hold, waiting in view.once(_hand_overs):
+    for hold, waiting, _ in view.once(_hand_overs):
         if bound is not None and length(waiting) > bound:
             findings.append(_late(view, hold, moment(waiting, bound)))
-    slowest = max((length(waiting) for _, waiting in view.once(_hand_overs)), default=0)
+    slowest = max((length(one.waiting) for one in view.once(_hand_overs)), default=0)
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
-    judged = sum(waiting[0][0] == hold.freed for hold, waiting in view.once(_hand_overs))
+    judged = sum(one.waiting[0][0] == one.hold.freed for one in view.once(_hand_overs))
     return Exercise(unless(judged, "nobody waited for what was released, away from faults"), {JUDGED: judged})
 
 
@@ -66,17 +69,39 @@ def _late(view: View, hold: Hold, at: int) -> Finding:
 def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
     before, after, idle = *_quiet(view), view.once(stalls)
+    inv, flags = view.column("inv"), view.column("flags")
     result = []
     for key, holds in view.holds.by_key.items() if view.facts.permits == 1 else ():
-        waits, doubt = waits_for(view, key, shared=False)
+        waits, unanswered = waits_for(view, key, shared=False)
+        doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
+        found = []
         granted, over = [hold.ret for hold in holds], list(accumulate((hold.over for hold in holds), max))
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # those before it were granted by then
             end = min((*granted[place : place + 1], view.finish))
             judged = over[place - 1] <= hold.freed < end <= doubt and (end <= before or hold.freed >= after)
             if judged and (waiting := without(united(clipped(waits, hold.freed, end)), idle)):
-                result.append(HandOver(hold, waiting))
+                found.append(HandOver(hold, waiting, end))
+        result += _certain(found, (inv[row] for row in unanswered))
     return result
+
+
+def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandOver]:
+    """Those that remain when each acquire that nobody answered is taken to have had the lock in the slowest that ended
+    after its request: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each was sent
+    (ns).
+    """
+    slowest: dict[int, int] = {}
+    for one in found:
+        slowest[one.end] = max(slowest.get(one.end, 0), length(one.waiting))
+    ends, ended_later, doubted = sorted(slowest), list[Span](), set()
+    for sent in sorted(unanswered, reverse=True):
+        while ends and ends[-1] > sent:
+            end = ends.pop()
+            heappush(ended_later, (-slowest[end], end))
+        if ended_later:
+            doubted.add(heappop(ended_later)[1])
+    return [one for one in found if one.end not in doubted]
 
 
 def _quiet(view: View) -> tuple[int, int]:

@@ -145,6 +145,7 @@ class WaitForLease(NamedTuple):
 def _waits(view: View) -> list[WaitForLease]:
     """How others waited, for each crash whose holder still had the lock."""
     bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
+    inv = view.column("inv")
     waits = []
     for crash in _crashes(view):
         hold = crash.hold
@@ -153,7 +154,8 @@ def _waits(view: View) -> list[WaitForLease]:
         granted = INFINITY if first is None else first.ret
         if granted <= crash.fault.applied:
             continue
-        waits_of_others, doubt = waits_for(view, hold.key, shared=hold.shared)
+        waits_of_others, unanswered = waits_for(view, hold.key, shared=hold.shared)
+        doubt = min((inv[row] for row in unanswered), default=INFINITY)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, hold)))
         waited = without(united(clipped(waits_of_others, crash.free, end)), nobodys)
@@ -234,19 +236,20 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     )
 
 
-def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], int]:
-    """When somebody certainly waited for a key, and from when on (ns) that is in doubt. shared: as a writer only, whom
-    readers keep out.
+def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[int]]:
+    """When somebody certainly waited for a key, and the rows of the acquires that nobody answered. shared: who waited
+    as a writer only, whom readers keep out.
     """
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     reason, flags = view.column("reason"), view.column("flags")
-    spans, doubt = [], INFINITY
+    spans: list[Span] = []
+    unanswered = []
     for row in view.attempts_by_key.get(key, ()):
         if outcome[row] == Outcome.INFO:
-            doubt = min(doubt, inv[row])
+            unanswered.append(row)
         elif not (shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:
             spans.append((inv[row], ret[row]))
-    return spans, doubt
+    return spans, unanswered
 
 
 def _exempt(view: View) -> list[Span]:

@@ -11,7 +11,7 @@ from checkers.row_format import SHARED, F, Outcome, Reason
 from checkers.tests import brute, generate
 from checkers.tests.brute import FOREVER, Lease
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import counted, result_on
+from checkers.tests.compare import compare, counted, result_on
 
 
 def belief(rng: Random) -> str:
@@ -176,17 +176,32 @@ def hand_over(rng: Random) -> str:
     begun, healed = (rng.randint(10, 25), rng.randint(25, 30)) if struck else (FOREVER, 0)
     if struck:
         book.fault("f", begun, healed)
-    waits, holds, doubt, finish = [], [], FOREVER, 0
-    for owner in range(1, 2 + rng.randint(0, 4)):
+    waits: list[tuple[int, int]] = []
+    holds: list[tuple[int, int, int]] = []
+    unanswered: list[int] = []
+    doubt, finish = FOREVER, 0
+    for owner in range(1, 2 + rng.randint(0, 6)):
         inv = rng.randint(1, 40)
         ret = inv + rng.randint(0, 15)
         outcome = rng.choice((OK, OK, OK, FAIL, FAIL, INFO))
         refused = outcome == FAIL and rng.random() < 0.2
         reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
-        book.acquire(inv, ret, owner if outcome == OK else 0, outcome=outcome, reason=reason, process=owner, ttl=ttl)
+        reader = outcome == INFO and rng.random() < 0.3
+        book.acquire(
+            inv,
+            ret,
+            owner if outcome == OK else 0,
+            outcome=outcome,
+            reason=reason,
+            process=owner,
+            ttl=ttl,
+            flags=SHARED * reader,
+        )
         finish = max(finish, inv if outcome == INFO else ret)
-        if outcome == INFO:
+        if reader:
             doubt = min(doubt, inv)
+        elif outcome == INFO:
+            unanswered.append(inv)
         elif not refused:
             waits.append((inv, ret))
         if outcome == OK:
@@ -204,7 +219,7 @@ def hand_over(rng: Random) -> str:
         idle.append((inv, inv + rng.randint(0, 5)))
         book.add(F.STALL, *idle[0], process=9)
         finish = max(finish, idle[0][1])
-    truth = 0
+    late = []
     for _, _, freed in holds:
         end = min([finish, *(ret for ret, _, _ in holds if ret > freed)])
         inside = any(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
@@ -213,8 +228,16 @@ def hand_over(rng: Random) -> str:
             any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in idle)
             for tick in range(min(freed, end), end)
         )
-        truth += end <= doubt and quiet and not inside and waited > bound
-    return counted(result_on(book, "hand-over"), truth, (book.rows, book.faults))
+        if end <= doubt and quiet and not inside and waited > bound:
+            late.append(end)
+    explained = any(
+        set(late) <= set(ends) and all(sent < end for sent, end in zip(unanswered, ends, strict=True))
+        for ends in product((*late, FOREVER), repeat=len(unanswered))
+    )
+    result = result_on(book, "hand-over")
+    if not unanswered:
+        return counted(result, len(late), (book.rows, book.faults))
+    return compare(result.valid, explained, (book.rows, book.faults))
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:

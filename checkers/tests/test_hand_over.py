@@ -20,6 +20,11 @@ def late(**facts: Any) -> Book:
     return released(30, **facts)
 
 
+def twice_late(**facts: Any) -> Book:
+    """Worker 2 releases at 45, returned at 46, and worker 1 gets it only at 55: sooner than worker 2 did."""
+    return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
+
+
 def gave_up(at: int) -> Book:
     """Worker 2 gives up, and worker 3 comes at 40."""
     book = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 21, 1)
@@ -38,6 +43,14 @@ def gave_up(at: int) -> Book:
     ("a reader was inside", late().acquire(3, 4, 3, process=3, flags=SHARED), []),
     ("it had left", late().acquire(3, 4, 3, process=3, flags=SHARED).release(10, 11, 3), [26]),
     ("who got no answer may hold it", late().acquire(6, 30, 0, outcome=INFO, process=3), []),
+    ("once", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), [51]),
+    ("or later", twice_late().acquire(31, 32, 0, outcome=INFO, process=3), [26]),
+    (
+        "two got no answer",
+        twice_late().acquire(6, 30, 0, outcome=INFO, process=3).acquire(7, 30, 0, outcome=INFO, process=0),
+        [],
+    ),
+    ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), []),
     ("unanswered after it", late().acquire(31, 60, 0, outcome=INFO, process=3), [26]),
     ("a fault after it", late().fault("f", 31, 40), [26]),
     ("a fault meanwhile", late().fault("f", 25, 28), []),
@@ -54,6 +67,7 @@ def test_hand_overs(book: Book, at: list[int]) -> None:
     "book, expected",
     ("counted", released(24), {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
     ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
+    ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), {JUDGED: 1, "unexercised": None}),
     ("nobody waited", gave_up(19), {"unexercised": "nobody waited for what was released, away from faults"}),
 )
 def test_exercise(book: Book, expected: dict[str, object]) -> None:

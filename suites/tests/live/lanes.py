@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import psycopg
@@ -25,12 +25,14 @@ from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.store.libpq import login
 from infra.tests.live.keeping import etcd, zookeeper
-from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
+from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
 from suites.locks.zookeeper_session import ROOT
 from suites.tests.bench import SOON, await_
+
+T = TypeVar("T")
 
 Steps = Iterator[None]
 """What a lock does; at each `yield` it waits until something is done to the servers or links of all."""
@@ -101,7 +103,7 @@ class Lane:
     def waiting(self, call: Callable[[], Grant | None]) -> Future[Grant | None]:
         """In a thread of its own, and known to wait, as far as that can be seen from outside."""
         before = self.entries()
-        future = self.started(call)
+        future = self.started(lambda: until_answered(call))
         if before and not issubclass(self.lock, EtcdKey):  # whose waiters leave nothing at the server
             await_(lambda: self.entries() > before or future.done())
         else:
@@ -229,6 +231,17 @@ def eventually(call: Callable[[], Grant | None]) -> Grant:
             answers.append(error)
             time.sleep(0.02)
     pytest.fail(f"no grant: {answers[-5:]}")
+
+
+def until_answered(call: Callable[[], T]) -> T:
+    """The answer of a call that is repeated where nobody answered in time: a machine may stall for longer."""
+    deadline = time.monotonic() + SOON
+    while True:
+        try:
+            return call()
+        except Indeterminate:
+            if time.monotonic() > deadline:
+                raise
 
 
 def got(client: LockClient, name: str) -> bool:

@@ -19,7 +19,21 @@ from infra.network.links import Cut
 from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session
 from suites.locks import registry
 from suites.tests.bench import await_, granted, refusal
-from suites.tests.live.lanes import EXPIRY, LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, got, holds, keep
+from suites.tests.live.lanes import (
+    EXPIRY,
+    LONG,
+    TTL,
+    Lane,
+    Lanes,
+    Steps,
+    believes,
+    ends,
+    eventually,
+    got,
+    holds,
+    keep,
+    until_answered,
+)
 
 
 def without(locks: Iterable[str], *names: str) -> tuple[str, ...]:
@@ -193,8 +207,8 @@ def test_a_lock_that_is_renewed_is_held_beyond_its_ttl(lane: Lane) -> None:
     until = time.monotonic() + 1.3 * TTL
     while time.monotonic() < until:
         time.sleep(TTL / 5)
-        keep(holder, grant)
-        assert refusal(lambda: other.acquire(lane.key, 0)) is held(lane)
+        until_answered(lambda: keep(holder, grant))
+        assert refusal(lambda: until_answered(lambda: other.acquire(lane.key, 0))) is held(lane)
     if isinstance(holder, Believes):
         assert holder.belief(grant)
     holder.release(grant)
@@ -224,11 +238,9 @@ def test_a_killed_holder_frees_its_lock_by_its_ttl(lanes: Lanes) -> None:
     script = (
         "import json, sys\n"
         "from suites.locks import registry\n"
-        "tokens, clients = {}, []\n"
-        "for spelling, endpoints, key in json.loads(sys.argv[1]):\n"
-        "    clients.append(registry.load(spelling).open(endpoints, float(sys.argv[2])))\n"
-        "    tokens[key] = clients[-1].acquire(key, 5).token\n"
-        "print(json.dumps(tokens), flush=True)\n"
+        "wanted, ttl = json.loads(sys.argv[1]), float(sys.argv[2])\n"
+        "clients = {key: registry.load(spelling).open(endpoints, ttl) for spelling, endpoints, key in wanted}\n"
+        "print(json.dumps({key: client.acquire(key, 5).token for key, client in clients.items()}), flush=True)\n"
         "input()\n"
     )
     tokens: dict[str, int | None] = {}
