@@ -205,6 +205,8 @@ class Gate(IntEnum):
     """Just before a renewal or keep-alive is sent, by the thread that sends them."""
     WHILE_WAITING = 5
     """The same of a keep-alive, while the worker holds nothing and waits for a lock."""
+    AFTER_RENEWAL = 6
+    """Just after a renewal or keep-alive was acknowledged, by the same thread."""
 
 
 class Action(IntEnum):

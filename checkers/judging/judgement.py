@@ -105,7 +105,7 @@ def judge(result: CheckResult, history: History) -> Judgement:
     if result.valid is None:
         return answer(Verdict.UNKNOWN, result.reason or "the checker gave no answer")
     if result.unexercised is not None:
-        because = not_expected(result.property, facts, stands)
+        because = not_expected(result.property, facts, stands) or _masked(facts)
         if because is not None:
             return answer(Verdict.NOT_APPLICABLE, f"{because}; {result.unexercised}")
     if stands.certain is not None:
@@ -158,6 +158,13 @@ def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
     if stands.certain is not None or name not in PROPERTIES:
         return None
     return PROPERTIES[name].not_expected(facts, silent=stands.silent)
+
+
+def _masked(facts: Facts) -> str | None:
+    """Why a trial that tried to may not have exercised everything, or None."""
+    faults = {name for name in facts.fault_names if name != NO_FAULT}
+    rolls = any(matches(name, ("roll-*",)) for name in faults)  # which goes on whatever else happens
+    return "one of several faults may mask another" if len(faults) > 1 and not rolls else None
 
 
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:

@@ -4,7 +4,7 @@ Judged before the first fault and well after the last: what a service may take w
 is for `recovery` and `crash-release` to say.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import accumulate
@@ -27,11 +27,17 @@ SLOWEST: Final = "slowest hand-over (ms)"
 
 
 class HandOver(NamedTuple):
-    """A release, when others waited between its return and the return of the next grant, and that return (ns)."""
+    """A release and the wait for the next grant. Times in ns.
+
+    waiting  when others waited between its return and the return of that grant.
+    end      that return.
+    late     when the bound was missed; where it was not, the end.
+    """
 
     hold: Hold
     waiting: list[Span]
     end: int
+    late: int
 
 
 def _examine(view: View) -> Examined:
@@ -40,17 +46,13 @@ def _examine(view: View) -> Examined:
     Counted is the time in which an answered acquire certainly waited, less the stalls of the lane's workers. Sound:
     checkers/CONDITIONS.md, section 12.
     """
-    bound = view.facts.bounds.get(HAND_OVER.id)
-    findings: list[Finding] = []
-    for hold, waiting, _ in view.once(_hand_overs):
-        if bound is not None and length(waiting) > bound:
-            findings.append(_late(view, hold, moment(waiting, bound)))
+    findings = [_late(view, one.hold, one.late) for one in view.once(_hand_overs) if one.late < one.end]
     slowest = max((length(one.waiting) for one in view.once(_hand_overs)), default=0)
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
-    judged = sum(one.waiting[0][0] == one.hold.freed for one in view.once(_hand_overs))
+    judged = _at_once(view) + sum(one.waiting[0][0] == one.hold.freed for one in view.once(_hand_overs))
     return Exercise(unless(judged, "nobody waited for what was released, away from faults"), {JUDGED: judged})
 
 
@@ -69,6 +71,7 @@ def _late(view: View, hold: Hold, at: int) -> Finding:
 def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
     before, after, idle = *_quiet(view), view.once(stalls)
+    bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     inv, flags = view.column("inv"), view.column("flags")
     result = []
     for key, holds in view.holds.by_key.items() if view.facts.permits == 1 else ():
@@ -81,27 +84,42 @@ def _hand_overs(view: View) -> list[HandOver]:
             end = min((*granted[place : place + 1], view.finish))
             judged = over[place - 1] <= hold.freed < end <= doubt and (end <= before or hold.freed >= after)
             if judged and (waiting := without(united(clipped(waits, hold.freed, end)), idle)):
-                found.append(HandOver(hold, waiting, end))
+                late = moment(waiting, bound) if length(waiting) > bound else end
+                found.append(HandOver(hold, waiting, end, late))
         result += _certain(found, (inv[row] for row in unanswered))
     return result
 
 
+def _at_once(view: View) -> int:
+    """How many releases had not yet returned when somebody who had waited before them was granted the lock."""
+    before, after = _quiet(view)
+    count = 0
+    for holds in view.holds.by_key.values() if view.facts.permits == 1 else ():
+        granted = [hold.ret for hold in holds]
+        for hold in holds:
+            place = bisect_left(granted, hold.freeing)
+            quiet = hold.freed <= before or hold.freeing >= after
+            if quiet and place < len(holds) and granted[place] <= hold.freed < INFINITY:
+                count += holds[place].inv < hold.freeing
+    return count
+
+
 def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandOver]:
-    """Those that remain when each acquire that nobody answered is taken to have had the lock in the slowest that ended
-    after its request: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each was sent
-    (ns).
+    """Those that remain when each acquire that nobody answered is taken to have had the lock in the slowest that was
+    not late before its request: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each
+    was sent (ns).
     """
-    slowest: dict[int, int] = {}
-    for one in found:
-        slowest[one.end] = max(slowest.get(one.end, 0), length(one.waiting))
-    ends, ended_later, doubted = sorted(slowest), list[Span](), set()
+    coming, possible, doubted = sorted(found, key=lambda one: one.late), list[tuple[int, int, int]](), dict[int, int]()
     for sent in sorted(unanswered, reverse=True):
-        while ends and ends[-1] > sent:
-            end = ends.pop()
-            heappush(ended_later, (-slowest[end], end))
-        if ended_later:
-            doubted.add(heappop(ended_later)[1])
-    return [one for one in found if one.end not in doubted]
+        while coming and coming[-1].late > sent:
+            one = coming.pop()
+            heappush(possible, (-length(one.waiting), one.end, one.late))
+        while possible:
+            _, end, late = heappop(possible)
+            if doubted.get(end, INFINITY) >= late:
+                doubted[end] = sent
+                break
+    return [one for one in found if doubted.get(one.end, INFINITY) >= one.late]
 
 
 def _quiet(view: View) -> tuple[int, int]:

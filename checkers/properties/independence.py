@@ -80,4 +80,6 @@ def _met(view: View, row: int, at: int) -> tuple[int, ...]:
     )
 
 
-INDEPENDENCE: Final = Property("independence", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True)
+INDEPENDENCE: Final = Property(
+    "independence", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True, early=True
+)

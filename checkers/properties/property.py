@@ -67,6 +67,7 @@ class Property:
     unexpected   why a trial is not made to exercise it, or None. It is asked all the same, but a pass that nothing
                  exercised is then not applicable.
     when_said    of these, the faults under which it is asked only of locks that say something about it.
+    early        whether a request that gets no answer may end its exercise: trials wait for it before the first fault.
     final        whether it is judged by final reads, which a trial that still runs does not have.
     conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
     not_expected_in  store mode → why nobody exercises it there on purpose.
@@ -82,6 +83,7 @@ class Property:
     under: tuple[str, ...] = ()
     unexpected: Callable[[Facts], str | None] = lambda _: None
     when_said: tuple[str, ...] = ()
+    early: bool = False
     final: bool = False
     conclusion: Conclusion | None = None
     not_expected_in: Mapping[str, str] = field(default_factory=dict)

@@ -279,6 +279,6 @@ CRASH_RELEASE: Final = Property(
     _exercise_crash_release,
     needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
     bounded=True,
-    under=("kill-holder", "kill-before-release", "freeze-successor", *HANGS),
+    under=("kill-holder", "kill-before-release", "kill-after-renewal", "freeze-successor", *HANGS),
     when_said=HANGS,
 )

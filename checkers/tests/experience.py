@@ -219,20 +219,23 @@ def hand_over(rng: Random) -> str:
         idle.append((inv, inv + rng.randint(0, 5)))
         book.add(F.STALL, *idle[0], process=9)
         finish = max(finish, idle[0][1])
+
+    def waits_at(tick: int) -> bool:
+        return any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in idle)
+
     late = []
     for _, _, freed in holds:
         end = min([finish, *(ret for ret, _, _ in holds if ret > freed)])
         inside = any(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
         quiet = end <= begun or freed >= healed + 2 + ttl or not struck
-        waited = sum(
-            any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in idle)
-            for tick in range(min(freed, end), end)
-        )
+        waited = sum(map(waits_at, range(min(freed, end), end)))
         if end <= doubt and quiet and not inside and waited > bound:
-            late.append(end)
+            past = [tick for tick in range(freed, end) if waits_at(tick)]
+            late.append((end, past[bound]))
+    ends = sorted({end for end, _ in late})
     explained = any(
-        set(late) <= set(ends) and all(sent < end for sent, end in zip(unanswered, ends, strict=True))
-        for ends in product((*late, FOREVER), repeat=len(unanswered))
+        all(any(end == by and sent < at for sent, by in zip(unanswered, chosen, strict=True)) for end, at in late)
+        for chosen in product((*ends, FOREVER), repeat=len(unanswered))
     )
     result = result_on(book, "hand-over")
     if not unanswered:

@@ -25,6 +25,12 @@ def twice_late(**facts: Any) -> Book:
     return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
 
 
+def at_once(asked: int) -> Book:
+    """Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25."""
+    book = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 25, 1)
+    return book.acquire(asked, 23, 2, process=2)
+
+
 def gave_up(at: int) -> Book:
     """Worker 2 gives up, and worker 3 comes at 40."""
     book = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 21, 1)
@@ -44,6 +50,7 @@ def gave_up(at: int) -> Book:
     ("it had left", late().acquire(3, 4, 3, process=3, flags=SHARED).release(10, 11, 3), [26]),
     ("who got no answer may hold it", late().acquire(6, 30, 0, outcome=INFO, process=3), []),
     ("once", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), [51]),
+    ("unanswered when it was late already", late().acquire(27, 60, 0, outcome=INFO, process=3), [26]),
     ("or later", twice_late().acquire(31, 32, 0, outcome=INFO, process=3), [26]),
     (
         "two got no answer",
@@ -66,6 +73,8 @@ def test_hand_overs(book: Book, at: list[int]) -> None:
 @cases(
     "book, expected",
     ("counted", released(24), {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
+    ("granted before the release returned", at_once(5), {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
+    ("asked after the release", at_once(21), {JUDGED: 0}),
     ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
     ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), {JUDGED: 1, "unexercised": None}),
     ("nobody waited", gave_up(19), {"unexercised": "nobody waited for what was released, away from faults"}),

@@ -195,11 +195,14 @@ def two_hazards(*hazards: Hazard) -> Book:
     return freeze(book.fault("late-write", 13, 14, kind="freeze", owner=1), 5, 40)
 
 
+def alone(*faults: str) -> Book:
+    return Book(claims=(Claim("server-exclusion"),), fault_names=faults).acquire(1, 2, 1)
+
+
 LIES = freeze(overlap(store="fence-writes", hazards=(STORE,)), 5, 40)
 LIES.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
 CONTROL = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
 QUIET_CONTROL = freeze(overlap(hazards=(UNCERTAIN,), store="unfenced"), 5, 40)
-ALONE = Book(claims=(Claim("server-exclusion"),)).acquire(1, 2, 1)
 NO_FAULT = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
 NOTICED_ANYHOW = freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)
 
@@ -214,7 +217,9 @@ NOTICED_ANYHOW = freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 4
     ("without declarations, another property", HOLDERS, undeclared(), BROKEN),
     ("without declarations, broken", SERVER, undeclared(lease_ends=45), VIOLATED),
     ("without declarations, under a fault", SERVER, undeclared("pause-server"), HELD),
-    ("unexercised is never upheld", SERVER, ALONE, Verdict.UNEXERCISED),
+    ("unexercised is never upheld", SERVER, alone("none"), Verdict.UNEXERCISED),
+    ("unexercised under several faults, of which one may mask another", SERVER, alone("a", "b"), NOT_APPLICABLE),
+    ("unexercised in a rolling upgrade", SERVER, alone("roll-version", "b"), Verdict.UNEXERCISED),
     ("recovery without a fault", "recovery", NO_FAULT, NOT_APPLICABLE),
     ("no fence, on which nobody counts", FENCE, undeclared(store="unfenced"), NOT_APPLICABLE),
     ("no fence, as a control", FENCE, CONTROL, Verdict.HAZARD_NOT_SHOWN),
