@@ -176,6 +176,10 @@ class Environment(ABC):
         services = ("toxiproxy", STORE)
         return {name: container.made_from(self._client, compose.container(self.name, name)) for name in services}
 
+    def cpu_seconds(self) -> dict[str, float]:
+        """Of each service that runs here (nodes, the store, Toxiproxy): see `container.cpu_seconds`."""
+        return container.cpu_seconds(self._client, self.name)
+
     def logs(self, service: str) -> bytes:
         """What a node, the store or Toxiproxy wrote, with times. Raises UnknownName with the list of what there is."""
         there = container.states(self._client, self.name)

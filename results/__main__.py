@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "list": ("listing:list_", "the stored runs, oldest first"),
     "show": ("listing:show", "a run's matrix again, or the story of one trial or lane"),
     "open": ("listing:open_", "the page of a run or of a trial, in the browser"),
+    "load": ("load:main", "grants and operations of a run by backend, and the CPU time of each part"),
     "compare": ("compare:main", "two runs, cell by cell: what is new, cleared, changed"),
     "certificate": ("certificate:main", "may we go there? a run with --from and --to"),
     "verify": ("verify:main", "a certificate again, from the histories that it rests on"),

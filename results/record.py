@@ -8,7 +8,7 @@ begins with the name of a field is the description of that field in the schema.
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
 from msgspec import Meta
 
@@ -19,6 +19,9 @@ from checkers.properties.check_result import Violation
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
+
+CPU_PARTS: Final = ("workers", "harness", "links", "servers", "store")
+"""What used CPU time in a trial (`TrialRecord.about`, "cpu": seconds each)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class TrialRecord:
            None), stage (of an upgrade, or empty), versions (of each server), locks, started (ISO 8601), seconds,
            endpoints, rolled (what was replaced by another version: {at: seconds since the first operation, what,
            refused}),
-           stalled (the part of their time for which the machine did not run the workers), error (why it was aborted,
-           or None). Others are stored and shown as they are.
+           stalled (the part of their time for which the machine did not run the workers), cpu (seconds: `CPU_PARTS`),
+           error (why it was aborted, or None). Others are stored and shown as they are.
     logs   name of the log (a node, a worker) → its bytes.
     """
 

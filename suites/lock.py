@@ -194,6 +194,24 @@ class Shares(Protocol):
 
 
 @runtime_checkable
+class Downgrades(Protocol):
+    """Optional: a read/write lock whose writer may become a reader, and lets no other writer in between."""
+
+    def downgrade(self, grant: Grant) -> Grant:
+        """The reader's grant for the writer's, which is over then. Raises as `release`."""
+
+
+@runtime_checkable
+class Cancels(Protocol):
+    """Optional: a client that can be told to give up while it waits."""
+
+    def cancel(self) -> None:
+        """Called by another thread: the acquire under way, if there is one, returns None soon, as if its time had
+        passed, or what it has got, and nothing else.
+        """
+
+
+@runtime_checkable
 class Wakes(Protocol):
     """Optional: a client that is woken while it waits, by a watch or a message, and counts how often."""
 

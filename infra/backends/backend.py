@@ -45,7 +45,7 @@ class Trait(Enum):
     SESSION_PROCESSES = "the server has a process for each session"
     STALL_DEPOSES = "a leader whose disk stalls is replaced by another"
     ENDS_WHEN_FULL = "a server ends when its disk is full"
-    REFUSES_WRITES = "a server can be told to refuse writes until it is told otherwise, or started anew"
+    REFUSES_WRITES = "a server can be told to refuse writes until it is told otherwise"
 
 
 class ServerRefused(Exception):

@@ -38,6 +38,8 @@ HANDED_OVER_WITHIN: Final = 20.0
 """Seconds for the answer to a change of leaders."""
 
 _TRY_EVERY: Final = 0.1
+_NO_SPACE: Final = "NOSPACE"
+"""The alarm under which members refuse writes that take room."""
 _KEY: Final = base64.b64encode(b"fencepost-disk").decode()
 
 
@@ -61,17 +63,17 @@ class Etcd(Backend):
         {
             Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS, Trait.HANDS_OVER, Trait.MEMBERSHIP,
             Trait.COMMON_VERSION, Trait.WAITING_LEASES, Trait.STALL_DEPOSES, Trait.ENDS_WHEN_FULL,
+            Trait.REFUSES_WRITES,
         }
     )  # fmt: skip
     lacks: ClassVar[Mapping[Trait, str]] = {
-        Trait.REFUSES_WRITES: "its members agree on every write: none of them refuses one alone",
         Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
         Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
         Trait.WALL_CLOCK: (
             "leases expire by the monotonic clock, and Go asks the kernel for the time, past every library"
         ),
     }
-    pace = 0.16
+    pace = 0.085
     election = 1.0
     fatal = rb'"level":"(?:fatal|panic)".*?"msg":"([^"]*)"|.*(?:panic: | [CFE] \| )(.*)'
     question = b"GET /version HTTP/1.0\r\n\r\n"
@@ -85,7 +87,13 @@ class Etcd(Backend):
         leader = status.get("leader", "0")
         if leader == "0":
             return None
-        return Health(status["version"], term=int(status["raftTerm"]), me=status["header"]["member_id"], leader=leader)
+        return Health(
+            status["version"],
+            term=int(status["raftTerm"]),
+            me=status["header"]["member_id"],
+            leader=leader,
+            refuses=any(_NO_SPACE in error for error in status.get("errors", ())),
+        )
 
     def leader(self, healths: Sequence[Health | None]) -> int | None:
         """Members say whom they follow, so a majority of them decides as well."""
@@ -98,7 +106,8 @@ class Etcd(Backend):
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
         followed = {(health.leader, health.term) for health in healths if health}
-        return super().whole(healths, auxiliaries) and len(followed) == 1
+        refusing = any(health.refuses for health in healths if health)
+        return super().whole(healths, auxiliaries) and len(followed) == 1 and not refusing
 
     def long_question(self, size: int) -> bytes:
         return b"GET /version HTTP/1.0\r\nX-Padding: " + b"x" * size + b"\r\n\r\n"
@@ -117,6 +126,15 @@ class Etcd(Backend):
         except NO_ANSWER:
             return False
         return True
+
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
+        """By the alarm that a member raises when its database has grown to its quota: it binds all of them."""
+        try:
+            me = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE)["header"]["member_id"]
+            alarm = {"action": "ACTIVATE" if refuse else "DEACTIVATE", "memberID": me, "alarm": _NO_SPACE}
+            _ask(server.address, "/v3/maintenance/alarm", alarm, CHANGED_WITHIN)
+        except NO_ANSWER as error:
+            raise Failed(f"{server.name}: the alarm {_NO_SPACE}: {error}") from error
 
     def agreed_version(self, address: Address) -> str:
         """Seconds after the last of them has become what it is."""

@@ -126,7 +126,7 @@ class Postgres(Backend):
         Trait.REPLICA: "a single server has no replica",
         Trait.WAITING_LEASES: "who waits has no lease",
     }
-    pace = 0.15
+    pace = 0.08
     user = "postgres"
     login_note = "user postgres, password {password}, database postgres"
     password_alone = True

@@ -65,7 +65,7 @@ class Node:
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._refusals: set[str] = set()
-        self._refuses = False
+        self._refuses: bool | None = False  # None: it did when it was started anew, and may have forgotten it
         self._clock: tuple[Skew, ...] | None = () if untouched else None  # as it was set last; None: not known
 
     def __repr__(self) -> str:
@@ -153,7 +153,8 @@ class Node:
         self._skews.clear()
         self._refusals.clear()
         health = self.health() if self.state() == "running" else None
-        self._refuses |= health is not None and health.refuses
+        if health and health.refuses:
+            self._refuses = True
         if not health or clock_skew.apart(health, _RIGHT):
             self._clock = None  # another process may have moved it
         self._settle()
@@ -162,7 +163,7 @@ class Node:
         """Start it if it ended by itself: as a server does whose disk was full, or who found none of its peers. Let it
         write if it could not be told so before.
         """
-        astray = self._refuses and not self._refusals
+        astray = self._refuses is not False and not self._refusals
         if self.wanted() == "running" and (astray or self.state() == "stopped"):
             self._settle()
 
@@ -209,7 +210,8 @@ class Node:
     def _up(self) -> None:
         self._set_clock()  # while it is down, so that it never sees the wrong time
         self.process.start()
-        self._dead = self._refuses = False
+        self._dead = False
+        self._refuses = None if self._refuses else False
         self._links.revive(self.name)
 
     def _set_refusal(self) -> None:

@@ -27,7 +27,7 @@ Words = Callable[[FaultInjection], str]
 MOST_SECONDS: Final = 3600.0
 """Longest `after` and `for`."""
 
-AFTER: Final = (0.3, 0.9)
+AFTER: Final = (0.2, 0.6)
 """Seconds before a step, least and most: time in which the lock works as it should."""
 
 BESIDE: Final = (0.0, 1.5)

@@ -29,7 +29,9 @@ Kind = Literal[
 ]  # fmt: skip
 """What a fault does, in a word."""
 
-Gate = Literal["after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting"]
+Gate = Literal[
+    "after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting", "after-renewal"
+]
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call"]
 """What is done to it there: see `checkers.row_format.Action`. `die` is for the renewal alone."""

@@ -89,6 +89,8 @@ class Engine:
         self.log: list[str] = []
         self.skews: list[Skew] = []
         self.refuses = False
+        self.forgets = True
+        """Whether it writes again once it was started anew."""
 
     def inspect_container(self, _: str) -> dict[str, Any]:
         return {"State": {"Status": self.status}}
@@ -118,7 +120,7 @@ class Engine:
 
     def start(self, _: str) -> None:
         self._become("running", "start", legal_from="exited")
-        self.refuses = False
+        self.refuses &= not self.forgets
 
 
 def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
@@ -334,7 +336,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
             star.leads, star.term = successor.me, star.term + 1
         return star.leads == successor.me
 
-    def refuse_writes(_: Redis, server: Server, *, refuse: bool) -> None:
+    def refuse_writes(_: Backend, server: Server, *, refuse: bool) -> None:
         star.engines[server.name].refuses = refuse
 
     with pytest.MonkeyPatch.context() as patch:
@@ -343,6 +345,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
         patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
         patch.setattr(Etcd, "hand_over", hand_over)
         patch.setattr(Redis, "refuse_writes", refuse_writes)
+        patch.setattr(Etcd, "refuse_writes", refuse_writes)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
         try:
             yield star

@@ -93,7 +93,7 @@ class Lane:
     def send_renewal(self, worker: Worker, now: int) -> None:
         if self.owns(worker, now):
             self.leases[worker.key] = (worker.process, now + int(TTL * 1e9))
-            self.story.append((now, "renewed", worker.process, worker.key))
+            self.reach(worker, worker.phase, "after-renewal", now, "renewed")
         else:
             self.story.append((now, "renewal refused", worker.process, worker.key))
 
@@ -118,9 +118,10 @@ class Lane:
             worker.phase = "idle"
             self.story.append((now, "released", worker.process, worker.key))
 
-    def reach(self, worker: Worker, phase: str, gate: str, now: int) -> None:
+    def reach(self, worker: Worker, phase: str, gate: str, now: int, what: str = "") -> None:
+        """what: it did, if that is no new phase."""
         worker.phase = phase
-        self.story.append((now, phase, worker.process, worker.key))
+        self.story.append((now, what or phase, worker.process, worker.key))
         self.catches(worker, gate, now)
 
     def catches(self, worker: Worker, gate: str, now: int) -> bool:

@@ -15,7 +15,7 @@ from infra.cluster.nodes import Node
 from infra.docker import compose
 from infra.errors import Failed
 from infra.own_environment import OwnEnvironment
-from infra.tests.imagined import Engine, Star, engines_have_clocks
+from infra.tests.imagined import Engine, Star, engines_have_clocks, imagined
 
 FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)
 KEYS = ("step1", "step2", "step3")
@@ -155,3 +155,18 @@ def test_a_container_that_is_gone_is_named() -> None:
     client = SimpleNamespace(api=SimpleNamespace(inspect_container=inspect))
     with pytest.raises(Failed, match="fp-store-1: No such container"):
         made_from(cast("Any", client), "fp-store-1")
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_one_that_refuses_writes_is_told_again_when_it_was_started_anew(forgets: bool) -> None:
+    with imagined("etcd") as star:
+        node, engine = star.cluster.nodes[0], star.engines["etcd1"]
+        node.refuse("step1")
+        assert engine.refuses
+        engine.forgets = forgets
+        for wanted in (True, False):
+            node.kill("step2")
+            if not wanted:
+                node.let_go("step1")
+            node.let_go("step2")
+            assert engine.refuses is wanted

@@ -88,6 +88,18 @@ def test_a_holder_is_frozen_when_it_is_about_to_renew() -> None:
     assert acquired(lane, without=busy.process)[0] < frozen.healing
 
 
+def test_a_holder_is_killed_when_it_has_renewed() -> None:
+    world = World([a_lane("a", 0, 0)])
+    lane = world.lane("a")
+    busy = lane.workers[0]
+    busy.phase, busy.due, busy.renews = "read", 1 << 62, world.time + 1500 * MS
+    lane.leases[0] = (busy.process, world.time + int(TTL * 1e9 * 2))
+    [killed] = run(world, "kill-after-renewal")
+    assert (killed.process, killed.owner, killed.kind) == (busy.process, 1000 + busy.process, "kill")
+    assert done(lane, "renewed", busy.process) == [killed.applied] == [2500 * MS]
+    assert acquired(lane, without=busy.process)[0] >= killed.applied + TTL * 1e9
+
+
 @pytest.mark.parametrize("name", ["stall-holder", "long-call"])
 def test_a_hung_holder_keeps_its_lock(name: str) -> None:
     world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])

@@ -17,6 +17,7 @@ from checkers.command.exit_status import to_the_end
 from results import __main__ as command
 from results.commands import find, schema
 from results.pages import web
+from results.record import CPU_PARTS
 from results.run import Run
 from results.tests import samples, test_formats
 
@@ -128,6 +129,22 @@ def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.Ca
     out, _ = said(capsys, root, "show", "last", "31mx")
     assert "\x1b" not in out
     assert "\\x1b]0;title\\x07\\nsecond line" in out
+
+
+def test_the_load_is_told_by_backend_and_the_cpu_of_a_trial_is_counted_once(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = dict(zip(CPU_PARTS, (10.0, 2.0, 3.0, 4.0, 1.0), strict=True))
+    run = samples.run(root / "used", samples.trial(cpu=used))
+    head, _, redis, both = (
+        line.strip("| ").split(" | ") for line in said(capsys, root, "load", "used")[0].splitlines()
+    )
+    assert head[-5:] == [f"{part} (CPU s)" for part in CPU_PARTS]
+    assert (redis[0], both[0]) == ("redis", "all")
+    operations = sum(lane.operations for lane in run.read().lanes)
+    assert redis[1:] == both[1:]
+    assert (redis[1], redis[3], redis[-5:]) == ("2", str(operations), ["10", "2", "3", "4", "1"])
+    assert int(redis[2]) > 0
 
 
 def test_open(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,12 +125,16 @@ class Lane:
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """The properties to exercise before the first fault: where a fault may leave the lock held for ever, all those
-        that need no fault; otherwise none.
+        """The properties to exercise before the first fault: those that say so (`Property.early`) and, where a fault
+        may leave the lock held for ever, all those that need no fault.
         """
-        if all(hazard.mechanism != "never-expires" for hazard in self._standing("crash-release", faults).hazards):
-            return ()
-        return tuple(name for name in self.properties if self.asks(name, faults) and not PROPERTIES[name].under)
+        hazards = self._standing("crash-release", faults).hazards
+        for_ever = any(hazard.mechanism == "never-expires" for hazard in hazards)
+        return tuple(
+            name
+            for name in self.properties
+            if self.asks(name, faults) and not PROPERTIES[name].under and (for_ever or PROPERTIES[name].early)
+        )
 
     @property
     def not_applicable(self) -> str | None:
@@ -211,14 +215,17 @@ def lane_named(name: str) -> Lane:
 
 
 @cache
-def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...]) -> tuple[Lane, ...]:
-    """The fewest of a lock's lanes that ask every property with a claim or hazard under these faults (greedy)."""
+def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane, ...] = ()) -> tuple[Lane, ...]:
+    """The fewest of a lock's lanes that ask every property with a claim or hazard under these faults (greedy).
+
+    beside: those that are tried anyway; what they ask need not be asked by others.
+    """
     answers = {
         lane: {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}
-        for lane in lanes
+        for lane in (*lanes, *beside)
     }
     chosen: list[Lane] = []
-    missing = set().union(*answers.values())
+    missing = set().union(*answers.values()).difference(*(answers[lane] for lane in beside))
     while missing:
         chosen.append(max(lanes, key=lambda lane: len(answers[lane] & missing)))
         missing -= answers[chosen[-1]]

@@ -41,6 +41,8 @@ _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "acquire_shared": ("name", "timeout"),
     "renew": ("grant",),
     "release": ("grant",),
+    "downgrade": ("grant",),
+    "cancel": (),
     "belief": ("grant",),
     "close": (),
 }

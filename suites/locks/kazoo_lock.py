@@ -42,7 +42,7 @@ class KazooLock(InSession):
     lease: ClassVar[str] = "session"  # what it calls released proves nothing about the session
     # What it leaves behind stays for ever: that is seen as soon as a session could have ended and another begun.
     bounds: ClassVar[Mapping[str, float]] = {**without(_UNBOUNDED, ZooKeeperLock.bounds), "recovery": 5.0}
-    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides((*_OTHERS, *_INSIDE), ZooKeeperLock.claims),
         Claim("holder-exclusion", under=STORE),
@@ -60,18 +60,22 @@ class KazooLock(InSession):
         super().__init__(session, ttl)
         self._locks: dict[int, Any] = {}
         """By owner: kazoo's locks."""
+        self._awaited: Any = None
+        """kazoo's lock that an acquire is about."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """kazoo waits, tries again, and cleans up as it sees fit; where it calls it a timeout, so do we."""
         session = self._session.adopt()
-        lock = self._session.zk.Lock(f"{ROOT}/{quote(name, safe='')}")
+        lock = self._awaited = self._session.zk.Lock(f"{ROOT}/{quote(name, safe='')}")
         owner, sent = new_owner(), now()
         try:
             acquired = lock.acquire(blocking=timeout > 0, timeout=timeout or None)
-        except exceptions.LockTimeout:
+        except (exceptions.LockTimeout, exceptions.CancelledError):
             acquired = False
         except (exceptions.KazooException, KazooTimeoutError) as error:
             raise Indeterminate(repr(error)) from error
+        finally:
+            self._awaited = None
         if acquired:
             with contextlib.suppress(Refused):  # not connected any more; kazoo does not mind, nor do we
                 session = self._session.adopt()
@@ -80,6 +84,12 @@ class KazooLock(InSession):
         if timeout == 0:
             raise Refused(Reason.HELD)
         return None
+
+    def cancel(self) -> None:
+        """kazoo's own."""
+        lock = self._awaited
+        if lock is not None:
+            lock.cancel()
 
     def release(self, grant: Grant) -> None:
         """What kazoo says of it."""

@@ -52,6 +52,7 @@ STORE: Final = ("delayed-write", "store-reply-lost")
 RUNNING: Final = (
     "kill-holder",
     "kill-before-release",
+    "kill-after-renewal",
     "kill-renewal",
     "kill-waiter",
     "late-release",
@@ -73,7 +74,7 @@ HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING)
 SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE)
 """Faults under which clocks run and data stay: a lock service needs to withstand all of them."""
 
-CRASHES: Final = ("kill-holder", "kill-before-release", "freeze-successor")
+CRASHES: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "freeze-successor")
 """Faults under which a holder dies, and its successor waits for its lease to end."""
 HANGS: Final = ("stall-holder", "long-call")
 """Faults under which a holder hangs while its renewal goes on."""

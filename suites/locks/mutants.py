@@ -5,18 +5,23 @@ Each changes the one thing that its docstring names, and promises what the corre
 """
 
 import contextlib
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
-from suites.lock import Grant, LockError, now
+from checkers.claims import Claim
+from checkers.row_format import Reason
+from suites.lock import Grant, LockError, Refused, now
 from suites.locks.etcd import EtcdLock, Queue, Range
+from suites.locks.kazoo_lock import KazooLock
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_lease import LeaseLock
 from suites.locks.redis_node import RELEASE, RENEW, RedisNode
+from suites.locks.redis_rw import RedisReadWrite
 from suites.locks.redis_single import RedisLock
 from suites.locks.redlock import Redlock
 from suites.locks.zookeeper import QueueNode, ZooKeeperLock, number
@@ -109,6 +114,50 @@ class WaitsThoughItTries(RedisLock):
         return super().acquire(name, timeout or 30.0)
 
 
+class DowngradesUnrenewed(RedisReadWrite):
+    """What was downgraded is not renewed, and is said to be."""
+
+    def __init__(self, node: RedisNode, ttl: float) -> None:
+        super().__init__(node, ttl)
+        self._downgraded = 0
+
+    def downgrade(self, grant: Grant) -> Grant:
+        """And note it."""
+        reader = super().downgrade(grant)
+        self._downgraded = reader.owner
+        return reader
+
+    def renew(self, grant: Grant) -> None:
+        """Unless it was downgraded."""
+        if grant.owner != self._downgraded:
+            super().renew(grant)
+
+
+class ReleasesThenReads(RedisReadWrite):
+    """A downgrade releases, and waits for its turn as a reader: another writer may come in between."""
+
+    def downgrade(self, grant: Grant) -> Grant:
+        """Two requests."""
+        self.release(grant)
+        reader = self.acquire_shared(grant.name, self._ttl)
+        if reader is None:
+            raise Refused(Reason.TIMEOUT)
+        return reader
+
+
+class ByChecksum(RedisLock):
+    """Names the lock by the CRC-32 of what it is called."""
+
+    pace: ClassVar[float] = 0.5  # whoever waits for another lock waits for longer than a free one takes
+    lanes: ClassVar[tuple[str, ...]] = ("apart/unfenced",)
+    bounds: ClassVar[Mapping[str, float]] = {**RedisLock.bounds, "independence": 0.15}
+    claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("independence"))
+
+    @classmethod
+    def _keys(cls, name: str) -> tuple[str, ...]:
+        return super()._keys(str(zlib.crc32(name.encode())))
+
+
 class CountsBeforeItHolds(RedisLock):
     """The token is counted up when it begins to ask, and not with the lock."""
 
@@ -194,6 +243,17 @@ class Persistent(ZooKeeperLock):
         path, sent = f"{place.parent}/{place.guid}-{kind}", now()
         made, stat = self._session.ask(lambda: self._zk.create_async(path, sequence=True, include_data=True))
         return sent, made, stat
+
+
+class CancelledStays(KazooLock):
+    """One that is cancelled leaves its node in the queue."""
+
+    def cancel(self) -> None:
+        """Without kazoo's cleanup."""
+        lock = self._awaited
+        if lock is not None:
+            lock._best_effort_cleanup = lambda: None
+            lock.cancel()
 
 
 class StaysInTheQueue(ZooKeeperLock):

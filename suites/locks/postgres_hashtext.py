@@ -40,5 +40,5 @@ class HashtextLock(AdvisoryLock):
     """Two of one number."""
 
     def parameter(self, name: str) -> object:
-        """The names of a lane end with a number."""
+        """The two names of a lane end with an even and an odd byte."""
         return self.NAMES[ord(name[-1]) % 2]

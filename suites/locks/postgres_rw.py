@@ -11,9 +11,10 @@ What its authors claim: what they claim of the exclusive one, with readers besid
 from typing import ClassVar
 
 from checkers.claims import Claim, Hazard
-from suites.lock import Grant
+from suites.lock import Grant, Indeterminate, LockError
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_claims import CLAIMS, WITHOUT_LISTS
+from suites.locks.postgres_session import REQUEST
 
 
 class ReadWriteLock(AdvisoryLock):
@@ -33,6 +34,18 @@ class ReadWriteLock(AdvisoryLock):
         if grant is not None:
             self._reads.add(grant.owner)
         return grant
+
+    def downgrade(self, grant: Grant) -> Grant:
+        """The session takes the shared lock beside its exclusive one, before all who wait, and then gives that back."""
+        try:
+            shared = self.acquire_shared(grant.name, REQUEST)
+            if shared is None:
+                raise Indeterminate("it was not granted the shared lock beside the exclusive one")
+            self.release(grant)
+        except LockError:
+            self._session.close()  # so that neither stays
+            raise
+        return shared
 
     def _free(self, grant: Grant, mode: str = "") -> None:
         shared = grant.owner in self._reads

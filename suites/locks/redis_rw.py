@@ -6,13 +6,14 @@ clock: every script first drops those who are over. A writer that waits leaves a
 are fields of a hash with a key each to expire; those of Redisson do not mind a writer that waits.
 
 What its authors claim: a writer is alone, and readers keep out no reader. Beyond Redisson's, grants carry a fencing
-token, larger than those of all who left before; readers that hold together share one.
+token, larger than those of all who left before; readers that hold together share one. A writer may become a reader.
 """
 
 from typing import ClassVar, Final
 
 from checkers.claims import Claim, Hazard
-from suites.lock import Grant
+from checkers.row_format import Reason
+from suites.lock import Grant, Refused, new_owner, now
 from suites.locks.lease_claims import HAZARDS, TOKEN_HAZARDS, besides
 from suites.locks.redis_node import NOW
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
@@ -30,6 +31,12 @@ if redis.call('EXISTS', KEYS[1], KEYS[3]) > 0 then return 0 end
 local alone = redis.call('ZCARD', KEYS[2]) == 0
 redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[1])
 return alone and redis.call('INCR', KEYS[4]) or tonumber(redis.call('GET', KEYS[4]))"""
+
+_DOWNGRADE: Final = f"""{_READERS}
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[3])
+return redis.call('INCR', KEYS[4])"""
 
 
 class RedisReadWrite(RedisLock):
@@ -59,3 +66,11 @@ return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
         return self._wait(_ACQUIRE_SHARED, name, timeout)
+
+    def downgrade(self, grant: Grant) -> Grant:
+        """One script."""
+        owner, sent = new_owner(), now()
+        token = self._call(_DOWNGRADE, grant.name, grant.owner, owner)
+        if not token:
+            raise Refused(Reason.NOT_OWNER)
+        return self._granted(grant.name, owner, token, sent)

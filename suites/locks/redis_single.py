@@ -25,7 +25,7 @@ from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, RedisNode, val
 
 REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
-POLL: Final = (0.05, 0.15)
+POLL: Final = (0.02, 0.08)
 """Seconds between two looks at a lock that is held, at random."""
 
 NODE: Final = ("redis1",)

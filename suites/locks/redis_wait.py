@@ -82,7 +82,7 @@ class RedisWait(RedisLock):
         "hand-over": 1.0,
     }
     # Only who holds for long still holds when the replica, to which nobody has talked for a while, is promoted.
-    lanes: ClassVar[tuple[str, ...]] = ("leader/unfenced",)
+    lanes: ClassVar[tuple[str, ...]] = ("work/unfenced", "leader/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides(_UNASKED, RedisLock.claims),
         Claim("token-order", under=("promote-replica",)),

@@ -113,7 +113,7 @@ class ZooKeeperLock(InSession):
     def release(self, grant: Grant) -> None:
         """Without a connection the node is deleted later, so that too is Indeterminate."""
         place = self._held.pop(grant.owner, None)
-        if place is None or grant.session != self._session.id or not self._delete(place):
+        if place is None or not self._delete(place):
             raise Refused(Reason.NOT_OWNER)
 
     @classmethod
@@ -233,7 +233,7 @@ class ZooKeeperLock(InSession):
             raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
     def _await_turn(self, place: QueueNode, deadline: int, session: int) -> int:
-        """The epoch in which the node's turn has come, 0 when the time has passed. Raises Refused(NOT_OWNER).
+        """The epoch in which the node's turn has come, 0 when the time has passed. Raises Refused when it is over.
 
         Only reads here, and a write that changes nothing: where one fails, the next look will tell.
         """
@@ -246,7 +246,7 @@ class ZooKeeperLock(InSession):
                         self._session.touch(session)  # what a lagging server shows may be older than the session's end
                     return epoch
             except LockError as error:
-                if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
+                if session != self._session.id or (isinstance(error, Refused) and error.reason is Reason.NOT_OWNER):
                     raise
                 wake.up = self._session.up
             left = (deadline - now()) / 1e9

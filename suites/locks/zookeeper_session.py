@@ -68,7 +68,7 @@ class ZooKeeperSession:
             timeout=ttl,
             handler=handler,
             randomize_hosts=False,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1, sleep_func=handler.sleep_func),
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, backoff=1, sleep_func=handler.sleep_func),
             command_retry=KazooRetry(max_tries=1, sleep_func=handler.sleep_func),  # 0 would mean: for ever
             auth_data=[("digest", f"{access.user}:{access.password}")] if access.user else None,
             use_ssl=access.tls,
@@ -84,6 +84,8 @@ class ZooKeeperSession:
         """How many sessions have ended, and when (ns) the last did."""
         self._number = 0
         """How many had ended before the present one."""
+        self._given_up: set[int] = set()
+        """Sessions that ended here while the server may still keep them."""
         self._adopting = threading.Lock()
         self.zk.add_listener(self._listen)
 
@@ -128,15 +130,19 @@ class ZooKeeperSession:
         return identity[0]
 
     def touch(self, session: int) -> None:
-        """One acknowledged write, for this session. Raises Refused or Indeterminate."""
+        """One acknowledged write, for this session. Raises Refused or Indeterminate.
+
+        Of a session that kazoo gave up nothing was sent, and the server has said nothing: Refused(UNAVAILABLE).
+        """
         sent = now()
         try:
             if session == self.id and self._number == self._ends[0]:
                 self.ask(lambda: self.zk.set_async(ROOT, b""))
             if session != self.id or self._number != self._ends[0]:
-                raise Refused(Reason.NOT_OWNER, f"session {session:#x} is over")
+                given_up = session in self._given_up
+                raise Refused(Reason.UNAVAILABLE if given_up else Reason.NOT_OWNER, f"session {session:#x} is over")
         except Refused as refusal:
-            if refusal.reason is Reason.NOT_OWNER and session == self.id:
+            if session == self.id and (refusal.reason is Reason.NOT_OWNER or session in self._given_up):
                 self.id = 0
             raise
         self.proved(sent)
@@ -177,6 +183,8 @@ class ZooKeeperSession:
         self.up.clear()
         self.epoch += 1
         if state == KazooState.LOST:
+            if self.zk.client_state != KeeperState.EXPIRED_SESSION:
+                self._given_up.add(self.id)
             self._ends = (self._ends[0] + 1, now())
 
 

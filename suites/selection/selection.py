@@ -156,12 +156,10 @@ class Selection:
             return lane.must_show(self.fault_names(column, lane.backend))
         if column in (profile.whole or ()):
             return True
-        lanes = tuple(
-            other
-            for other in self.lanes
-            if other.lock is lane.lock and other.not_applicable is None and self.special(other) is None
-        )
-        return lane in fewest(lanes, self.fault_names(column, lane.backend))
+        others = [other for other in self.lanes if other.lock is lane.lock and other.not_applicable is None]
+        usual = tuple(other for other in others if self.special(other) is None)
+        beside = tuple(other for other in others if matches(column, self.special(other) or ()))
+        return lane in fewest(usual, self.fault_names(column, lane.backend), beside)
 
     def special(self, lane: Lane) -> tuple[str, ...] | None:
         """The faults under which the profile tries a lane like this one (`Profile.lanes`), None: as it tries others."""

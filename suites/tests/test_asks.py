@@ -7,6 +7,7 @@ import pytest
 from suites.lanes.lane import Lane, lanes_of
 from suites.lock import LockClient
 from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
+from suites.locks.postgres_hashtext import HashtextLock
 from suites.locks.redis_single import RedisLock
 from suites.locks.zookeeper import ZooKeeperLock
 
@@ -37,6 +38,7 @@ def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
 def test_where_a_lock_may_be_held_for_ever_what_takes_no_fault_comes_before_the_fault() -> None:
     asked = {*lane(SetnxNoTtl).before_the_end(("kill-holder",))}
     assert asked == {"server-exclusion", "holder-exclusion", "no-lost-update"}, "not crash-release"
+    assert lane(HashtextLock).before_the_end(("kill-server",)) == ("independence",)
     assert lane(SetnxNoTtl).before_the_end(("delayed-write",)) == lane(RedisLock).before_the_end(("kill-holder",)) == ()
 
 

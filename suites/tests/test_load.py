@@ -1,5 +1,7 @@
 """The load that the user sets: of lanes, of their workers, and how often a run is repeated."""
 
+import functools
+import zlib
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,6 +25,7 @@ from suites.tests.bench import await_
 from suites.tests.selections import asked, collected, refused
 from suites.tests.workers import MODULE, specs, started
 from suites.trial.metadata import about
+from suites.trial.run_trial import key_names
 from suites.trial.run_trials import first_trial
 from suites.worker.pool import ForkServer, Handle
 from suites.worker.process_spec import Spec
@@ -173,3 +176,15 @@ def _worked(given: Sequence[Spec], least: int) -> npt.NDArray[Any]:
 
         await_(lambda: all(map(asked_enough, handles)))
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles])
+
+
+def test_the_first_two_of_several_locks_have_names_that_collide_whatever_they_begin_with() -> None:
+    def java(name: str) -> int:
+        return functools.reduce(lambda code, letter: (31 * code + ord(letter)) & 0xFFFFFFFF, name, 0)
+
+    names = key_names("redis.apart.unfenced.1f", 4)
+    assert len(set(names)) == 4
+    for number in (java, lambda name: zlib.crc32(name.encode())):
+        assert len(set(map(number, names))) == 3
+        assert number(names[0]) == number(names[1])
+    assert key_names("alone", 1) == ("alone.0",)

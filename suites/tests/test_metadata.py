@@ -1,6 +1,11 @@
 """What is stored about a trial: of a rolling upgrade each step and what went wrong meanwhile, and how busy it was."""
 
+import time
 from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from checkers.history.history import FaultInterval, History
 from checkers.row_format import F
@@ -8,7 +13,7 @@ from checkers.tests.build import Book
 from infra.faults.runner import Record
 from results.pages import surroundings
 from results.record import LaneRecord
-from suites.trial.metadata import rolled, stalled
+from suites.trial.metadata import CpuMeter, rolled, stalled
 
 SECOND = 10**9
 ROLLED = Record(
@@ -58,3 +63,13 @@ def test_for_which_part_of_the_time_the_machine_stood_still() -> None:
     """Two workers for 100: one stood still from 20 to 30, the other was killed while it did."""
     book = Book(keys=("a",), workers=2).acquire(1, 2, 1).add(F.STALL, 20, 30).add(F.STALL, 90, 0).release(100, 101, 1)
     assert stalled([book.history()]) == 0.05
+
+
+def test_cpu_time_is_told_by_part_and_that_of_a_server_which_was_started_anew_since_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = iter([{"redis1": 5.0, "redis2": 7.0, "toxiproxy": 1.0, "store": 2.0}, {"redis1": 6.5, "redis2": 0.25}])
+    clock = iter([10.0, 13.0])
+    monkeypatch.setattr(time, "process_time", lambda: next(clock))
+    meter = CpuMeter(cast("Any", SimpleNamespace(cpu_seconds=lambda: next(used))))
+    assert meter.by_part(4.0) == {"workers": 4.0, "harness": 3.0, "links": 0.0, "store": 0.0, "servers": 1.75}

@@ -27,8 +27,8 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
 class TestWriting:
     def test_a_round_is_recorded_in_order(self, at_work: Worker) -> None:
         at_work._round()
-        writes = ["WRITE"] * (len(store_of(at_work).bases) - 1)  # one of them comes late
-        assert kinds(at_work) == ["ACQUIRE", "READ", *writes, "READ", "RELEASE", "WRITE"]
+        updates = ["READ", "WRITE"] * (len(store_of(at_work).bases) - 1)  # one of the writes comes late
+        assert kinds(at_work) == ["ACQUIRE", *updates, "READ", "RELEASE", "WRITE"]
         assert set(rows(at_work)["outcome"]) == {Outcome.OK}
         assert rows(at_work)[-1]["flags"] == 2
 

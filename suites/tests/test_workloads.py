@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,12 @@ from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
 from suites.tests import bench
 from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
-from suites.worker import gates
+from suites.worker import gates, worker
 from suites.worker.critical_section import Section
 from suites.worker.worker import SOON, Worker
-from suites.workloads import transfer
+from suites.workloads import share, transfer
 from suites.workloads.churn import OTHERS, STEPS
+from suites.workloads.share import Share
 from suites.workloads.transfer import Backoff, Opposite, Transfer
 from suites.workloads.workload import Stopped, Workload
 
@@ -97,8 +99,6 @@ def written(worker: Worker) -> Any:
 
 TRANSFERS = ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"]
 SECTIONS = {
-    "set": ["READ", "WRITE"],
-    "inventory": ["READ", "WRITE"],
     "once": ["READ", "EFFECT", "WRITE"],
     "work": [],
     "apart": [],
@@ -107,6 +107,13 @@ SECTIONS = {
     **{name: ["READ", "WRITE"] for name in ("impatient", "crowd", "many")},
     "churn": ["READ", *["ACQUIRE"] * OTHERS, *["RELEASE"] * OTHERS, "WRITE"] * STEPS,
 }
+
+
+@pytest.mark.parametrize("name", ["set", "inventory", "register"])
+def test_a_cell_is_updated_up_to_five_times_under_one_grant(a_worker: MakeWorker, name: str) -> None:
+    worker = a_worker(WORKLOADS[name], 40)
+    rounds = " ".join(kinds(worker)).split("RELEASE")[:-1]
+    assert {in_round.partition("ACQUIRE")[2].count("WRITE") for in_round in rounds} == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -167,6 +174,53 @@ def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWo
     for row in rows(worker):
         seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
     assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
+
+
+def of(worker: Worker, *kinds: F) -> list[Any]:
+    return [row for row in rows(worker) if row["f"] in kinds]
+
+
+class TestDowngrade:
+    def shared(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answer: LockError | None = None) -> Worker:
+        """One round of a writer that becomes a reader."""
+
+        def downgrade(client: Rich, grant: Grant) -> Grant:
+            if answer is not None:
+                raise answer
+            return replace(grant, owner=grant.owner + 1, sent=now())
+
+        monkeypatch.setattr(Rich, "downgrade", downgrade, raising=False)
+        monkeypatch.setattr(share, "DOWNGRADES", 1.0)
+        return a_worker(Share, 1, number=4, count=5)
+
+    def test_the_reader_holds_from_when_the_writer_asked(
+        self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worker = self.shared(a_worker, monkeypatch)
+        written, read = of(worker, F.ACQUIRE)
+        first, second = of(worker, F.RELEASE)
+        assert (written["flags"], read["flags"]) == (0, SHARED)
+        assert (first["owner"], second["owner"]) == (written["owner"], read["owner"])
+        assert read["inv"] == read["ret"] == read["sent"] == first["inv"] < first["ret"] < second["inv"]
+        assert [row["flags"] for row in of(worker, F.READ)] == [0, *[SHARED] * share.STEPS]
+
+    @pytest.mark.parametrize(
+        ("error", "outcomes"),
+        [
+            (Refused(Reason.NOT_OWNER), [(F.RELEASE, Outcome.FAIL)]),
+            (Indeterminate("lost"), [(F.RELEASE, Outcome.INFO), (F.ACQUIRE, Outcome.INFO)]),
+        ],
+    )
+    def test_one_that_is_not_granted_holds_nothing(
+        self,
+        a_worker: MakeWorker,
+        monkeypatch: pytest.MonkeyPatch,
+        error: LockError,
+        outcomes: list[tuple[F, Outcome]],
+    ) -> None:
+        worker = self.shared(a_worker, monkeypatch, error)
+        assert [(row["f"], row["outcome"]) for row in of(worker, F.ACQUIRE, F.RELEASE)[1:]] == outcomes
+        assert worker.renewal.held == ()
 
 
 class TestNested:
@@ -316,6 +370,27 @@ def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
     assert 15 < told.count(0.0) < 65
     soon = SOON * worker.spec.pace * (worker.spec.count - 1)
     assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
+
+
+def test_one_that_is_cancelled_waited_for_as_long_as_its_row_says(
+    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled, told = threading.Event(), list[float]()
+
+    def acquire(_: Rich, __: str, timeout: float) -> Grant | None:
+        told.append(timeout)
+        assert cancelled.wait(5)
+        return None
+
+    monkeypatch.setattr(Rich, "acquire", acquire)
+    monkeypatch.setattr(Rich, "cancel", lambda _: cancelled.set(), raising=False)
+    monkeypatch.setattr(worker, "CANCELS", 1.0)
+    waiting = a_worker(WORKLOADS["impatient"])
+    assert waiting.acquire(0, 0.05) is None
+    (row,) = rows(waiting)
+    assert told == [waiting.spec.acquire_timeout]
+    assert (row["outcome"], row["reason"], row["ttl"]) == (Outcome.FAIL, Reason.TIMEOUT, 50_000_000)
+    assert row["ret"] - row["inv"] >= 50_000_000
 
 
 def test_how_long_a_refused_one_was_told_to_wait_stands_in_its_row(a_worker: MakeWorker) -> None:

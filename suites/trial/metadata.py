@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 import tomllib
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -15,6 +16,7 @@ from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.faults.runner import Record
 from infra.faults.servers.upgrades import REFUSED
+from infra.network.topology import STORE
 from suites.locks import registry
 from suites.trial.spec import Trial
 
@@ -99,6 +101,30 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
             }
         )
     return steps
+
+
+class CpuMeter:
+    """Counts the CPU seconds of a trial by part, from when it is made."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._services = environment.cpu_seconds()
+        self._own = time.process_time()
+
+    def by_part(self, workers: float) -> dict[str, float]:
+        """workers: seconds of theirs. Of a server that was started anew, only what it used since."""
+        used = {
+            "workers": workers,
+            "harness": time.process_time() - self._own,
+            "links": 0.0,
+            "store": 0.0,
+            "servers": 0.0,
+        }
+        for service, seconds in self._environment.cpu_seconds().items():
+            part = {"toxiproxy": "links", STORE: "store"}.get(service, "servers")
+            before = self._services.get(service, 0.0)
+            used[part] += seconds - before if seconds >= before else seconds
+        return {part: round(seconds, 2) for part, seconds in used.items()}
 
 
 def stalled(histories: Sequence[History]) -> float:

@@ -8,13 +8,14 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
 from checkers.check import check
 from checkers.check import missing as not_exercised
+from checkers.claims import NO_FAULT
 from checkers.history.history import History
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
@@ -32,7 +33,7 @@ from suites.lanes.lane import Lane, longest_ttl
 from suites.locks import registry
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
-from suites.trial.metadata import about, rolled, servers, stalled
+from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.spec import ACQUIRE_BEYOND_TTL, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
@@ -57,6 +58,10 @@ STORE_TIMEOUT: Final = 0.5
 FIT: Final = 120
 """How many workers run at full pace on two cores that have nothing else to do. With more workers, with several trials
 in parallel, or where others keep the machine busy, the pace of every worker is divided accordingly."""
+COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0AnC0C0AnBO")
+"""Ends of names that have the same CRC-32 and Java's hashCode, and so the same 16 bits of either, if their beginnings
+are the same. They end the names of the first two locks of a lane: a client that takes such a number for the name
+confuses those."""
 PROBE: Final = 0.1
 """Seconds for which a trial computes before it starts, to see which part of a core it gets."""
 
@@ -118,6 +123,7 @@ class RunningTrial:
     started: datetime
     clock: float
     """Seconds of CLOCK_MONOTONIC at `started`."""
+    cpu: CpuMeter
     slower: float
     """How many times slower its workers work than a few would on a machine with nothing else to do."""
     missing: list[Missing] = field(default_factory=list)
@@ -128,6 +134,7 @@ class RunningTrial:
         """Start the workers, which then connect. Raises Unclean."""
         started, clock = datetime.now(UTC), time.monotonic()
         _must_be_clean(environment, "before")
+        cpu = CpuMeter(environment)
         plan = trial.plan_to_run()
         tell(trial_events.begins(trial, plan))
         store.prepare(environment.store_dsn(None))
@@ -138,7 +145,7 @@ class RunningTrial:
         actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
         target = Target.of(environment, trial.backend, actors, MonotonicClock())
         runner = Runner(plan, target, lambda line: tell(step(line)))
-        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock, slower)
+        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock, cpu, slower)
 
     @property
     def handles(self) -> list[Handle]:
@@ -203,6 +210,7 @@ class RunningTrial:
     def judged(self, histories: Sequence[History]) -> TrialRecord:
         """The record of the trial to store, with the judgements of each lane."""
         cluster = self.environment.cluster(self.trial.backend)
+        lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
         metadata = {
             **about(self.trial),
             "plan": self.plan.to_json(),
@@ -214,10 +222,10 @@ class RunningTrial:
             "rolled": rolled(self.runner.records, histories),
             "stalled": stalled(histories),
             "slower": round(self.slower, 2),
+            "cpu": self.cpu.by_part(sum(handle.cpu for handle in self.handles)),
             "killed_at_the_end": [handle.spec.name for handle in self.stuck],
             "error": None,
         }
-        lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
         logs = {node.name: logs for node in cluster.nodes if (logs := node.process.logs())}
         return TrialRecord(self.trial.name, metadata, lanes, logs)
 
@@ -299,7 +307,11 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
     if not lane.granted_since(0):
         return False
     names = lane.lane.before_the_end(trial.faults)
-    return not names or not not_exercised(so_far(trial, lane, {}, ()), names)
+    if not names:
+        return True
+    history = so_far(trial, lane, {}, ())
+    calm = replace(history, facts=replace(history.facts, fault_names=(NO_FAULT,)))  # none has struck yet
+    return not not_exercised(calm, names)
 
 
 def _recovers_within(lane: Lane) -> float:
@@ -331,8 +343,7 @@ def _launch(
     pace = BACKENDS[trial.backend].pace * slower
     for lane in trial.lanes:
         count = lane.workers
-        keys = tuple(f"{lane.name.replace('/', '.')}.{run}.{n}" for n in range(lane.keys))
-        lanes.append(RunningLane(lane, keys))
+        lanes.append(RunningLane(lane, key_names(f"{lane.name.replace('/', '.')}.{run}", lane.keys)))
         for number in range(count):
             group = group_of(number)
             endpoints = environment.endpoints(trial.backend, group)
@@ -351,7 +362,7 @@ def _launch(
                     workload=f"{lane.workload.__module__}:{lane.workload.__qualname__}",
                     store_dsn=environment.store_dsn(group),
                     store_mode=lane.store,
-                    keys=keys,
+                    keys=lanes[-1].keys,
                     number=number,
                     count=count,
                     seed=f"{trial.seed}/{lane.name}/{number}",
@@ -366,6 +377,12 @@ def _launch(
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workers)]
     return lanes
+
+
+def key_names(beginning: str, count: int) -> tuple[str, ...]:
+    """The names of so many locks."""
+    ends = (*COLLIDING, *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
+    return tuple(f"{beginning}.{end}" for end in ends)
 
 
 def fit(share: float = 1.0) -> float:

@@ -38,6 +38,9 @@ class TrialFailed(Exception):
 CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
 
+STORM_DEADLINE: Final = 15.0
+"""Seconds after which a trial of random faults goes on no longer, since any of them may mask another for good."""
+
 OUR_FAILURE: Final = (
     "The suite failed to stress the property, which says nothing about the lock. Run it again with another --seed, and "
     "on a quiet machine; where it comes back, report it with the folder of the run."
@@ -198,7 +201,8 @@ class TrialSession:
     def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
         mine = self._environments[trial.stage]
         environment = mine.ready(trial.backend)
-        deadline, folder = self._selection.profile.deadline, Path(self._recordings.name)
+        folder = Path(self._recordings.name)
+        deadline = self._selection.profile.deadline if storm_seed(trial.column) is None else STORM_DEADLINE
         try:
             record = run_trial(trial, environment, mine.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:

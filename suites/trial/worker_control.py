@@ -104,7 +104,7 @@ class WorkerControl:
                 continue
             spec = handle.spec
             who = f"worker {spec.number} of {lane}"
-            if armed.gate in (row_format.Gate.IN_RENEWAL, row_format.Gate.WHILE_WAITING) and not armed.whole:
+            if armed.gate in gates.OF_THE_RENEWAL and not armed.whole:
                 who = f"the renewal of {who}"
             victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)

@@ -28,6 +28,7 @@ class Section:
         self.patience = worker.spec.acquire_timeout
         self.keys = len(worker.spec.keys)
         self.shared = bool(holding.flags & SHARED)
+        self.downgrades = worker.downgrades
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
@@ -90,6 +91,15 @@ class Section:
         if not self._worker.wait_until(time.monotonic()):
             raise Stopped  # the trial is over
         holding = self._worker.acquire((self._holding.key + 1) % self.keys if key is None else key, timeout)
+        if holding is None:
+            raise Stopped
+        with self._worker.inside(holding) as section:
+            yield section
+
+    @contextlib.contextmanager
+    def downgraded(self) -> Iterator[CriticalSection]:
+        self._must_believe()
+        holding = self._worker.downgrade(self._holding)
         if holding is None:
             raise Stopped
         with self._worker.inside(holding) as section:

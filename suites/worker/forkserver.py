@@ -69,11 +69,12 @@ def serve(locks: list[str]) -> None:
 
 def _reap(children: set[int]) -> None:
     while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status, used = os.wait4(-1, os.WNOHANG)
         if pid == 0:
             return
         children.discard(pid)
-        _say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
+        cpu = round((used.ru_utime + used.ru_stime) * 1000)
+        _say({"exited": pid, "status": os.waitstatus_to_exitcode(status), "cpu_ms": cpu})
 
 
 def _fork(spec: dict[str, Any]) -> int:

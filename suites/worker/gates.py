@@ -12,10 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from checkers import row_format
 from checkers.row_format import Action, Gate
 
+OF_THE_RENEWAL: Final = (Gate.IN_RENEWAL, Gate.WHILE_WAITING, Gate.AFTER_RENEWAL)
+"""Gates by which the thread comes that renews."""
 _POLL = 0.002
 """Seconds between looks at the page while stalled, or while the worker is passing."""
 
@@ -171,7 +174,7 @@ def rounds(page: mmap.mmap, gate: Gate) -> int:
 
 def _base(gate: Gate) -> int:
     """The offset of the controls of the gate's thread."""
-    return row_format.RENEWAL if gate in (Gate.IN_RENEWAL, Gate.WHILE_WAITING) else row_format.MAIN
+    return row_format.RENEWAL if gate in OF_THE_RENEWAL else row_format.MAIN
 
 
 def _word(page: mmap.mmap, offset: int) -> int:

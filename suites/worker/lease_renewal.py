@@ -168,6 +168,7 @@ class LeaseRenewal:
         sent = self._recorder.invoked(row)
         if self._send(row, lambda: self._client.renew(grant), holding):
             holding.expires = max(holding.expires, sent + grant.expires - grant.sent)
+            self._reach(Gate.AFTER_RENEWAL, holding)
 
     def _keep_alive(self, client: Session) -> None:
         held = [holding for holding in self.held if holding.grant.session == client.session]
@@ -188,15 +189,21 @@ class LeaseRenewal:
         if self._send(row, extend, *held):
             for holding in held:
                 holding.expires = max(holding.expires, sent + holding.grant.ttl)
+                self._reach(Gate.AFTER_RENEWAL, holding)
 
     def _reach_gate(self, holding: Holding | None) -> None:
         """Between two grants a session is kept alive too: then a gate catches the thread only if the worker waits."""
         if self._session_of is not None and self.awaited != row_format.NONE and not self.held:
             self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
-        elif holding is None or holding.over or holding not in self.held:
+        elif holding is None:
             self._gates.reach(Gate.IN_RENEWAL, 0, row_format.NONE, self._process.number)
         else:
-            self._gates.reach(Gate.IN_RENEWAL, holding.grant.owner, holding.key, self._process.number)
+            self._reach(Gate.IN_RENEWAL, holding)
+
+    def _reach(self, gate: Gate, holding: Holding) -> None:
+        """Who holds no longer passes."""
+        holds = not holding.over and holding in self.held
+        self._gates.reach(gate, holding.grant.owner if holds else 0, holding.key, self._process.number)
 
     def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
         """Whether the request was acknowledged. The answer NOT_OWNER ends the belief in these holdings."""

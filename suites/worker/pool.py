@@ -52,6 +52,8 @@ class Handle:
     pid: int
     page: mmap.mmap
     exited: int | None = None
+    cpu: float = 0.0
+    """Seconds that it used, once it has exited."""
     killed: bool = False
     """Whether the harness has ended the worker."""
     doomed: bool = False
@@ -220,7 +222,8 @@ class ForkServer:
 
     def _take(self, message: dict[str, Any]) -> None:
         if "exited" in message and message["exited"] in self.handles:
-            self.handles[message["exited"]].exited = message["status"]
+            handle = self.handles[message["exited"]]
+            handle.exited, handle.cpu = message["status"], message["cpu_ms"] / 1000
 
 
 def _unescaped(match: re.Match[str]) -> str:

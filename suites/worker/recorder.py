@@ -106,10 +106,18 @@ class Recorder:
         row_format.WORD.pack_into(self.page, at + row_format.VALUE, times)
 
     def granted(
-        self, at: int, sent: int, ttl: int, token: int | None, owner: int, session: int, queued: int = 0
+        self,
+        at: int,
+        sent: int,
+        ttl: int,
+        token: int | None,
+        owner: int,
+        session: int,
+        queued: int = 0,
+        since: int | None = None,
     ) -> int:
-        """An acquire succeeded: what the grant says. Returns the time of its return."""
-        ret = monotonic_ns()
+        """An acquire succeeded: what the grant says. Returns the time of its return, which is now, or `since`."""
+        ret = monotonic_ns() if since is None else since
         if queued:
             row_format.WORD.pack_into(self.page, at + row_format.BASE, queued)
         row_format.ANSWER.pack_into(

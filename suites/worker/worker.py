@@ -11,15 +11,28 @@ import contextlib
 import importlib
 import itertools
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from checkers import row_format
 from checkers.row_format import SHARED, F, Gate, Reason, Run, State
-from suites.lock import Grant, Indeterminate, LockClient, LockError, Refused, Session, Shares, Wakes, opened
+from suites.lock import (
+    Cancels,
+    Downgrades,
+    Grant,
+    Indeterminate,
+    LockClient,
+    LockError,
+    Refused,
+    Session,
+    Shares,
+    Wakes,
+    opened,
+)
 from suites.locks import registry
-from suites.locks.grants import checked
+from suites.locks.grants import BadGrant, checked
 from suites.worker.gates import Gates
 from suites.worker.lease_renewal import Holding, LeaseRenewal, completed
 from suites.worker.process_spec import Process, Spec
@@ -50,6 +63,8 @@ _LOOK: Final = 0.1
 """Seconds between looks at the control page, at work and while the next round is not due."""
 HOT_SHARE: Final = 0.5
 """Share of the rounds that ask for the first key, where there are more keys than workers."""
+CANCELS: Final = 0.5
+"""Share of those with little patience that are cancelled, where the client can be, and not told how long to wait."""
 TRIES: Final = 1 / 3
 """Share of the rounds without patience that only try."""
 SOON: Final = 1.0
@@ -93,6 +108,8 @@ class Worker:
         self._turn = 0
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
+        self._canceller = self.client if isinstance(self.client, Cancels) else None
+        self._downgrader = self.client if isinstance(self.client, Downgrades) else None
         # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
         self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
         self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
@@ -138,6 +155,11 @@ class Worker:
             time.sleep(min(left, _LOOK))
         return False
 
+    @property
+    def downgrades(self) -> bool:
+        """Whether the client can make a reader of a writer."""
+        return self._downgrader is not None
+
     def reach(self, gate: Gate, holding: Holding) -> None:
         """The main thread passes a gate with this holding, if its lock is wanted."""
         if self._wanted is None or holding.key in self._wanted:
@@ -179,14 +201,42 @@ class Worker:
         self.gates.asks()
         return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
 
+    def downgrade(self, holding: Holding) -> Holding | None:
+        """Make a reader of a writer: in the history, the release of the one and the grant of the other, at the moment
+        at which it was asked for, since it is held all the while. None: nothing is held, or nobody knows.
+        """
+        assert self._downgrader is not None
+        client, grants = self._downgrader, list[Grant]()
+        self.renewal.let_go(holding, self.process)
+        row, number = holding.invoke(self.recorder, F.RELEASE, self.process), self.process.number
+        begun = self.recorder.invoked(row)
+        answer = completed(self.recorder, row, self.process, lambda: grants.append(client.downgrade(holding.grant)))
+        if answer not in (Reason.NONE, None):
+            return None
+        row = self.recorder.invoke(F.ACQUIRE, number, holding.key, flags=SHARED, since=begun)
+        if answer is None:
+            self.recorder.info(row, "a downgrade without an answer")
+            return None
+        grant = checked(grants[0], self.spec.keys[holding.key], f"{type(client).__name__}.downgrade")
+        if grant is None:
+            raise BadGrant(f"{type(client).__name__}.downgrade returned None: a suites.lock.Grant is needed")
+        self.recorder.granted(row, begun, grant.ttl, grant.token, grant.owner, grant.session, since=begun)
+        reader = Holding(grant, holding.key, SHARED)
+        if not grant.session:
+            reader.expires = min(grant.expires, begun + grant.expires - grant.sent)  # as whoever judges it counts
+        return reader
+
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:
-        """The critical section of a holding, from gate to gate; it is renewed meanwhile, and released at the end."""
+        """The critical section of a holding, from gate to gate; renewed meanwhile, and released at the end, unless that
+        was done inside.
+        """
         self.renewal.take(holding)
         try:
             self.reach(Gate.AFTER_ACQUIRE, holding)
             yield self._section(self, holding)
-            self.reach(Gate.BEFORE_RELEASE, holding)
+            if holding in self.renewal.held:
+                self.reach(Gate.BEFORE_RELEASE, holding)
         except Stopped:
             self._leave(holding)
             raise
@@ -231,15 +281,19 @@ class Worker:
         """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""
         sharer, woken, name = self._sharer, self._woken, self.spec.keys[key]
         take = sharer.acquire_shared if sharer and flags & SHARED else self.client.acquire
-        if woken is None:
-            return take(name, timeout)
-        before = woken.wakes
+        before = woken.wakes if woken else 0
         try:
+            if self._canceller and 0 < timeout < self.spec.acquire_timeout and self.rng.random() < CANCELS:
+                with _after(timeout, self._canceller.cancel):
+                    return take(name, self.spec.acquire_timeout)
             return take(name, timeout)
         finally:
-            self.recorder.woken(row, woken.wakes - before)
+            if woken:
+                self.recorder.woken(row, woken.wakes - before)
 
     def _leave(self, holding: Holding) -> None:
+        if holding not in self.renewal.held:
+            return
         left = time.monotonic_ns()  # before the look at the belief: the machine may stall between the two
         self.renewal.let_go(holding, self.process)
         self.release(holding, None if holding.over else left)
@@ -263,6 +317,18 @@ class Worker:
 
     def _note_session(self) -> None:
         self.renewal.note_session(self.process, self.spec.ttl)
+
+
+@contextlib.contextmanager
+def _after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call it in another thread, unless the block ends sooner."""
+    timer = threading.Timer(seconds, call)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _load(spelling: str) -> type:

@@ -13,8 +13,8 @@ from suites.workloads.workload import Hold, Workload
 
 TERM: Final = (1.1, 1.4)
 """TTLs, least and most."""
-STEPS: Final = 6
-OTHERS: Final = 8
+STEPS: Final = 5
+OTHERS: Final = 6
 """How many others it holds at once, in each step anew."""
 
 

@@ -1,8 +1,10 @@
-"""Register: read, think, write, read back, all under the lock's token. Shows stale reads and stale writes."""
+"""Register: read, think and write, some times, and read back, all under the lock's token. Shows stale reads and stale
+writes.
+"""
 
 from typing import ClassVar
 
-from suites.workloads.workload import FENCES, Hold, Workload
+from suites.workloads.workload import FENCES, Hold, Workload, updates
 
 
 class Register(Workload):
@@ -12,9 +14,9 @@ class Register(Workload):
     late: ClassVar[bool] = True
 
     def section(self, hold: Hold) -> None:
-        hold.read()
-        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
-        hold.write()
-        if hold.writes_per_grant is None and hold.rng.random() < 0.5:
+        times = updates(hold)
+        for _ in range(times):
+            hold.read()
+            hold.work(hold.pace * hold.rng.uniform(0.5, 1.0) / times)
             hold.write()
         hold.read()

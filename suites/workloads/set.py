@@ -1,4 +1,5 @@
-"""Set: read the list, think, write it back with one more element. Shows lost updates: acknowledged and yet gone.
+"""Set: read the list, think, write it back with one more element, some times. Shows lost updates: acknowledged and yet
+gone.
 
 The elements of one list are its history: each write names the last element of the list that it was made from, so
 the final list says not only which updates were lost but who overwrote them.
@@ -6,7 +7,7 @@ the final list says not only which updates were lost but who overwrote them.
 
 from typing import ClassVar
 
-from suites.workloads.workload import Hold, Workload
+from suites.workloads.workload import Hold, Workload, updates
 
 
 class Set(Workload):
@@ -22,7 +23,9 @@ class Set(Workload):
     )
 
     def section(self, hold: Hold) -> None:
-        base, elements = hold.read()
-        hold.work(hold.pace * hold.rng.uniform(0.3, 0.6))
-        hold.write(base=base, elements=elements)
-        hold.work(hold.pace * hold.rng.uniform(0.2, 0.4))
+        times = updates(hold)
+        for _ in range(times):
+            base, elements = hold.read()
+            hold.work(hold.pace * hold.rng.uniform(0.3, 0.6) / times)
+            hold.write(base=base, elements=elements)
+            hold.work(hold.pace * hold.rng.uniform(0.2, 0.4) / times)

@@ -10,6 +10,8 @@ from typing import ClassVar, Final, Protocol
 
 FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
 """Store modes that compare fencing tokens."""
+MOST_UPDATES: Final = 5
+"""Of the cell under one grant."""
 
 
 class Stopped(Exception):
@@ -34,6 +36,8 @@ class Hold(Protocol):
     """How many locks the lane has."""
     shared: bool
     """Whether other readers may be inside as well."""
+    downgrades: bool
+    """Whether a writer can become a reader."""
     writes_per_grant: int | None
     """How many writes the store mode lets one grant do, None for any number."""
 
@@ -65,8 +69,16 @@ class Hold(Protocol):
         key: its index, None for the next. Nothing is acquired once the trial is over.
         """
 
+    def downgraded(self) -> AbstractContextManager[Hold]:
+        """Go on as a reader until the end of the block, and hold nothing after it. Of clients that `downgrades`."""
+
     def work(self, seconds: float) -> None:
         """Work that takes a while and touches nothing."""
+
+
+def updates(hold: Hold) -> int:
+    """How many updates of the cell a section makes: often several, between which the grant may be lost."""
+    return hold.writes_per_grant or hold.rng.randint(1, MOST_UPDATES)
 
 
 class Workload(ABC):

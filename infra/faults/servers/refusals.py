@@ -10,9 +10,11 @@ from typing import Final
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
+from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault import LOOK_EVERY, PROVEN_WITHIN, Fault, OnNodes
 from infra.faults.fault_options import victims
+from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
 
 BRIEF: Final = (0.25, 0.5, 1.0, 2.0)
@@ -31,12 +33,12 @@ class RefuseWrites(OnNodes):
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by a write of our own, which is refused."""
         begun = target.clock.now()
-        refusing = [name for name in self.nodes if self._refuses(target, name)]
+        refusing = [named(node, role) for node, role in hit_by(target, self.nodes) if self._refuses(target, node)]
         return [Hit("refuse", ", ".join(refusing), begun, target.clock.now())] if refusing else []
 
-    def _refuses(self, target: Target, name: str) -> bool:
+    def _refuses(self, target: Target, node: Node) -> bool:
         """Tell it to; False where another fault keeps it from answering."""
-        node, access = target.node(name), target.environment.access(target.backend)
+        access = target.environment.access(target.backend)
         if not target.alone and not node.ready():
             return False
         node.refuse(target.by)
@@ -46,19 +48,19 @@ class RefuseWrites(OnNodes):
 
         shown = target.clock.wait(PROVEN_WITHIN, refused, LOOK_EVERY)
         if not shown and target.alone:
-            raise Failed(f"{name} was told to refuse writes, and keeps them")
+            raise Failed(f"{node.name} was told to refuse writes, and keeps them")
         return shown
 
 
 REFUSE_WRITES: Final = Fault(
     "refuse-writes",
     "refuse",
-    "redis1 and maybe another answer every write with an error",
+    "servers answer every write with an error",
     lambda _, nodes: RefuseWrites(nodes),
     (victims(),),
     spans=BRIEF,
     trait=Trait.REFUSES_WRITES,
     needs=("failover",),
-    how="CONFIG SET min-replicas-to-write",
-    sees="an error, NOREPLICAS, at once; what was written before is still there",
+    how="Redis: CONFIG SET min-replicas-to-write; etcd: the alarm NOSPACE, which binds all members",
+    sees="an error at once; what was written before is still there, and etcd renews leases",
 )

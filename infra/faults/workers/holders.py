@@ -26,6 +26,7 @@ _WHERE: Final[Mapping[Gate, str]] = {
     "between-read-and-write": "about to write",
     "before-release": "about to release",
     "in-renewal": "about to renew",
+    "after-renewal": "just after its renewal",
 }
 
 
@@ -145,6 +146,14 @@ HOLDERS: Final = (
         _hit("kill", "before-release"),
         "SIGKILL, about to release",
         "its successor waits until the lease ends",
+    ),
+    _fault(
+        "kill-after-renewal",
+        "kill",
+        f"{_LANES} is killed just after its renewal was acknowledged",
+        _hit("kill", "after-renewal"),
+        "SIGKILL, just after its renewal",
+        "its successor waits until the lease ends that was renewed",
     ),
     _fault(
         "freeze-successor",

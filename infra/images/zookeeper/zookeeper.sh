@@ -13,8 +13,6 @@ mkdir -p /data/zookeeper /run/zookeeper
 echo "$ZK_ID" >/data/zookeeper/myid
 {
     # Half-second ticks allow sessions from 1 s, and by themselves up to 10 s; a follower is lost after syncLimit ticks.
-    # A follower that meets its new leader too early costs a whole initLimit: through a proxy it is hung up on, not
-    # refused.
     echo "tickTime=500
 maxSessionTimeout=600000
 initLimit=4
@@ -34,11 +32,13 @@ admin.enableServer=false"
 
 jars=/usr/share/java
 # An election that is lost in the dark is asked for again within a second, not within a minute; nor is a peer's address
-# that was not there yet, or is no longer, believed for long.
+# that was not there yet, or is no longer, believed for long. A proxy hangs up on a follower that meets its new leader
+# too early, and it votes again: then the leader does too, and does not wait for it for a whole initLimit.
 # shellcheck disable=SC2086
 exec java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
     -Dzookeeper.fastleader.minNotificationInterval=200 \
     -Dzookeeper.fastleader.maxNotificationInterval=1000 \
+    -Dzookeeper.leader.maxTimeToWaitForEpoch=200 \
     -Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0 \
     -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS \
     $JVMFLAGS -cp "$jars/zookeeper.jar:$jars/slf4j-simple.jar" \

@@ -123,3 +123,17 @@ def test_without_a_majority_nobody_leads(target: Target) -> None:
     for victim in victims:
         victim.let_go()
     target.cluster.await_ready()
+
+
+@on("etcd")
+def test_the_cpu_time_of_each_service_is_counted(target: Target) -> None:
+    environment = target.environment
+    before = environment.cpu_seconds()
+    assert set(before) >= {"toxiproxy", "store", *(node.name for node in target.cluster.nodes)}
+
+    def worked() -> bool:
+        target.cluster.healths()
+        used = environment.cpu_seconds()
+        return all(used[node.name] > before[node.name] for node in target.cluster.nodes)
+
+    await_(worked)

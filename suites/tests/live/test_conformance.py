@@ -204,13 +204,22 @@ def test_a_grant_says_when_it_ends(lane: Lane) -> None:
 def test_a_lock_that_is_renewed_is_held_beyond_its_ttl(lane: Lane) -> None:
     holder, other = client(lane), client(lane, 2, kept=True)
     grant = granted(holder.acquire(lane.key, 1))
+    unanswered: list[Indeterminate] = []
+
+    def kept() -> None:
+        try:
+            keep(holder, grant)
+        except Indeterminate as error:
+            unanswered.append(error)
+            raise
+
     until = time.monotonic() + 1.3 * TTL
     while time.monotonic() < until:
         time.sleep(TTL / 5)
-        until_answered(lambda: keep(holder, grant))
+        until_answered(kept)
         assert refusal(lambda: until_answered(lambda: other.acquire(lane.key, 0))) is held(lane)
     if isinstance(holder, Believes):
-        assert holder.belief(grant)
+        assert holder.belief(grant) or unanswered  # one that was interrupted stops believing
     holder.release(grant)
     if not isinstance(holder, Session):
         assert refusal(lambda: holder.renew(grant)) is Reason.NOT_OWNER

@@ -223,12 +223,18 @@ def test_answers_in_another_order_end_a_session_and_not_the_client(lanes: Lanes)
     """kazoo #254: its thread ends with them."""
     lane = lanes.of("zookeeper")
     mine = lane.client()
+    grant = granted(mine.acquire(lane.key, 5))
     session = cast(Any, mine)._session
     out_of_order = session.zk.handler.async_result()
     session.zk._pending.append((None, out_of_order, -99))
     with pytest.raises(Indeterminate):
         cast(Session, mine).keep_alive()
     assert isinstance(out_of_order.exception, RuntimeError)
+    assert refusal(lambda: mine.renew(grant)) is Reason.UNAVAILABLE  # the server has not said that it is over
+    assert not believes(mine, grant)
+    assert isinstance(ends(lambda: mine.acquire(lane.key, 0)), LockError)  # what was held is still in the queue
+    await_(lambda: session.zk.connected)
+    mine.release(grant)
     mine.release(eventually(lambda: mine.acquire(lane.key, 5)))
     with pytest.raises(Indeterminate, match="xids"):
         session.ask(lambda: out_of_order)
