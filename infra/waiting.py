@@ -5,7 +5,8 @@ Times are nanoseconds of CLOCK_MONOTONIC, the clock of every record.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 POLL: Final = 0.05
@@ -53,6 +54,18 @@ class MonotonicClock:
                 return False
             if self._stop.wait(left if until is None else min(every, left)):
                 raise TrialStopped
+
+
+@contextmanager
+def after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call it in another thread after so many seconds, unless the block ends sooner."""
+    timer = threading.Timer(seconds, call)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def comes_true(is_so: Callable[[], bool], within: float, every: float = POLL) -> bool:

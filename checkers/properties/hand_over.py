@@ -70,7 +70,7 @@ def _late(view: View, hold: Hold, at: int) -> Finding:
 
 def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
-    before, after, idle = *_quiet(view), view.once(stalls)
+    before, after, idle = *view.once(_quiet), view.once(stalls)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     inv, flags = view.column("inv"), view.column("flags")
     result = []
@@ -92,7 +92,7 @@ def _hand_overs(view: View) -> list[HandOver]:
 
 def _at_once(view: View) -> int:
     """How many releases had not yet returned when somebody who had waited before them was granted the lock."""
-    before, after = _quiet(view)
+    before, after = view.once(_quiet)
     count = 0
     for holds in view.holds.by_key.values() if view.facts.permits == 1 else ():
         granted = [hold.ret for hold in holds]

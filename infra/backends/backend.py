@@ -314,8 +314,10 @@ class Backend(ABC):
         return None
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """Whether every node serves and, where there are roles, all follow one leader, and replicas their primary."""
-        return all(healths) and all(auxiliaries)
+        """Whether every node serves, none refuses writes and, where there are roles, all follow one leader, and
+        replicas their primary.
+        """
+        return all(healths) and all(auxiliaries) and not any(health.refuses for health in healths if health)
 
     @abstractmethod
     def long_question(self, size: int) -> bytes:

@@ -106,8 +106,7 @@ class Etcd(Backend):
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
         followed = {(health.leader, health.term) for health in healths if health}
-        refusing = any(health.refuses for health in healths if health)
-        return super().whole(healths, auxiliaries) and len(followed) == 1 and not refusing
+        return super().whole(healths, auxiliaries) and len(followed) == 1
 
     def long_question(self, size: int) -> bytes:
         return b"GET /version HTTP/1.0\r\nX-Padding: " + b"x" * size + b"\r\n\r\n"

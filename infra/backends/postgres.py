@@ -13,8 +13,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access
@@ -33,6 +33,7 @@ from infra.backends.backend import (
 )
 from infra.backends.conversation import with_clock
 from infra.errors import Failed
+from infra.waiting import after
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -118,7 +119,7 @@ class Postgres(Backend):
     )
     traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES})
     lacks: ClassVar[Mapping[Trait, str]] = {
-        Trait.REFUSES_WRITES: "it would go on refusing after a restart",
+        Trait.REFUSES_WRITES: "advisory locks write nothing that it could refuse",
         Trait.LEADER: "a single server has no leader",
         Trait.PEERS: "a single server has no peers",
         Trait.PARTS: "a single server is lost as a whole or not at all",
@@ -237,8 +238,7 @@ def _connect(
     return psycopg.connect(**settings, connect_timeout=patience, **more)
 
 
-@contextmanager
-def _cut_short(connection: "Connection[Any]", patience: float, late: threading.Event) -> Iterator[None]:
+def _cut_short(connection: "Connection[Any]", patience: float, late: threading.Event) -> AbstractContextManager[None]:
     """End the connection after so many seconds, and say so.
 
     Its own timeouts do not help: a commit that waits for the disk is not interrupted.
@@ -249,12 +249,7 @@ def _cut_short(connection: "Connection[Any]", patience: float, late: threading.E
         with socket.socket(fileno=os.dup(connection.fileno())) as wire:
             wire.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(patience, hang_up)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    return after(patience, hang_up)
 
 
 def _value(connection: "Connection[Any]", question: bytes) -> bytes:

@@ -145,9 +145,10 @@ class Redis(Backend):
         return with_clock(health, int(now) / 1e6, sent, answered) if now else health
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """The replica follows the first, and none refuses writes."""
-        serving = super().whole(healths, auxiliaries) and not any(health and health.refuses for health in healths)
-        return serving and all(self.replication.follows(replica, healths[0]) for replica in auxiliaries)
+        """The replica follows the first."""
+        return super().whole(healths, auxiliaries) and all(
+            self.replication.follows(replica, healths[0]) for replica in auxiliaries
+        )
 
     def long_question(self, size: int) -> bytes:
         return b"EXISTS " + b"x" * size + b"\r\n"

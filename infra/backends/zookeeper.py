@@ -24,7 +24,7 @@ class ZooKeeper(Backend):
     packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
     traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
     lacks: ClassVar[Mapping[Trait, str]] = {
-        Trait.REFUSES_WRITES: "its members agree on every write: none of them refuses one alone",
+        Trait.REFUSES_WRITES: "nothing tells its members to refuse writes and to answer all else",
         Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
         Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
         Trait.WAITING_LEASES: "its client library keeps the session of one that waits alive by itself",

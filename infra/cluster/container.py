@@ -225,7 +225,7 @@ def cpu_seconds(client: DockerClient, environment: str) -> dict[str, float]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             groups = (process / "cgroup").read_text()
-            service = next((services[found] for found in _CONTAINER.findall(groups) if found in services), None)
+            service = next((services[name] for name in _CONTAINER.findall(groups) if name in services), None)
             if service is not None:
                 times = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
                 used[service] = used.get(service, 0.0) + sum(map(int, times)) / _TICKS

@@ -9,7 +9,7 @@ from results.storage import reading
 
 
 @dataclass(slots=True)
-class Load:
+class Totals:
     """Of some lanes and their trials. seconds: of all lanes together. cpu: part → seconds."""
 
     lanes: int = 0
@@ -48,10 +48,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def table(lanes: Sequence[LaneSummary]) -> list[str]:
     """A line for each backend, and one for all. Raises BadFile."""
-    loads: dict[str, Load] = {}
+    loads: dict[str, Totals] = {}
     trials = set()
     for lane in lanes:
-        both = [loads.setdefault(name, Load()) for name in (lane.backend, "all")]
+        both = [loads.setdefault(name, Totals()) for name in (lane.backend, "all")]
         folder = lane.page.parent if lane.page else None
         cpu = reading.about_trial(folder).get("cpu") if folder and folder not in trials else None
         trials.add(folder)

@@ -42,6 +42,11 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
 
+COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0AnC0C0AnBO")
+"""Ends of names that have the same CRC-32 and Java's hashCode, and so the same 16 bits of either, if their beginnings
+are the same. They end the names of the first two locks of a lane: a client that takes such a number for the name
+confuses those."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -124,7 +129,7 @@ class Lane:
         answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
         return {name: answer for name, answer in answers.items() if answer.said}
 
-    def before_the_end(self, faults: Sequence[str]) -> tuple[str, ...]:
+    def before_the_fault(self, faults: Sequence[str]) -> tuple[str, ...]:
         """The properties to exercise before the first fault: those that say so (`Property.early`) and, where a fault
         may leave the lock held for ever, all those that need no fault.
         """
@@ -230,6 +235,12 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane,
         chosen.append(max(lanes, key=lambda lane: len(answers[lane] & missing)))
         missing -= answers[chosen[-1]]
     return tuple(chosen)
+
+
+def key_names(beginning: str, count: int) -> tuple[str, ...]:
+    """The names of so many locks."""
+    ends = (*COLLIDING, *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
+    return tuple(f"{beginning}.{end}" for end in ends)
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:

@@ -36,10 +36,14 @@ def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
 
 
 def test_where_a_lock_may_be_held_for_ever_what_takes_no_fault_comes_before_the_fault() -> None:
-    asked = {*lane(SetnxNoTtl).before_the_end(("kill-holder",))}
+    asked = {*lane(SetnxNoTtl).before_the_fault(("kill-holder",))}
     assert asked == {"server-exclusion", "holder-exclusion", "no-lost-update"}, "not crash-release"
-    assert lane(HashtextLock).before_the_end(("kill-server",)) == ("independence",)
-    assert lane(SetnxNoTtl).before_the_end(("delayed-write",)) == lane(RedisLock).before_the_end(("kill-holder",)) == ()
+    assert lane(HashtextLock).before_the_fault(("kill-server",)) == ("independence",)
+    assert (
+        lane(SetnxNoTtl).before_the_fault(("delayed-write",))
+        == lane(RedisLock).before_the_fault(("kill-holder",))
+        == ()
+    )
 
 
 @pytest.mark.parametrize("name", ["owner-release", "crash-release", "honest-belief"])

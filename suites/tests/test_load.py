@@ -17,7 +17,7 @@ import pytest
 from checkers.history.history import read_recording
 from checkers.row_format import F
 from suites import rounds
-from suites.lanes.lane import Lane, lanes_of
+from suites.lanes.lane import Lane, key_names, lanes_of
 from suites.lanes.load import Load
 from suites.locks import registry
 from suites.selection.shards import expected
@@ -25,7 +25,6 @@ from suites.tests.bench import await_
 from suites.tests.selections import asked, collected, refused
 from suites.tests.workers import MODULE, specs, started
 from suites.trial.metadata import about
-from suites.trial.run_trial import key_names
 from suites.trial.run_trials import first_trial
 from suites.worker.pool import ForkServer, Handle
 from suites.worker.process_spec import Spec

@@ -17,6 +17,7 @@ from infra.faults.plan import storm_seed
 from infra.faults.runner import Record
 from infra.faults.servers.upgrades import REFUSED
 from infra.network.topology import STORE
+from results.record import CPU_PARTS
 from suites.locks import registry
 from suites.trial.spec import Trial
 
@@ -113,13 +114,7 @@ class CpuMeter:
 
     def by_part(self, workers: float) -> dict[str, float]:
         """workers: seconds of theirs. Of a server that was started anew, only what it used since."""
-        used = {
-            "workers": workers,
-            "harness": time.process_time() - self._own,
-            "links": 0.0,
-            "store": 0.0,
-            "servers": 0.0,
-        }
+        used = {**dict.fromkeys(CPU_PARTS, 0.0), "workers": workers, "harness": time.process_time() - self._own}
         for service, seconds in self._environment.cpu_seconds().items():
             part = {"toxiproxy": "links", STORE: "store"}.get(service, "servers")
             before = self._services.get(service, 0.0)

@@ -29,7 +29,7 @@ from infra.store import store
 from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
 from results.terminal.event_journal import Tell, says, step, waits
-from suites.lanes.lane import Lane, longest_ttl
+from suites.lanes.lane import Lane, key_names, longest_ttl
 from suites.locks import registry
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
@@ -58,10 +58,6 @@ STORE_TIMEOUT: Final = 0.5
 FIT: Final = 120
 """How many workers run at full pace on two cores that have nothing else to do. With more workers, with several trials
 in parallel, or where others keep the machine busy, the pace of every worker is divided accordingly."""
-COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0AnC0C0AnBO")
-"""Ends of names that have the same CRC-32 and Java's hashCode, and so the same 16 bits of either, if their beginnings
-are the same. They end the names of the first two locks of a lane: a client that takes such a number for the name
-confuses those."""
 PROBE: Final = 0.1
 """Seconds for which a trial computes before it starts, to see which part of a core it gets."""
 
@@ -210,6 +206,7 @@ class RunningTrial:
     def judged(self, histories: Sequence[History]) -> TrialRecord:
         """The record of the trial to store, with the judgements of each lane."""
         cluster = self.environment.cluster(self.trial.backend)
+        seconds = round(time.monotonic() - self.clock, 2)
         lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
         metadata = {
             **about(self.trial),
@@ -217,7 +214,7 @@ class RunningTrial:
             "plan_lines": self.plan.describe(),
             **servers(self.environment, self.trial.backend),
             "started": self.started.isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - self.clock, 2),
+            "seconds": seconds,
             "missing_after_each_cycle": self.missing,
             "rolled": rolled(self.runner.records, histories),
             "stalled": stalled(histories),
@@ -306,7 +303,7 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
     """
     if not lane.granted_since(0):
         return False
-    names = lane.lane.before_the_end(trial.faults)
+    names = lane.lane.before_the_fault(trial.faults)
     if not names:
         return True
     history = so_far(trial, lane, {}, ())
@@ -377,12 +374,6 @@ def _launch(
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workers)]
     return lanes
-
-
-def key_names(beginning: str, count: int) -> tuple[str, ...]:
-    """The names of so many locks."""
-    ends = (*COLLIDING, *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
-    return tuple(f"{beginning}.{end}" for end in ends)
 
 
 def fit(share: float = 1.0) -> float:

@@ -11,13 +11,13 @@ import contextlib
 import importlib
 import itertools
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from checkers import row_format
 from checkers.row_format import SHARED, F, Gate, Reason, Run, State
+from infra.waiting import after
 from suites.lock import (
     Cancels,
     Downgrades,
@@ -284,7 +284,7 @@ class Worker:
         before = woken.wakes if woken else 0
         try:
             if self._canceller and 0 < timeout < self.spec.acquire_timeout and self.rng.random() < CANCELS:
-                with _after(timeout, self._canceller.cancel):
+                with after(timeout, self._canceller.cancel):
                     return take(name, self.spec.acquire_timeout)
             return take(name, timeout)
         finally:
@@ -317,18 +317,6 @@ class Worker:
 
     def _note_session(self) -> None:
         self.renewal.note_session(self.process, self.spec.ttl)
-
-
-@contextlib.contextmanager
-def _after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call it in another thread, unless the block ends sooner."""
-    timer = threading.Timer(seconds, call)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def _load(spelling: str) -> type:
