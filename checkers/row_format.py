@@ -27,6 +27,11 @@ RUN = 64
 STATE = 65
 """Worker: a `State` value."""
 
+CLOCK_WANTED = 72
+"""Harness: how far the worker's wall clock is to be ahead (int64, ns)."""
+CLOCK_IS = 80
+"""Worker: how far it is (int64, ns)."""
+
 MAIN = 128
 RENEWAL = 256
 """Where the controls of each of a worker's two threads begin. The gate IN_RENEWAL is the renewal thread's, the others

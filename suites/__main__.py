@@ -32,7 +32,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status 2: no such command."""
+    """Exit status 2: no such command, or interrupted."""
     if argv and argv[0] in ("-h", "--help"):
         print("usage: python -m suites [COMMAND [-h] ...]\n")
         print("Without a command: all suites, locks with their claims and hazards, faults and profiles.\n")
@@ -43,8 +43,12 @@ def main(argv: Sequence[str]) -> int:
         print(f"fencepost: no command {argv[0]!r}; there are {', '.join(COMMANDS)}, or none", file=sys.stderr)
         return 2
     if argv:
-        status: int = importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:])
-        return status
+        run: Callable[[Sequence[str]], int] = importlib.import_module(COMMANDS[argv[0]][0]).main
+        try:
+            return run(argv[1:])
+        except KeyboardInterrupt:
+            print(f"{argv[0]}: interrupted", file=sys.stderr)
+            return 2
     console = Console()
     for title, columns, rows in _TABLES:
         table = Table(*columns, title=title, title_justify="left")

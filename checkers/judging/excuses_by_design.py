@@ -222,13 +222,21 @@ def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
 # Numbers, order and waking
 
 
-def client_clock(violation: Violation, view: View, _hits: Hits) -> bool:
+def client_clock(violation: Violation, view: View, hits: Hits) -> bool:
     """Tokens are the clients' clocks: every token of the key is what one clock showed during its own acquire, however
-    far that is off ours.
+    far that is off ours; but for the acquires of a worker whose clock a fault had moved.
     """
     if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
         return False
-    holds = view.holds.by_key[view.holds.by_row[violation.holders[0]].key]
+    skews = [(view.facts.worker_of(hit.process), hit) for hit in hits if hit.kind == "skew"]
+
+    def moved(hold: Hold) -> bool:
+        worker = view.worker(hold.row)
+        return any(whose == worker and hit.begun <= hold.ret and hold.inv <= hit.over for whose, hit in skews)
+
+    if any(map(moved, holds_of(violation, view))):
+        return True
+    holds = [hold for hold in view.holds.by_key[view.holds.by_row[violation.holders[0]].key] if not moved(hold)]
     return max(hold.token - hold.ret for hold in holds) <= min(hold.token - hold.inv for hold in holds) + SLEW
 
 

@@ -259,12 +259,21 @@ def clocks(*tokens: int) -> Book:
     return told.acquire(2000 * MS, 2500 * MS, 2, token=tokens[1])
 
 
+def skewed(process: int, healed: int = 4000 * MS) -> Book:
+    """One token is far from what that clock would have shown."""
+    return clocks(3000 * MS, 7).fault("skew-workers", 500 * MS, healed, kind="skew", process=process)
+
+
 @cases(
     "told, kind, expected",
     ("given by a clock", clocks(10**18 + 1001 * MS, 10**18 + 2001 * MS), "token-not-larger", True),
     ("the first is too small", clocks(1, 3000 * MS), "token-not-larger", False),
     ("the second is too small", clocks(3000 * MS, 7), "token-not-larger", False),
     ("nothing but the order of tokens", clocks(1001 * MS, 2001 * MS), "overlap", False),
+    ("the clock of the second had been moved", skewed(process=2), "token-not-larger", True),
+    ("that of the other", skewed(process=1), "token-not-larger", True),
+    ("that of a third", skewed(process=3), "token-not-larger", False),
+    ("it had been set right again", skewed(process=2, healed=1900 * MS), "token-not-larger", False),
 )
 def test_tokens_of_a_clients_clock(told: Book, kind: str, expected: bool) -> None:
     assert explains("client-clock", told, kind, 2, 1) is expected

@@ -8,7 +8,7 @@ from infra.backends import BACKENDS
 from infra.faults.fault import Fault
 from infra.faults.links import cuts, degraded_links, partitions, resets, store_link
 from infra.faults.servers import clocks, disks, failover, refusals, strikes, upgrades
-from infra.faults.workers import crash_points, holders, renewal
+from infra.faults.workers import crash_points, holders, renewal, wall_clocks
 
 NO_FAULT: Final = "none"
 """Not a fault: the name of the plan without any."""
@@ -39,6 +39,7 @@ _ALL: Final[tuple[Fault, ...]] = (
     *upgrades.VERSIONS,
     renewal.KILL_WAITER,
     refusals.REFUSE_WRITES,
+    wall_clocks.SKEW_WORKERS,
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "cut", "slow", "reset", "pause", "kill", "restart", "wipe", "disk", "clock", "freeze", "stall", "call", "failover",
-    "version", "refuse",
+    "version", "refuse", "skew",
 ]  # fmt: skip
 """What a fault does, in a word."""
 
@@ -101,6 +101,12 @@ class Actors(Protocol):
         soon. None: nobody was killed yet.
         """
 
+    def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
+        """Move the wall clocks of as many workers of each lane, each by so many seconds, until `let_go` of this key.
+
+        Those are returned whose clocks have followed: not who is frozen.
+        """
+
     def disarm(self, lane: str) -> None:
         """Nobody takes the action from now on. When it returns, `caught` knows everybody who did."""
 
@@ -114,7 +120,9 @@ class Actors(Protocol):
         """
 
     def let_go(self, by: str) -> None:
-        """Disarm what was armed under this key, and thaw whom that caught, the latest first. Idempotent."""
+        """Disarm what was armed under this key, thaw whom that caught, the latest first, and set right the clocks that
+        were moved under it. Idempotent.
+        """
 
     def release_all(self) -> None:
         """Disarm every lane and let everybody go on. Idempotent; also when workers have died."""

@@ -155,6 +155,8 @@ class World:
     healed: list[str] = field(default_factory=list)
     victims: list[tuple[str, Victim]] = field(default_factory=list)
     """Who was thawed or is yet to be, under which key it was caught."""
+    skewed: list[tuple[str, Worker, float]] = field(default_factory=list)
+    """Whose wall clock is moved, under which key and by how many seconds."""
 
     def now(self) -> int:
         return self.time
@@ -198,6 +200,11 @@ class World:
         waits[0].caught = "kill"
         return Victim(lane, waits[0].process, 0, self.time, f"worker {waits[0].process}, waiting", key, waits[0].group)
 
+    def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
+        moved = [(lane, w, ahead) for lane in self.all_lanes for w, ahead in zip(lane.workers, seconds, strict=False)]
+        self.skewed += [(by, worker, ahead) for _, worker, ahead in moved]
+        return [Victim(lane.name, w.process, 0, self.time, f"clock {ahead:g}") for lane, w, ahead in moved]
+
     def disarm(self, lane: str) -> None:
         one = self.lane(lane)
         if one.armed:
@@ -219,6 +226,7 @@ class World:
         return self.worker(victim).settled and not self.mute
 
     def let_go(self, by: str) -> None:
+        self.skewed = [skew for skew in self.skewed if skew[0] != by]
         for lane in self.all_lanes:
             if lane.armed and lane.armed.by == by:
                 self.disarm(lane.name)
@@ -231,6 +239,7 @@ class World:
         self.healed.append("workers")
         for lane in self.all_lanes:
             self.disarm(lane.name)
+        self.skewed.clear()
         for by in {by for by, _ in self.victims}:
             self.let_go(by)
 
@@ -254,8 +263,10 @@ class World:
         )
 
     def at_rest(self) -> bool:
-        """Nobody is caught and nothing is armed."""
-        return not any(lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes)
+        """Nobody is caught, nothing is armed, and no clock is moved."""
+        return not self.skewed and not any(
+            lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes
+        )
 
 
 def nobody() -> None:

@@ -40,6 +40,11 @@ def acquired(lane: Lane, *, without: int) -> list[int]:
     return [now for now, what, process, _ in lane.story if what == "acquired" and process != without]
 
 
+def skews(world: World) -> list[float]:
+    """Seconds by which wall clocks are ahead."""
+    return [ahead for _, _, ahead in world.skewed]
+
+
 def done(lane: Lane, what: str, process: int) -> list[int]:
     """When a process did it (ns)."""
     return [now for now, said, who, _ in lane.story if (said, who) == (what, process)]
@@ -98,6 +103,20 @@ def test_a_holder_is_killed_when_it_has_renewed() -> None:
     assert (killed.process, killed.owner, killed.kind) == (busy.process, 1000 + busy.process, "kill")
     assert done(lane, "renewed", busy.process) == [killed.applied] == [2500 * MS]
     assert acquired(lane, without=busy.process)[0] >= killed.applied + TTL * 1e9
+
+
+def test_the_clocks_of_two_workers_of_every_lane_are_moved_apart_and_set_right() -> None:
+    world = World([a_lane("a", 0, 0, 0), a_lane("b", 0)])
+    moved: list[list[float]] = []
+    records = run(world, Step("skew-workers", 0.5, 1.0, {"seconds": 30}), say=lambda _: moved.append(skews(world)))
+    assert [-30, 30, -30] in moved
+    assert [(record.kind, record.process) for record in records] == [
+        ("skew", world.all_lanes[0].workers[0].process),
+        ("skew", world.all_lanes[0].workers[1].process),
+        ("skew", world.all_lanes[1].workers[0].process),
+    ]
+    assert all(record.healing - record.applied >= 1000 * MS for record in records)
+    assert world.at_rest()
 
 
 @pytest.mark.parametrize("name", ["stall-holder", "long-call"])

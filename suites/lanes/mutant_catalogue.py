@@ -73,5 +73,8 @@ CATALOGUE: Final = tuple(
         ("WithoutLease", "crash-release", "kill-holder"),
         ("LocksShared", "server-exclusion"),
         ("TakesEarly", "server-exclusion", "freeze-holder"),
+        ("ByItsOwnClock", "server-exclusion", "skew-workers"),
+        ("RenewsForLong", "crash-release", "kill-after-renewal"),
+        ("GrantedWhenRefused", "server-exclusion", "refuse-writes"),
     )
 )

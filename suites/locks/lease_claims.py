@@ -60,6 +60,7 @@ RUNNING: Final = (
     "stall-renewal",
     "stall-waiter",
     "long-call",
+    "skew-workers",
 )
 """Faults on workers under which a holder runs (and so notices the end of its lease), is dead, or has left."""
 

@@ -5,21 +5,24 @@ Each changes the one thing that its docstring names, and promises what the corre
 """
 
 import contextlib
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 
 from checkers.claims import Claim
 from checkers.row_format import Reason
+from infra.access import OPEN, Access
 from suites.lock import Grant, LockError, Refused, now
 from suites.locks.etcd import EtcdLock, Queue, Range
 from suites.locks.kazoo_lock import KazooLock
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_lease import LeaseLock
+from suites.locks.postgres_session import PostgresSession, Rows
 from suites.locks.redis_node import RELEASE, RENEW, RedisNode
 from suites.locks.redis_rw import RedisReadWrite
 from suites.locks.redis_single import RedisLock
@@ -50,6 +53,12 @@ class RenewsBriefly(RedisLock):
     """Renews for a tenth of the TTL: seconds taken for something else."""
 
     RENEW: ClassVar[str] = RENEW.replace("ARGV[2]", "math.floor(ARGV[2] / 10)")
+
+
+class RenewsForLong(RedisLock):
+    """Renews for four times the TTL: whoever dies after that blocks everybody else for so long."""
+
+    RENEW: ClassVar[str] = RENEW.replace("ARGV[2]", "4 * ARGV[2]")
 
 
 class RenewsUnderAnotherName(RedisLock):
@@ -301,6 +310,16 @@ class WithoutLease(EtcdLock):
         return super()._enqueue(prefix, key, 0)
 
 
+class GrantedWhenRefused(EtcdLock):
+    """Takes an error for an empty queue, in which it is the first."""
+
+    def _enqueue(self, prefix: str, key: str, lease_id: int) -> tuple[int, Queue]:
+        try:
+            return super()._enqueue(prefix, key, lease_id)
+        except Refused:
+            return 1, Queue((b"", b""), 1, {1: key.encode()})
+
+
 class LocksShared(AdvisoryLock):
     """Takes the lock as a reader does, beside whom there may be others."""
 
@@ -318,3 +337,23 @@ class TakesEarly(LeaseLock):
     ACQUIRE: ClassVar[str] = LeaseLock.ACQUIRE.replace(
         "l.expires <= clock_timestamp()", "l.expires <= clock_timestamp() + $3::interval / 2"
     )
+
+
+class _ItsOwnTime(PostgresSession):
+    """Tells the server what time it is."""
+
+    def ask(self, session: int, statement: str, *params: object, wait: float = 0.0) -> Rows:
+        """By the client's clock."""
+        statement = statement.replace("clock_timestamp()", f"to_timestamp({time.time()})")
+        return super().ask(session, statement, *params, wait=wait)
+
+
+class ByItsOwnClock(LeaseLock):
+    """Whether a lease is over is decided by the clock of the client that looks, and not by the server's."""
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        """As the correct one."""
+        session = _ItsOwnTime(endpoints[0], access, {})
+        session.begin()
+        return cls(session, ttl)

@@ -67,6 +67,7 @@ DEFAULT: Final = (
     "kill-holder",
     "stall-renewal",
     "stall-waiter",
+    "skew-workers",
     "promote-replica",
     "change-leader",
     "terminate-backends",

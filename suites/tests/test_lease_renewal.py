@@ -1,8 +1,12 @@
 """The keeper renews in time, notices a loss when it is due, and a gate in its renewal catches only who holds."""
 
+import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from types import NoneType
 
 import pytest
@@ -10,8 +14,9 @@ import pytest
 from checkers.row_format import SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
-from suites.worker import gates, recorder
+from suites.worker import gates, recorder, wall_clock
 from suites.worker.process_spec import Spec
+from suites.worker.run_delays import RunDelays
 
 
 @contextmanager
@@ -33,6 +38,45 @@ def bench(spec: Spec) -> Iterator[Bench[Fake]]:
 def in_session(spec: Spec) -> Iterator[Bench[FakeSession]]:
     with at_work(spec, FakeSession()) as bench:
         yield bench
+
+
+class TestTheSentinel:
+    def test_it_notes_a_thread_that_waited_long_for_a_cpu(
+        self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waits = [int(5e9)]
+        monkeypatch.setattr(RunDelays, "longest", lambda _: waits.pop() if waits else 0)
+        await_(lambda: any(row["ret"] - row["inv"] >= 5e9 for row in bench.rows(F.STALL)))
+
+    def test_the_wall_clock_follows_the_control_page(self, bench: Bench[Fake]) -> None:
+        real = time.time()
+        for by in (-90, 3600):
+            wall_clock.move(bench.page, int(by * 1e9))
+            await_(lambda: wall_clock.follows(bench.page))
+            assert time.time() - real == pytest.approx(by, abs=SOON)
+            assert datetime.now(UTC).timestamp() - real == pytest.approx(by, abs=SOON)
+        wall_clock.move(bench.page, 0)
+        await_(lambda: wall_clock.follows(bench.page))
+        assert time.time() - real == pytest.approx(0, abs=SOON)
+
+
+def test_how_long_threads_waited_is_told_since_the_last_look(tmp_path: Path) -> None:
+    def told(**waited: int) -> None:
+        for thread in tmp_path.iterdir():
+            shutil.rmtree(thread)
+        for thread_, ns in waited.items():
+            (tmp_path / thread_).mkdir()
+            (tmp_path / thread_ / "schedstat").write_text(f"17 {ns} 3\n")
+
+    told(main=900, watch=50)
+    (tmp_path / "ended").mkdir()
+    delays = RunDelays(tmp_path)
+    told(main=900, watch=80, new=20)
+    assert delays.longest() == 30
+    told(main=950)
+    assert delays.longest() == 50
+    assert delays.longest() == 0
+    assert RunDelays(tmp_path / "no such system").longest() == 0
 
 
 class TestRenewal:

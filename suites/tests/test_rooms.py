@@ -38,3 +38,14 @@ def test_a_short_option_for_help_and_no_other(main: Callable[..., int], capsys: 
     told = capsys.readouterr()
     assert told.out == ""
     assert "no command '--halp'" in told.err
+
+
+def test_a_command_that_is_interrupted_says_so_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("suites.commands.soak.main", interrupted)
+    assert suites(["soak"]) == 2
+    assert capsys.readouterr().err == "soak: interrupted\n"

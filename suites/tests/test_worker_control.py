@@ -95,6 +95,28 @@ def renewals(handle: Handle, **when: int) -> Any:
     return told[told["f"] == F.RENEW]
 
 
+def test_two_wall_clocks_of_a_lane_are_moved_apart_until_they_are_let_go(team: Team) -> None:
+    victims = team.control.skew((-50.0, 50.0), "one")
+    assert [victim.target for victim in victims] == [
+        f"the clock of worker 0 of {LANE}: 50 s behind",
+        f"the clock of worker 1 of {LANE}: 50 s ahead",
+    ]
+    assert [victim.process for victim in victims] == [0, 1]
+    [both] = team.control.skew((20.0,), "another")
+    assert both.process == 0
+    told = [round(row_format.WORD.unpack_from(handle.page, row_format.CLOCK_IS)[0] / 1e9) for handle in team.handles]
+    assert told == [-30, 50, 0]
+    team.control.let_go("one")
+    told = [round(row_format.WORD.unpack_from(handle.page, row_format.CLOCK_IS)[0] / 1e9) for handle in team.handles]
+    assert told == [20, 0, 0]
+
+
+def test_who_is_killed_after_a_renewal_is_named_as_the_job_that_died(team: Team) -> None:
+    victim, handle = team.catch("after-renewal", "kill")
+    assert team.await_(lambda: handle.exited is not None)
+    assert victim.process // handle.spec.count % 2 == 0
+
+
 @pytest.mark.parametrize("gate", ALL)
 def test_a_frozen_process_does_nothing_at_all_and_then_goes_on(team: Team, gate: Gate) -> None:
     victim, handle = team.catch(gate, "freeze")

@@ -10,7 +10,7 @@ from typing import Final
 from checkers import row_format
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.trial.lane_history import awaited
-from suites.worker import gates
+from suites.worker import gates, wall_clock
 from suites.worker.pool import ForkServer, Handle
 
 SIGNALLED_WITHIN: Final = 5.0
@@ -76,6 +76,8 @@ class WorkerControl:
         self._ttl = ttl
         self._armed: dict[str, Armed] = {}
         self._held: dict[tuple[str, int, int], HeldVictim] = {}
+        self._skews: list[tuple[str, Handle, int]] = []
+        """(under whose key, whose wall clock, ns ahead)."""
         self._looked = 0.0
 
     @property
@@ -102,11 +104,13 @@ class WorkerControl:
             caught = gates.caught(handle.page, armed.gate)
             if caught is None or (armed.aim.action == "freeze" and not handle.frozen()):
                 continue
-            spec = handle.spec
+            spec, process = handle.spec, caught.process
             who = f"worker {spec.number} of {lane}"
             if armed.gate in gates.OF_THE_RENEWAL and not armed.whole:
                 who = f"the renewal of {who}"
-            victim = Victim(lane, caught.process, caught.owner, caught.at, who, caught.key, spec.group)
+            elif armed.aim.action == "kill":
+                process = spec.first_process  # whichever thread was caught, the job is dead
+            victim = Victim(lane, process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)
             self._held.setdefault(_id(victim), HeldVictim(victim, handle, armed.aim, rounds))
             victims.append(victim)
@@ -127,6 +131,23 @@ class WorkerControl:
         spec = handle.spec
         who = f"worker {spec.number} of {lane}, waiting"
         return Victim(lane, int(first["process"]), 0, at, who, key, spec.group)
+
+    def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
+        moved = [
+            (lane, handle, ahead)
+            for lane, handles in self._lanes.items()
+            for handle, ahead in zip(filter(self._alive, handles), seconds, strict=False)
+        ]
+        self._skews += [(by, handle, round(ahead * 1e9)) for _, handle, ahead in moved]
+        self._move_clocks([handle for _, handle, _ in moved])
+        at, victims = time.monotonic_ns(), []
+        for lane, handle, ahead in moved:
+            if wall_clock.follows(handle.page):
+                spec = handle.spec
+                how = f"{abs(ahead):g} s {'behind' if ahead < 0 else 'ahead'}"
+                who = f"the clock of worker {spec.number} of {lane}: {how}"
+                victims.append(Victim(lane, spec.first_process, 0, at, who, group=spec.group))
+        return victims
 
     def disarm(self, lane: str) -> None:
         if lane not in self._armed:
@@ -158,7 +179,7 @@ class WorkerControl:
         return gates.rounds(held.handle.page, held.gate) > held.rounds or not self._alive(held.handle)
 
     def let_go(self, by: str) -> None:
-        self._release(lambda aim: aim.by == by)
+        self._release(lambda key: key == by)
 
     def release_all(self) -> None:
         self._release(lambda _: True)
@@ -178,13 +199,25 @@ class WorkerControl:
             self._looked = at
             self._server.check()
 
-    def _release(self, whose: Callable[[Aim], bool]) -> None:
-        for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim)]:
+    def _release(self, whose: Callable[[str], bool]) -> None:
+        for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim.by)]:
             self.disarm(lane)
             self.caught(lane)  # also notes victims that no fault has asked for yet
         for held in sorted(self._held.values(), key=lambda held: held.victim.at, reverse=True):
-            if whose(held.aim):
+            if whose(held.aim.by):
                 self.thaw(held.victim)
+        moved = [handle for by, handle, _ in self._skews if whose(by)]
+        self._skews = [skew for skew in self._skews if not whose(skew[0])]
+        self._move_clocks(moved)
+
+    def _move_clocks(self, handles: Sequence[Handle]) -> None:
+        """Have their clocks tell what all skews come to, and wait until they do, but for the frozen and the dead."""
+        for handle in handles:
+            wall_clock.move(handle.page, sum(ahead for _, whose, ahead in self._skews if whose is handle))
+        self._server.await_condition(
+            lambda: all(h.exited is not None or wall_clock.follows(h.page) or h.frozen() for h in handles),
+            SIGNALLED_WITHIN,
+        )
 
     def _aimed_at(self, lane: str, aim: Aim) -> list[Handle]:
         """The workers to arm: without those that are victims already, unless the aim names the worker."""

@@ -17,6 +17,8 @@ from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Ses
 from suites.worker.gates import Died, Gates
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
+from suites.worker.run_delays import RunDelays
+from suites.worker.wall_clock import WallClock
 
 _WATCH = 0.02
 """Seconds between looks at the belief of a client that has one of its own, while it holds."""
@@ -24,6 +26,10 @@ _IDLE = 0.1
 """Seconds between signs of life at other times."""
 _STALLED = 0.05
 """Seconds by which such a sign may be late without being recorded."""
+_LOOK = 0.5
+"""Seconds between looks at how long other threads waited for a CPU."""
+_STARVED = 0.4
+"""Seconds for which one may wait in that time without being recorded."""
 
 
 class Holding:
@@ -67,6 +73,7 @@ class LeaseRenewal:
         self._session_of = client if isinstance(client, Session) else None
         self._recorder = recorder
         self._gates = gates
+        self._wall_clock = WallClock(recorder.page)
         self._interval = spec.ttl / 3
         self._process = Process(spec.first_process + spec.count, spec.step)
         self._closing = threading.Event()
@@ -144,9 +151,14 @@ class LeaseRenewal:
                         self._renew(holding)
 
     def _watch(self) -> None:
-        """Also the sentinel of the process: it never waits for long, so a longer silence is a stall of the machine."""
-        woke = now()
+        """Also the sentinel of the process: it never waits for long, so a longer silence is a stall of the machine.
+
+        It looks after the other threads as well, and moves the process's wall clock when the harness says so.
+        """
+        woke = looked = now()
+        delays = RunDelays()
         while not self._closing.is_set():
+            self._wall_clock.follow()
             held = [holding for holding in self.held if not holding.over]
             for holding in held:
                 if not self.believes(holding):
@@ -159,7 +171,15 @@ class LeaseRenewal:
             self._changed.clear()
             before, woke = woke, now()
             if woke - before > (pause + _STALLED) * 1e9:
-                self._recorder.ok(self._recorder.invoke(F.STALL, self._process.number, since=before))
+                self._stalled(before)
+            if woke - looked > _LOOK * 1e9:
+                if (waited := delays.longest()) > _STARVED * 1e9:
+                    self._stalled(looked - waited)  # it was over at some moment since that look
+                looked = woke
+
+    def _stalled(self, since: int) -> None:
+        """Note that the machine did not run this process, or a thread of it, for some time from then (ns) to now."""
+        self._recorder.ok(self._recorder.invoke(F.STALL, self._process.number, since=since))
 
     def _renew(self, holding: Holding) -> None:
         grant = holding.grant

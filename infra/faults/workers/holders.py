@@ -154,6 +154,7 @@ HOLDERS: Final = (
         _hit("kill", "after-renewal"),
         "SIGKILL, just after its renewal",
         "its successor waits until the lease ends that was renewed",
+        renewal=True,
     ),
     _fault(
         "freeze-successor",

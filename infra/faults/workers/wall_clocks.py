@@ -1,0 +1,47 @@
+"""Faults on the wall clocks of workers: those of two machines differ, and jump when somebody sets them.
+
+A lock that stores when a lease ends by its client's clock, or compares that with its own, trusts all clients to agree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from infra.cluster.clock_skew import FAR
+from infra.faults.fault import Fault, OnWorkers
+from infra.faults.fault_options import real
+from infra.faults.target import Hit, Target
+from infra.faults.workers.holders import NEEDS
+
+SECONDS: Final = (5, 90)
+"""By how many the clocks jump, least and most: longer than any TTL."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkewWorkers(OnWorkers):
+    """Move the wall clock of a worker of every lane back by so many seconds, and that of another forward."""
+
+    seconds: float
+
+    def describe(self) -> str:
+        by = f"{self.seconds:g} s"
+        return f"put the wall clock of a worker of every lane {by} back, and another's {by} forward"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by what the workers tell."""
+        begun = target.clock.now()
+        victims = target.actors.skew((-self.seconds, self.seconds), target.by)
+        return [Hit("skew", one.target, begun, one.at, process=one.process, lane=one.lane) for one in victims]
+
+
+SKEW_WORKERS: Final = Fault(
+    "skew-workers",
+    "skew",
+    "the wall clock of a worker of every lane jumps back, and another's forward, by more than any TTL",
+    lambda _, seconds: SkewWorkers(seconds),
+    (real("seconds", 0.15, FAR, lambda rng: rng.randint(*SECONDS)),),
+    spans=(1.0, 1.5, 2.0),
+    needs=NEEDS,
+    how="time-machine: what the workers' Python code takes for the time of day",
+    sees="its own time of day jumps, and is another than that of all others",
+)
