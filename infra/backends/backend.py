@@ -246,6 +246,9 @@ class Backend(ABC):
     pace: ClassVar[float]
     """Seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two cores."""
 
+    call: ClassVar[float]
+    """Seconds within which a call of a plain client returns, whatever becomes of servers: our locks' `fail-fast`."""
+
     election: ClassVar[float] = 0.0
     """Seconds for which its members hear nothing from their leader before they elect another; 0 where there is none."""
 

@@ -73,7 +73,8 @@ class Etcd(Backend):
             "leases expire by the monotonic clock, and Go asks the kernel for the time, past every library"
         ),
     }
-    pace = 0.085
+    pace = 0.08
+    call = 4.0
     election = 1.0
     fatal = rb'"level":"(?:fatal|panic)".*?"msg":"([^"]*)"|.*(?:panic: | [CFE] \| )(.*)'
     question = b"GET /version HTTP/1.0\r\n\r\n"

@@ -127,7 +127,8 @@ class Postgres(Backend):
         Trait.REPLICA: "a single server has no replica",
         Trait.WAITING_LEASES: "who waits has no lease",
     }
-    pace = 0.08
+    pace = 0.075
+    call = 5.0
     user = "postgres"
     login_note = "user postgres, password {password}, database postgres"
     password_alone = True

@@ -121,7 +121,8 @@ class Redis(Backend):
         Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",
         Trait.WAITING_LEASES: "who waits has no lease yet",
     }
-    pace = 0.06
+    pace = 0.056
+    call = 1.5
     password_alone = True
     fatal = rb".* # (.*)"
     question = b"PING\r\n"

@@ -30,7 +30,8 @@ class ZooKeeper(Backend):
         Trait.WAITING_LEASES: "its client library keeps the session of one that waits alive by itself",
         Trait.WALL_CLOCK: "sessions expire by Java's nanoTime, a monotonic clock, which does not jump",
     }
-    pace = 0.055
+    pace = 0.052
+    call = 4.0
     election = 2.5  # five ticks (zookeeper.sh)
     fatal = rb".*ERROR (.*)"
     question = b"srvr"

@@ -130,7 +130,7 @@ class Fault:
     inject   (site, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
     options  what a plan fixes about it, in the order in which chance decides.
     spans    how long it goes on by default, in `Fault.unit`s, of which a seed draws one; () for what is over at once.
-    elections  whether that is about elections, where there are any, and not about leases.
+    about    what that unit is: a lease, an election (a lease where there are none), or the longest call of a client.
     trait    what the backend must have; the backend says why it has it not.
     needs    what must be possible.
     least    how many nodes there must be; a target may have fewer than ours.
@@ -149,7 +149,7 @@ class Fault:
     inject: Callable[..., FaultInjection]
     options: tuple[Option, ...] = ()
     spans: tuple[float, ...] = ()
-    elections: bool = False
+    about: Literal["lease", "election", "call"] = "lease"
     trait: Trait | None = None
     needs: tuple[Need, ...] = ()
     least: int = 1
@@ -180,8 +180,13 @@ class Fault:
         return [option for option in self.options if not (option.unless and site.has(option.unless))]
 
     def unit(self, backend: str, ttl: float) -> float:
-        """Seconds of what it is about: the longest TTL, or how long members wait before they elect another leader."""
-        return (BACKENDS[backend].election if self.elections else 0.0) or ttl
+        """Seconds of what it is about. ttl: the longest of the locks that are tried."""
+        match self.about:
+            case "election":
+                return BACKENDS[backend].election or ttl
+            case "call":
+                return BACKENDS[backend].call
+        return ttl
 
     def lasts(self, rng: random.Random, backend: str, ttl: float) -> float:
         """Seconds for which it goes on, left to chance."""

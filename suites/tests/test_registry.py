@@ -8,6 +8,8 @@ import pytest
 
 from checkers.claims import Claim, Hazard
 from checkers.judging.excuses_by_fault import MECHANISMS
+from infra.backends import BACKENDS
+from infra.faults.plan import compile_plan
 from suites.lanes.validate_declarations import lock
 from suites.lock import LockClient
 from suites.locks import registry
@@ -129,3 +131,12 @@ def test_the_fork_server_stays_light(file: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=60)
     assert "suites.locks.registry" in done.stderr
     assert not any(heavy in done.stderr for heavy in ("suites.lanes.validate_declarations", "checkers.check"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_paused_server_is_silent_for_longer_than_a_call_may_take(backend: str) -> None:
+    locks = [lock for lock in map(registry.load, LOCKS) if lock.backend == backend]
+    bounds = [lock.bounds["fail-fast"] for lock in locks if "fail-fast" in lock.bounds]
+    assert BACKENDS[backend].call == min(bounds)
+    paused = {compile_plan(["pause-server"], seed, backend, ttl=0.5).steps[0].for_ for seed in range(30)}
+    assert min(paused) > min(bounds)

@@ -28,6 +28,7 @@ class Words(Backend):
     packages = (Package("words", "words-server", {"trixie": "1.0"}),)
     traits = frozenset({Trait.FIRST_NODE})
     lacks: ClassVar[Mapping[Trait, str]] = dict.fromkeys(set(Trait) - traits, "a single server that has nothing")
+    call = 1.0
     pace = 0.1
     fatal = b".*giving up: (.*)"
     question = b"who\n"

@@ -156,7 +156,7 @@ def _strike(verb: Verb, what: str, how: str, sees: str, *needs: Need, **more: An
         needs=needs,
         how=how,
         sees=sees,
-        **{"spans": SPANS, "elections": True, **more},
+        **{"spans": SPANS, "about": "election", **more},
     )
 
 
@@ -167,7 +167,8 @@ STRIKES: Final = (
         "Docker: the container's processes frozen",
         "silence, then late answers",
         "pause",
-        spans=SPANS[1:],  # what waits for its answer for less than a TTL still has its lease
+        spans=(1.4, 1.7),  # a client that waits for as long as it takes is to be found out
+        about="call",
     ),
     _strike(
         "kill",
@@ -184,7 +185,7 @@ STRIKES: Final = (
         "kill",
         "wipe",
         spans=AWAY,
-        elections=False,
+        about="lease",
     ),
 )
 
