@@ -5,7 +5,8 @@ Both folders `live` take over what stands here. A test says what it needs:
     pytest.mark.needs("redis", "postgres")  # of the versions of every other test
     pytest.mark.needs("etcd", etcd="3.4")
 
-All tests of a process that need the same versions share an environment, which is clean before each and after it.
+All tests of a process that need the same versions share an environment, which is clean before each and after it. What
+any of them needs is booted when the first needs something: side by side clusters are there sooner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ from infra.waiting import MonotonicClock
 
 _POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}
 """Versions of backends -> the environment that has them."""
+_NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}
+"""Versions of backends -> the backends that tests of this process need."""
 
 
 def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvironment:
@@ -29,8 +32,9 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvir
     if key not in _POOL:
         _POOL[key] = OwnEnvironment.start()
     environment = _POOL[key]
-    if absent := {backend: versions.get(backend) for backend in backends if backend not in environment.clusters}:
-        environment.boot(absent)
+    if not set(backends) <= environment.clusters.keys():
+        wanted = {*backends, *_NEEDED.get(key, ())}
+        environment.boot({backend: versions.get(backend) for backend in wanted})
         assert environment.unclean() == []
     return environment
 
@@ -73,6 +77,12 @@ def on(*backends: str) -> pytest.MarkDecorator:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Of a folder whose conftest has this."""
     item.add_marker("docker")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    for need in (item.get_closest_marker("needs") for item in session.items):
+        if need:
+            _NEEDED.setdefault(frozenset(need.kwargs.items()), set()).update(need.args)
 
 
 def pytest_sessionfinish() -> None:
