@@ -13,14 +13,12 @@ from redis import Redis
 
 from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.cluster import node_repair
 from infra.cluster.clock_skew import Skew
 from infra.docker import images, sources
 from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
 from infra.tests.live.hurting import await_
-from infra.waiting import MonotonicClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,31 +39,39 @@ def plant(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("planted", [by_name[name] for name in names], indirect=True, ids=str)
 
 
-@pytest.fixture(scope="module")
-def planted(request: pytest.FixtureRequest) -> Iterator[Plant]:
-    """In the place of a server that all others take for one of theirs: redis1 and its replica, or etcd1.
+HOSTS = {"redis": (PRIMARY, REPLICA), "etcd": ("etcd1",)}
+"""Backend -> servers that others take for some of theirs."""
 
-    pytest puts together the tests that have a plant in common.
-    """
-    plant: Plant = request.param
-    environment = taken("redis", "etcd")
-    names = (PRIMARY, REPLICA) if plant.server == "redis" else ("etcd1",)
-    booted = environment.booted(plant.server)
-    images.ensure(plant.image)
-    for name in names:
-        node_repair.remake(environment.node(name), plant.image.name, environment.links, MonotonicClock())
-        environment.keep_version(name)
-    environment.cluster(plant.server).await_ready()
-    yield plant
-    for name in names:
+
+def become(environment: OwnEnvironment, backend: str, image: str) -> None:
+    for name in HOSTS[backend]:
         node = environment.node(name)
         node.kill()
         if name == REPLICA:
             node.wipe()  # once promoted it has the bug's module in its own file
-        node.replace(booted)
+        node.replace(image)
         node.let_go()
         environment.keep_version(name)
-    environment.cluster(plant.server).await_ready()
+    environment.cluster(backend).await_ready()
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[OwnEnvironment]:
+    """They are what they were when all is over."""
+    environment = taken(*HOSTS)
+    booted = {backend: environment.booted(backend) for backend in HOSTS}
+    yield environment
+    for backend, image in booted.items():
+        become(environment, backend, image)
+
+
+@pytest.fixture(scope="module")
+def planted(request: pytest.FixtureRequest, hosts: OwnEnvironment) -> Plant:
+    """In the place of the hosts. pytest puts together the tests that have a plant in common."""
+    plant: Plant = request.param
+    images.ensure(plant.image)
+    become(hosts, plant.server, plant.image.name)
+    return plant
 
 
 @pytest.fixture
