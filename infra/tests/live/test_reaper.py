@@ -18,6 +18,7 @@ from infra.own_environment import OwnEnvironment
 STAYS = """
 import sys
 from infra.own_environment import OwnEnvironment
+kept = [OwnEnvironment.start(name=name, say=lambda line: None, keep=True) for name in sys.argv[2:]]
 environment = OwnEnvironment.start(name=sys.argv[1], say=lambda line: None)
 print(environment.store_dsn(None), flush=True)
 sys.stdin.read()
@@ -46,14 +47,6 @@ print(*done, flush=True)
 sys.stdin.read()
 """
 
-FAILS = """
-import sys
-from infra.own_environment import OwnEnvironment
-def fail(*_): raise RuntimeError("on purpose")
-OwnEnvironment._await_paths = fail
-OwnEnvironment.start(name=sys.argv[1])
-"""
-
 FAILS_HALF_WAY = """
 import sys
 from infra.docker import compose
@@ -78,6 +71,11 @@ class TestWithAnEngine:
         yield name
         reaper.remove(client, name)
 
+    @pytest.fixture
+    def kept(self, client: DockerClient, name: str) -> Iterator[str]:
+        yield f"{name}-kept"
+        reaper.remove(client, f"{name}-kept")
+
     def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing_either(
         self, client: DockerClient, name: str
     ) -> None:
@@ -96,35 +94,29 @@ class TestWithAnEngine:
         reaper.reap(client, lambda line: None)
         assert _left(client, name) == 0
 
-    @pytest.mark.parametrize("code", [FAILS, FAILS_HALF_WAY])
-    def test_a_failed_start_leaves_nothing(self, client: DockerClient, name: str, code: str) -> None:
-        with _process(code, name) as (process, _):
+    def test_a_failed_start_leaves_nothing(self, client: DockerClient, name: str) -> None:
+        with _process(FAILS_HALF_WAY, name) as (process, _):
             assert process.wait(60) != 0
         assert _left(client, name) == 0
 
-    def test_one_that_is_asked_to_end_leaves_nothing_and_another_beside_it_alone(
-        self, client: DockerClient, name: str, environment: OwnEnvironment
+    def test_one_that_is_asked_to_end_leaves_nothing_but_what_is_kept_and_another_beside_it_alone(
+        self, client: DockerClient, name: str, kept: str, environment: OwnEnvironment
     ) -> None:
-        with _process(STAYS, name) as (process, said):
+        with _process(STAYS, name, kept) as (process, said):
             theirs, ours = said.readline(), environment.store_dsn(None)
             assert theirs.rpartition("@")[2] != ours.rpartition("@")[2]
             process.terminate()
             assert process.wait(60) == 128 + signal.SIGTERM
         assert _left(client, name) == 0
-
-    def test_what_is_kept_outlives_its_maker(self, client: DockerClient, name: str) -> None:
-        code = STAYS.replace("name=sys.argv[1]", "name=sys.argv[1], keep=True")
-        with _process(code, name) as (_, said):
-            said.readline()
-        assert reaper.reap(client, lambda line: None).count(name) == 0
-        assert container.states(client, name) == {"toxiproxy": "running", STORE: "running"}
+        assert kept not in reaper.reap(client, lambda line: None)
+        assert container.states(client, kept) == {"toxiproxy": "running", STORE: "running"}
 
 
 @contextmanager
-def _process(code: str, name: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+def _process(code: str, *names: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     """It, and what it says; killed at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", code, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with process:
         assert process.stdout
