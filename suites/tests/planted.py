@@ -122,12 +122,5 @@ class Undeclared:
         self._lock.close()
 
 
-class UndeclaredRace(Undeclared):
-    """Says nothing of itself, and two get in."""
-
-    def __init__(self, lock: RedisLock) -> None:
-        super().__init__(LooksThenTakes(lock._node, lock._ttl))
-
-
 def _with_token(grant: Grant | None, token: int | None) -> Grant | None:
     return grant and replace(grant, token=token)
