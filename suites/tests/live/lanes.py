@@ -18,12 +18,12 @@ from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-import psycopg
 import pytest
 
+from infra.faults.all_faults import FAULTS
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
-from infra.store.libpq import login
+from infra.tests.environments import target_of
 from infra.tests.live.keeping import etcd, zookeeper
 from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
@@ -145,9 +145,6 @@ class Lanes:
         self._lanes.append(Lane(self.environment, lock, f"{self._name}-{lock}"))
         return self._lanes[-1]
 
-    def all(self) -> tuple[Lane, ...]:
-        return tuple(self._lanes)
-
     def check(
         self, locks: Sequence[str], statement: Callable[[Lane], Steps | None], *between: Callable[[], object]
     ) -> None:
@@ -182,13 +179,9 @@ class Lanes:
         self.environment.links.heal_all()
 
     def terminate(self) -> None:
-        """All sessions of clients at PostgreSQL, as the fault does it."""
-        endpoint = self.environment.endpoints("postgres", 3)[0]
-        with psycopg.connect(**login(endpoint, self.environment.access("postgres")), autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
+        """All sessions of clients at PostgreSQL."""
+        target = target_of(self.environment, "postgres")
+        assert FAULTS["terminate-backends"].make("postgres", {}).apply(target)
 
     def _nodes(self) -> set[str]:
         """Of every backend that a lane is on."""
@@ -206,14 +199,15 @@ Statement = Callable[[Lane], Steps | None]
 
 
 def holds(*between: Callable[[Lanes], object], **locks: Sequence[str]) -> Callable[[Statement], Callable[..., None]]:
-    """A test for each backend: the statement holds for each of these locks. between: as `Lanes.check` has it."""
-    cases = [pytest.param(names, marks=pytest.mark.needs(backend), id=backend) for backend, names in locks.items()]
+    """A test: the statement holds for each of these locks of each backend. between: as `Lanes.check` has it."""
 
     def test_of(statement: Statement) -> Callable[..., None]:
-        def test(lanes: Lanes, locks: Sequence[str]) -> None:
-            lanes.check(locks, statement, *(partial(do, lanes) for do in between))
+        @pytest.mark.needs(*locks)
+        def test(lanes: Lanes) -> None:
+            names = [name for names in locks.values() for name in names]
+            lanes.check(names, statement, *(partial(do, lanes) for do in between))
 
-        return pytest.mark.parametrize("locks", cases)(test)
+        return test
 
     return test_of
 

@@ -4,9 +4,6 @@ Clients of group 1 are those to whom things are done; those of group 2 are left 
 """
 
 import itertools
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -240,43 +237,6 @@ def test_a_lock_that_is_not_renewed_is_free_after_its_ttl_and_not_before(lane: L
     if isinstance(dead, Believes) and grants[0].expires != NEVER:
         assert not dead.belief(grants[0])
     other.release(later)
-
-
-@pytest.mark.needs("redis", "zookeeper", "etcd")
-def test_a_killed_holder_frees_its_lock_by_its_ttl(lanes: Lanes) -> None:
-    script = (
-        "import json, sys\n"
-        "from suites.locks import registry\n"
-        "wanted, ttl = json.loads(sys.argv[1]), float(sys.argv[2])\n"
-        "clients = {key: registry.load(spelling).open(endpoints, ttl) for spelling, endpoints, key in wanted}\n"
-        "print(json.dumps({key: client.acquire(key, 5).token for key, client in clients.items()}), flush=True)\n"
-        "input()\n"
-    )
-    tokens: dict[str, int | None] = {}
-
-    def statement(lane: Lane) -> Steps:
-        other = lane.client(2)
-        yield  # a process has them all
-        assert refusal(lambda: other.acquire(lane.key, 0)) is held(lane)
-        yield  # it is killed
-        token = granted(other.acquire(lane.key, TTL + EXPIRY)).token
-        assert (token is None) == (tokens[lane.key] is None)
-        assert token is None or token > (tokens[lane.key] or 0)
-
-    def hold() -> None:
-        wanted = [(registry.LOCKS[lane.lock.name], lane.endpoints(1), lane.key) for lane in lanes.all()]
-        command = [sys.executable, "-c", script, json.dumps(wanted), str(TTL)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        holders.append(process)
-        assert process.stdout
-        tokens.update(json.loads(process.stdout.readline()))
-
-    def kill() -> None:
-        with holders[0] as process:
-            process.kill()
-
-    holders: list[subprocess.Popen[str]] = []
-    lanes.check((*FIRST, "kazoo-lock"), statement, hold, kill)
 
 
 @pytest.mark.needs("redis", "zookeeper", "etcd")

@@ -153,9 +153,8 @@ def test_before_3_5_a_waiter_whose_lease_died_was_granted_the_lock_and_so_was_th
     lanes.check(V3LOCKS, statement, lambda: leases_end(lanes))
 
 
-@pytest.mark.parametrize("lock", ["etcd", "etcd-key", *V3LOCKS])
-def test_an_acquire_on_a_lease_that_was_revoked_is_refused_and_names_it(lanes: Lanes, lock: str) -> None:
-    lane = lanes.of(lock)
+@holds(etcd=["etcd", "etcd-key", *V3LOCKS])
+def test_an_acquire_on_a_lease_that_was_revoked_is_refused_and_names_it(lane: Lane) -> None:
     client = cast(Any, lane.client(1))
     lease = client.session
     client._etcd.call(lambda etcd: etcd.revoke_lease(lease))
