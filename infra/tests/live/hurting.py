@@ -17,7 +17,6 @@ from infra.waiting import comes_true
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from infra.cluster.nodes import Node
     from infra.faults.target import Hit, Target
 
 ELECTING = ("etcd", "zookeeper")
@@ -62,11 +61,6 @@ def ask(target: Target, group: str, node: str) -> LinkAnswer:
 def ask_all(target: Target, group: str) -> set[LinkAnswer]:
     """Through all links of a group, at once."""
     return set(target.prober.ask_all([target.endpoints[group, node] for node in names(target)], SILENCE))
-
-
-def past(target: Target, node: Node) -> LinkAnswer:
-    """Past the links."""
-    return target.prober.ask("{}:{}".format(*node.address), PATIENCE)
 
 
 def place(endpoint: str) -> tuple[str, int]:

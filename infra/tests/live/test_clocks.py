@@ -49,9 +49,9 @@ class Servers:
         self.nodes = environment.cluster("redis").nodes
         self.redis = [connect(node.address) for node in self.nodes]
 
-    def ahead(self, node: int = 0) -> float:
-        """Seconds by which a Redis is ahead of us, as any client can ask it."""
-        moment, (seconds, parts) = quickly(self.redis[node].time)
+    def ahead(self) -> float:
+        """Seconds by which redis1 is ahead of us, as any client can ask it."""
+        moment, (seconds, parts) = quickly(self.redis[0].time)
         return float(seconds + parts / 1e6 - moment)
 
 
@@ -98,9 +98,8 @@ class TestRedis:
             assert left / 1000 == pytest.approx(1 + 30 - (now - taken), abs=0.02)
         assert redis.get("lock") is None
 
-    @pytest.mark.parametrize("rate", [4.0, 0.25])
-    def test_a_ttl_is_another_time_on_a_clock_that_drifts(self, servers: Servers, rate: float) -> None:
-        redis = servers.redis[0]
+    def test_a_ttl_is_another_time_on_a_clock_that_drifts(self, servers: Servers) -> None:
+        redis, rate = servers.redis[0], 0.25
         with done(servers, "clock-drift", rate=rate):
             redis.set("lock", "first", px=60_000)
             began, left = quickly(lambda: redis.pttl("lock"))
@@ -143,15 +142,6 @@ class TestRedis:
             clock_skew.write(servers.environment._client, compose.container(servers.environment.name, "redis1"), [])
         node.let_go("pauser")
         assert servers.ahead() == pytest.approx(20.0, abs=0.1)
-
-    def test_a_heal_undoes_what_another_process_did(self, servers: Servers) -> None:
-        other = OwnEnvironment.attach(servers.environment.name)
-        other.node("redis2").skew(Skew(-40.0))
-        other.node("redis3").skew(Skew(40.0))
-        other.node("redis3").kill()
-        assert any(line.startswith("redis2's clock is ") for line in servers.environment.unclean())
-        servers.environment.heal()
-        assert [round(servers.ahead(node), 1) for node in range(5)] == [0.0] * 5
 
 
 class TestPostgres:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from redis import ConnectionError as NoConnection
 from redis import Redis
 
 from infra.backends.postgres import BOUNCER
@@ -65,12 +63,6 @@ class TestReplica:
             await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
             await_(pair_of(target).follows)
 
-    def test_it_is_none_of_redlocks_five(self, target: Target) -> None:
-        assert [node.name for node in target.cluster.nodes] == [f"redis{i}" for i in range(1, 6)]
-        assert [node.name for node in target.cluster.auxiliaries] == [REPLICA]
-        with pytest.raises(KeyError):
-            target.environment.endpoints_of(REPLICA, 1)
-
 
 @on("redis")
 class TestPromoteReplica:
@@ -123,31 +115,10 @@ class TestPromoteReplica:
         assert other.unclean() == []
         assert past(target, PRIMARY).get("since") == client(way).get("since") == "then"
 
-    def test_a_promoted_one_that_is_killed_is_still_promoted(self, target: Target) -> None:
-        way = target.endpoints["c1", PRIMARY]
-        pair, replica = pair_of(target), target.environment.node(REPLICA)
-        pair.promote("somebody")
-        client(way).set("since", "then")
-        replica.kill("another")
-        with pytest.raises(NoConnection):
-            client(way).ping()  # whoever asks for the primary comes to a dead one
-        replica.let_go("another")
-        await_(replica.ready)
-        assert client(way).get("since") == "then"
-        pair.let_go("nobody")
-        assert pair.led_away()
-        pair.let_go("somebody")
-        assert not pair.led_away()
-        assert past(target, PRIMARY).get("since") == "then"
-        await_(pair.follows)
-
-    @pytest.mark.parametrize(
-        ("other", "first"), [("kill-server", True), ("pause-server", False), ("cut-client-hold", True)]
-    )
+    @pytest.mark.parametrize(("other", "first"), [("kill-server", True), ("pause-server", False)])
     def test_it_overlaps_with_others(self, target: Target, other: str, first: bool) -> None:
         names = ["promote-replica", other] if first else [other, "promote-replica"]
-        down = other in ("pause-server", "kill-server")
-        options = {"promote-replica": {"behind_ms": 20}, other: {"nodes": ["redis1"]} if down else {"group": "c2"}}
+        options: dict[str, dict[str, Any]] = {"promote-replica": {"behind_ms": 20}, other: {"nodes": ["redis1"]}}
         for long in names:  # whichever ends first
             steps = [
                 Step(name, 0.0, 0.5 if name == long else 0.1, options[name], beside=number > 0)
@@ -155,7 +126,7 @@ class TestPromoteReplica:
             ]
             runner = Runner(Plan("both", "redis", 5, tuple(steps)), target)
             runner.cycle()
-            assert {record.name for record in runner.records} == set(names if first or not down else [other])
+            assert {record.name for record in runner.records} == set(names if first else [other])
             await_(lambda: target.environment.unclean() == [])
 
     def test_a_replica_that_does_not_follow_is_not_promoted(self, target: Target) -> None:
@@ -186,41 +157,14 @@ class TestChangeLeader:
 
 
 @on("postgres")
-class TestTerminateBackends:
-    def test_sessions_end_and_their_locks_are_free(self, target: Target) -> None:
-        with closing(session_of(target, "c1")) as holder, closing(session_of(target, "c2")) as other:
-            assert asked(holder, "SELECT pg_try_advisory_lock(1)") is True
-            assert asked(other, "SELECT pg_try_advisory_lock(1)") is False
-            pids = {asked(holder, "SELECT pg_backend_pid()"), asked(other, "SELECT pg_backend_pid()")}
-            with done(target, "terminate-backends") as hit:
-                found = re.fullmatch(r"\d sessions of postgres \(pid ([\d, ]+)\)", hit.target)
-                assert found  # a probe's session may be among them
-                assert pids <= set(map(int, found[1].split(", ")))
-                for ended in (holder, other):
-                    with pytest.raises(psycopg.errors.AdminShutdown):
-                        asked(ended, "SELECT 1")
-            with closing(session_of(target, "c2")) as again:
-                assert asked(again, "SELECT pg_try_advisory_lock(1)") is True
-                there = again.execute("SELECT pid FROM pg_stat_activity").fetchall()
-                assert not pids & {pid for (pid,) in there}
-
-    def test_nobody_is_there(self, target: Target) -> None:
-        assert Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target) == []
+def test_where_nobody_has_a_session_none_is_terminated(target: Target) -> None:
+    """What it is to those who have one: `test_conformance` in the suite's tests."""
+    assert Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target) == []
 
 
 @on("postgres")
 class TestBouncer:
     """PgBouncer in transaction mode, as clients see it."""
-
-    def test_a_client_meets_several_sessions(self, target: Target) -> None:
-        with closing(pooled(target, "c1")) as one, closing(pooled(target, "c1")) as other:
-            one.execute("BEGIN")
-            pid = asked(one, "SELECT pg_backend_pid()")
-            one.execute("COMMIT")
-            other.execute("BEGIN")
-            assert asked(other, "SELECT pg_backend_pid()") == pid
-            assert asked(one, "SELECT pg_backend_pid()") != pid
-            other.execute("COMMIT")
 
     def test_a_session_lock_is_everybodys_and_outlives_its_client(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c2")) as other:
@@ -238,13 +182,12 @@ class TestBouncer:
         environment = target.environment
         bouncer = environment.node(BOUNCER)
         assert bouncer.version().startswith("1.")
-        for hurt, told in ((bouncer.pause, "paused"), (bouncer.kill, "stopped")):
-            hurt()
-            assert f"{BOUNCER} is {told}" in environment.unclean()
-            with pytest.raises(psycopg.OperationalError):
-                pooled(target, "c1").close()
-            bouncer.heal()
-            await_(bouncer.ready)
+        bouncer.kill()
+        assert f"{BOUNCER} is stopped" in environment.unclean()
+        with pytest.raises(psycopg.OperationalError):
+            pooled(target, "c1").close()
+        bouncer.heal()
+        await_(bouncer.ready)
         for a, b in (("c1", BOUNCER), (BOUNCER, "postgres")):
             environment.links.cut(a, b, Cut.REFUSE)
             assert environment.links.active() == [f"{a} <-> {b}: refused"]

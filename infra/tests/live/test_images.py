@@ -41,20 +41,11 @@ def test_what_is_there_is_only_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ran <= {"docker image inspect", "docker image ls"}
 
 
-@pytest.mark.parametrize(
-    ("backend", "options", "command", "expected"),
-    [
-        ("redis", "", "redis-server --version", "v=8."),
-        ("etcd", "", "--version", "etcd Version: 3.5."),
-        ("postgres", "--entrypoint postgres", "--version", "(PostgreSQL) 17."),
-        ("toxiproxy", "", "-version", images.TOXIPROXY),
-        ("zookeeper", "--entrypoint ls", "/usr/share/java", "zookeeper-3.9."),
-    ],
-)
-def test_the_images_hold_what_they_promise(backend: str, options: str, command: str, expected: str) -> None:
-    image = resolve(backend)
+def test_the_image_of_toxiproxy_holds_what_it_promises() -> None:
+    """Those of backends are asked where they run: see `test_environment`."""
+    image = resolve("toxiproxy")
     images.ensure(image)
-    assert expected in engine.docker("run", "--rm", *options.split(), image.name, *command.split())
+    assert images.TOXIPROXY in engine.docker("run", "--rm", image.name, "-version")
 
 
 def test_postgres_will_not_start_without_a_password() -> None:

@@ -1,13 +1,14 @@
-"""Links on a real Toxiproxy, with Redis at their ends, and what faults make of them, seen from outside."""
+"""Links on a real Toxiproxy, mostly with Redis at their ends: cut, slow, narrow, late to end, and reset."""
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
-from infra.backends import BACKENDS
 from infra.errors import Failed
-from infra.faults.link_question import LinkAnswer
+from infra.faults.all_faults import FAULTS
 from infra.faults.target import Target
 from infra.network import topology
 from infra.network.links import Cut, Links
@@ -15,7 +16,7 @@ from infra.network.toxics import Toxic
 from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
-from infra.tests.live.hurting import Redis, ask_all, await_, done, live, names, past
+from infra.tests.live.hurting import Redis, await_, done
 
 pytestmark = pytest.mark.needs("redis")
 
@@ -47,21 +48,6 @@ class TestAgainstRedis:
         assert line.listen() == (b"" if how is Cut.DROP else b"+OK\r\n")
         assert past.ask(f"EXISTS {key}") == (b":0\r\n" if (a, how) == ("c1", Cut.DROP) else b":1\r\n")
 
-    def test_one_kind_of_cut_replaces_another(self, environment: OwnEnvironment, links: Links) -> None:
-        for how in (Cut.REFUSE, Cut.HOLD, Cut.DROP, Cut.REFUSE, Cut.DROP, Cut.HOLD):
-            links.cut("c1", "redis1", how)
-            said = {"refuse": "refused", "drop": "bytes dropped", "hold": "bytes held"}[how]
-            assert links.active() == [f"c1 <-> redis1: {said}"]
-        assert Redis(environment.endpoints("redis", 1)[0]).ask("PING", 0.3) is None
-
-    def test_what_somebody_else_did_is_seen_and_healed(self, environment: OwnEnvironment, links: Links) -> None:
-        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
-        toxic = Toxic("by-hand", "limit_data", "downstream", {"bytes": 9})
-        api.apply([ProxyChange("c2-redis2", add=(toxic,))])
-        assert links.active() == ["redis2 -> c2: ends after 9 bytes"]
-        links.heal("c2", "redis2")
-        assert links.active() == []
-
     def test_a_refused_change_raises(self, environment: OwnEnvironment, links: Links) -> None:
         api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
         with pytest.raises(Failed, match="invalid toxic type"):
@@ -82,28 +68,66 @@ class TestAgainstRedis:
         await_(lambda: past.ask(f"EXISTS {key}") == b":1\r\n")
 
 
+@on("redis", "etcd")
+def test_links_are_slow_and_narrow_as_long_as_a_fault_is_on(target: Target) -> None:
+    """Each fault proves that every answer of a client's link is late; of peers only the cluster can tell."""
+    for name in ("slow-links", "throttle-links"):
+        with done(target, name):
+            assert len(target.links.active()) >= len(target.endpoints)
+            assert target.cluster.ready()
+
+
 @on("redis")
-@pytest.mark.parametrize(
-    ("how", "during", "afterwards"),
-    [
-        ("refuse", LinkAnswer.CLOSED, LinkAnswer.CLOSED),  # everybody knows
-        ("drop", LinkAnswer.SILENT, LinkAnswer.CLOSED),  # what was sent never arrives
-        ("hold", LinkAnswer.SILENT, LinkAnswer.ANSWERED),  # it arrives late, and is answered
-    ],
-)
-def test_a_group_of_clients_is_cut(target: Target, how: str, during: LinkAnswer, afterwards: LinkAnswer) -> None:
-    node = target.cluster.nodes[0]
-    ends = target.endpoints
-    with live(ends["c2", node.name]) as connection, live(ends["c1", node.name]) as other:
-        with done(target, f"cut-client-{how}", group="c2") as hit:
-            assert hit.target == f"clients c2 from {', '.join(names(target))}"
-            if how != "refuse":
-                connection.sendall(BACKENDS[target.backend].question)
-            assert target.prober.answer(connection) is during
-            assert ask_all(target, "c2") == {during}
-            assert ask_all(target, "c3") == {LinkAnswer.ANSWERED}
-            assert past(target, node) is LinkAnswer.ANSWERED
-        if how != "refuse":
-            assert target.prober.answer(connection) is afterwards
-        other.sendall(BACKENDS[target.backend].question)
-        assert target.prober.answer(other) is LinkAnswer.ANSWERED  # the links of others never felt it
+def test_answers_come_in_pieces(target: Target) -> None:
+    line = Redis(target.endpoints["c1", "redis2"])
+    line.ask("SET long " + "x" * 400)
+    with done(target, "slice-links", bytes=50, pause_us=20_000):
+        assert len(line.ask("GET long") or b"") <= 50
+        began = time.monotonic()
+        rest = 0
+        while rest < 300:
+            rest += len(line.listen() or b"")
+        assert time.monotonic() - began >= 0.08
+    assert len(Redis(target.endpoints["c1", "redis2"]).ask("GET long") or b"") > 400
+
+
+@on("redis")
+def test_the_server_learns_late_that_a_client_is_gone(environment: OwnEnvironment, target: Target) -> None:
+    watch = Redis(environment.direct("redis")[0])
+
+    def there(patience: float) -> bool:
+        """Whether it is still there after so many seconds."""
+        return not target.clock.wait(patience, lambda: b"lingers" not in (watch.ask("CLIENT LIST") or b""))
+
+    for late, lingers in ((True, True), (False, False)):
+        with done(target, "slow-close", late_ms=600) if late else nullcontext():
+            line = Redis(target.endpoints["c1", "redis1"])
+            line.ask("CLIENT SETNAME lingers")
+            line.socket.close()
+            assert there(0.4) is lingers
+            assert not there(3.0)
+
+
+@on("redis")
+def test_who_asks_all_the_time_is_reset_in_the_middle(environment: OwnEnvironment, target: Target) -> None:
+    """In that moment a request may be lost, or its reply: counted by the server and not by its client."""
+    counted = ended = 0
+    with ThreadPoolExecutor(1) as pool:
+        injection = FAULTS["reset-connections"].make(target.backend, {"times": 3})
+        going_on = pool.submit(injection.apply, target)
+        while not going_on.done():
+            try:
+                line = Redis(target.endpoints["c1", "redis1"])
+                while line.ask("INCR counted") and not going_on.done():
+                    counted += 1
+            except OSError:
+                continue
+            finally:
+                ended += 1
+        injection.heal(target)
+        assert len(going_on.result()) == 3
+    assert ended >= 3
+    assert counted > 10
+    done_by_server = int((Redis(environment.direct("redis")[0]).ask("INCR counted") or b"")[1:]) - 1
+    assert counted <= done_by_server <= counted + ended
+    assert Redis(target.endpoints["c1", "redis1"]).ask("PING") == b"+PONG\r\n"

@@ -57,14 +57,6 @@ def test_a_mute_leader_still_hears_who_follows_it_and_a_deaf_one_does_not(target
 
 
 @on("etcd")
-def test_of_two_halves_only_the_larger_takes_writes(environment: OwnEnvironment, target: Target) -> None:
-    lost = fault.leader(target)
-    with done(target, "split-halves", nodes=[lost.name]):
-        _only_these_write(environment, target, {node for node in names(target) if node != lost.name})
-    _only_these_write(environment, target, names(target))
-
-
-@on("etcd")
 def test_in_a_ring_of_three_nobody_leads_nor_writes(environment: OwnEnvironment, target: Target) -> None:
     with done(target, "split-ring"):
         assert target.cluster.leader() is None

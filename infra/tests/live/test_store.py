@@ -195,15 +195,6 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
     assert store.final(dsn, key)[0].value == max(accepted)
 
 
-def test_the_strict_fence_accepts_one_write_per_token(dsn: str, key: str) -> None:
-    def write(client: Store, number: int) -> int | None:
-        token = number // 6
-        return token if client.write(key, number, token, number) else None
-
-    accepted = _hammer(dsn, Mode.FENCE_WRITES_STRICT, write)
-    assert len(accepted) == len(set(accepted)) > THREADS
-
-
 def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
     """Each job is fought over by several."""
 
