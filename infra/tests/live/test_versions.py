@@ -1,26 +1,33 @@
 """Members become another version on the same data, for a time or for good; and a version that does not start on them.
 
-Nothing brings back what all the data have gone over to: what comes later in this file begins with what was left.
+PostgreSQL goes to another major version with all that it was told, or stays what it is, and says why. Nothing brings
+back what all the data have gone over to: what comes later in this file begins with what was left.
 """
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from infra import commands
 from infra.backends import BACKENDS
+from infra.backends.postgres import BOUNCER, Postgres
 from infra.backends.redis import PRIMARY, REPLICA, connect
-from infra.cluster.node_repair import DoesNotStart
+from infra.cluster.node_repair import DoesNotStart, remake
+from infra.docker import images
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
-from infra.tests.live.hurting import await_, names
-from infra.tests.live.keeping import keep, kept
+from infra.tests.live.hurting import await_, names, place
+from infra.tests.live.keeping import asked, keep, kept, session
+from infra.waiting import MonotonicClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from infra.faults.runner import Record
     from infra.faults.target import Hit, Target
 
-OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0"}
+OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": "15"}
 
 
 @pytest.fixture(scope="module")
@@ -107,28 +114,18 @@ def test_a_replaced_leader_of_zookeeper_keeps_its_data_there_and_back(old: OwnEn
         injection.heal(target)
 
 
-def test_redis1_and_its_replica_are_replaced_together(old: OwnEnvironment) -> None:
+def test_redis1_and_its_replica_are_rolled_together_both_ways(old: OwnEnvironment) -> None:
     target, pair = target_of(old, "redis"), old.failover()
     assert pair
     keep(target, "before")
-    injection = injection_of("redis", PRIMARY, "8.0")
-    assert applied(target, injection).target.endswith(f", and so {REPLICA}")
-    for version in ("8.0", "7.0"):
-        await_(pair.follows)
-        assert series(old, PRIMARY, REPLICA) == [version] * 2
-        for name in (PRIMARY, REPLICA):
-            await_(lambda name=name: kept(target, old.node(name)) == "before")  # type: ignore[misc]
-        injection.heal(target)
-    await_(lambda: old.unclean() == [])
-
-
-def test_redis1_and_its_replica_are_rolled_together_both_ways(old: OwnEnvironment) -> None:
-    target = target_of(old, "redis")
     for version in ("8.0", "7.0"):
         (record,) = rolled(target, (version, "leader", 1))
         assert record.target.startswith(f"{PRIMARY} from ")
         assert record.target.endswith(f", and so {REPLICA}")
         assert series(old, PRIMARY, REPLICA, "redis2") == [version, version, "7.0"]
+        await_(pair.follows)
+        for name in (PRIMARY, REPLICA):
+            await_(lambda name=name: kept(target, old.node(name)) == "before")  # type: ignore[misc]
         old.heal()  # brings back nothing that was rolled
         assert old.unclean() == []
         assert series(old, PRIMARY) == [version]
@@ -145,21 +142,19 @@ def test_a_server_that_is_paused_is_not_replaced(old: OwnEnvironment) -> None:
 def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -> None:
     target, node = target_of(old, "redis"), old.node("redis2")
     injection = injection_of("redis", node.name, "8.0")
-    for heal in (lambda: injection.heal(target), lambda: commands.heal(["--env", old.name])):
-        applied(target, injection)
-        assert node.version().startswith("8.0.")
-        keep(target, "while it was new")
-        heal()
-        assert node.version().startswith("7.0.")
-        assert kept(target, node) == "while it was new"
-        assert old.unclean() == []
+    applied(target, injection)
+    assert node.version().startswith("8.0.")
+    keep(target, "while it was new")
+    commands.heal(["--env", old.name])
+    assert node.version().startswith("7.0.")
+    assert kept(target, node) == "while it was new"
+    assert old.unclean() == []
 
     applied(target, injection)
     with connect(node.address) as redis:
         redis.bgrewriteaof()
         await_(lambda: redis.info("persistence")["aof_rewrites"] > 0)
         await_(lambda: not redis.info("persistence")["aof_rewrite_in_progress"])
-    injection.heal(target)
     with pytest.raises(Failed, match=r"Can't handle RDB format .*python -m infra down --env fp-"):
         commands.heal(["--env", old.name])
     assert node.version().startswith("8.0.")
@@ -195,13 +190,157 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) 
     (refused,) = rolled(target, ("3.4", "follower", 3))
     assert refused.kind == "restart"
     assert " stays 3.5." in refused.target
+    assert "does not start as fencepost/etcd:bookworm" in refused.target
     assert "cannot be downgraded" in refused.target
-    back = injection_of("etcd", "leader", "3.4")
-    with pytest.raises(DoesNotStart, match=r"does not start as fencepost/etcd:bookworm .*cannot be downgraded"):
-        back.apply(target)
-    for injection in (back, replaced):
-        injection.heal(target)
+    replaced.heal(target)
     await_(target.cluster.ready)
     assert series(old, *etcds) == ["3.5"] * 3
     assert old.unclean() == [f"{follower.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm"]
     assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+    old.keep_version(follower.name)
+
+
+MADE = """
+DROP SCHEMA IF EXISTS fencepost CASCADE;
+DROP ROLE IF EXISTS guest;
+CREATE ROLE guest LOGIN PASSWORD 'guest';
+CREATE SCHEMA fencepost;
+CREATE TABLE fencepost.leases (name text PRIMARY KEY, owner bigint, token bigint NOT NULL);
+CREATE SEQUENCE fencepost.tokens;
+GRANT USAGE ON SCHEMA fencepost TO guest;
+GRANT SELECT ON fencepost.leases TO guest;
+INSERT INTO fencepost.leases VALUES ('k', 1, 41);
+SELECT nextval('fencepost.tokens') FROM generate_series(1, 41);
+"""
+
+
+RUINED = """
+set +e
+install -d -o postgres -m 700 "$work/next"
+as initdb -D "$work/next" --username=postgres >/dev/null
+echo "nonsense = 1" >>"$work/next/postgresql.conf"
+mv "$data" "$work/was"
+mv "$work/next" "$data"
+"""
+
+
+def answer(environment: OwnEnvironment, question: str, user: str = "postgres") -> object:
+    with session(environment, user=user) as connection:
+        return asked(connection, question)
+
+
+def bounced(environment: OwnEnvironment) -> bool:
+    """Whether one gets an answer through PgBouncer."""
+    try:
+        with session(environment, place(environment.endpoints_of(BOUNCER, 1))) as connection:
+            return asked(connection, "SELECT 1") == 1
+    except psycopg.OperationalError:
+        return False
+
+
+def left(environment: OwnEnvironment) -> list[str]:
+    """Of dumps and former data on the disk."""
+    return [path for path in environment.disks.files("postgres") if path.startswith("carry")]
+
+
+class Hammer:
+    """Somebody who writes through the links all the time, and remembers what was acknowledged."""
+
+    def __init__(self, environment: OwnEnvironment) -> None:
+        self.acknowledged: list[int] = []
+        self._environment = environment
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Hammer:
+        self._thread.start()
+        await_(lambda: len(self.acknowledged) > 20)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        at = place(self._environment.endpoints("postgres", 1)[0])
+        while not self._ended.is_set():
+            try:
+                with session(self._environment, at) as connection:
+                    while not self._ended.is_set():
+                        number = asked(connection, "INSERT INTO written VALUES (DEFAULT) RETURNING number")
+                        self.acknowledged.append(int(str(number)))
+            except psycopg.OperationalError:
+                self._ended.wait(0.05)
+
+
+def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
+    old: OwnEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = target_of(old, "postgres")
+    with session(old) as connection:
+        connection.execute(MADE)
+        connection.execute("CREATE EXTENSION adminpack")  # which there is no more
+    injection = injection_of("postgres", "postgres", "17")
+    with pytest.raises(DoesNotStart, match='extension "adminpack" is not available'):
+        injection.apply(target)
+    assert old.node("postgres").version().startswith("15.")
+    await_(lambda: old.unclean() == [])
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
+    assert left(old) == []
+
+    # One that takes them all, and then does not start.
+    with session(old) as connection:
+        connection.execute("DROP EXTENSION adminpack")
+    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, restore=RUINED))
+    image = images.resolve("postgres", "17")
+    node = old.node("postgres")
+    with pytest.raises(
+        DoesNotStart, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"
+    ):
+        remake(node, image.name, old.links, MonotonicClock())
+    remake(node, "fencepost/postgres:bookworm", old.links, MonotonicClock())
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 43
+    assert left(old) == []
+
+
+def test_up_with_everything_but_sessions_and_not_back(old: OwnEnvironment) -> None:
+    target, node = target_of(old, "postgres"), old.node("postgres")
+    with session(old) as connection:
+        connection.execute(MADE)
+        connection.execute("CREATE TABLE written (number bigserial)")
+    holder = session(old, place(old.endpoints("postgres", 2)[0]))
+    holder.execute("SELECT pg_advisory_lock(1)")
+    assert bounced(old)
+
+    with Hammer(old) as hammer:
+        hit = applied(target, injection_of("postgres", "postgres", "17"))
+        before = len(hammer.acknowledged)
+        await_(lambda: len(hammer.acknowledged) > before + 20)
+    told = hit.target.split()
+    assert told[:2] == ["postgres", "from"]
+    assert (told[2][:3], told[3], told[4][:3], " ".join(told[5:])) == ("15.", "to", "17.", Postgres.migration.how)
+    assert answer(old, "SELECT token FROM fencepost.leases WHERE name = 'k'", "guest") == 41
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
+    assert answer(old, "SELECT count(*) FROM fencepost.leases", "guest") == 1
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        answer(old, "DELETE FROM fencepost.leases RETURNING 1", "guest")
+    assert len(set(hammer.acknowledged)) == len(hammer.acknowledged), "the sequence did not go back"
+    with session(old) as connection:
+        written = {int(str(row[0])) for row in connection.execute("SELECT number FROM written")}
+    assert set(hammer.acknowledged) <= written, "nothing that was acknowledged is lost"
+    assert answer(old, "SELECT pg_try_advisory_lock(1)") is True
+    with pytest.raises(psycopg.OperationalError):
+        holder.execute("SELECT 1")
+    await_(lambda: bounced(old))
+    assert left(old) == []
+
+    with pytest.raises(DoesNotStart, match='unrecognized configuration parameter "transaction_timeout"') as refused:
+        injection_of("postgres", "postgres", "15").apply(target)
+    assert str(refused.value).startswith(
+        f"postgres does not go over {Postgres.migration.how}: fencepost/postgres:bookworm: "
+    )
+    assert node.version().startswith("17.")
+    assert answer(old, "SELECT nextval('fencepost.tokens')") == 43
+    assert old.unclean() == ["postgres runs fencepost/postgres:trixie, not fencepost/postgres:bookworm"]
+    assert left(old) == []
+    await_(lambda: bounced(old))
