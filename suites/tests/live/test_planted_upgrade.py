@@ -14,15 +14,10 @@ WITHIN = 300.0
 
 def test_a_lost_token_is_named(tmp_path: Path) -> None:
     (plant,) = (plant for plant in PLANTS if str(plant) == "redis:lost-token")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", "--lock", "redis",
-         "--faults", "none", "--from", "redis=8.0", "--to", plant.spelling, "--results", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WITHIN,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", "--results", str(tmp_path)]
+    command += ["--lock", "redis", "--workload", "register", "--faults", "none"]
+    command += ["--from", "redis=8.0", "--to", plant.spelling]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=WITHIN)
     assert done.returncode == 1, done.stdout + done.stderr
     (told,) = tmp_path.glob("*/certificate.json")
     assert "redis lost token-order under none" in json.loads(told.read_text())["sentence"]
