@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.command.exit_status import BAD, to_the_end
-from checkers.history.history import BadHistory
 from results.storage import files
 from results.storage.files import BadFile
 from results.terminal.output import warn
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module, _, function = COMMANDS[name][0].partition(":")
     try:
         status: int = getattr(importlib.import_module(f"results.commands.{module}"), function)([*where, *rest[1:]])
-    except (BadFile, BadHistory, OSError) as error:
+    except (BadFile, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
         warn(" ".join(files.reason(error).splitlines()))

@@ -26,10 +26,14 @@ CPU_PARTS: Final = ("workers", "harness", "links", "servers", "store")
 
 @dataclass(frozen=True, slots=True)
 class LaneRecord:
-    """One lane of a trial: what was recorded and what it means."""
+    """One lane of a trial: what was recorded and what it means.
+
+    file  name of the history's file in the trial's folder; empty until the trial is stored.
+    """
 
     history: History
     judgements: tuple[Judgement, ...]
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

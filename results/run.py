@@ -2,12 +2,11 @@
 runs, when the run is closed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from checkers.history.history import BadHistory
 from results.pages import run_page, trend, trial_page, web
 from results.record import TrialRecord
 from results.storage import files, reading, summary, verdicts
@@ -29,28 +28,25 @@ class Run(RunFolder):
 
         A trial of a name that exists already is stored beside it (`name~2`), never over it.
         """
-        folder, names = self.store_trial(record)
+        folder, stored = self.store_trial(record)
         # Measures, stories and the page come last: if one of them fails, the recorded data is stored already.
-        files.write_json(folder / reading.VERDICTS, verdicts.whole(record, names))
-        return self._draw_trial(record, names, folder)
+        return self._complete(stored, folder)
 
     def complete_trial(self, folder: Path) -> None:
-        """Write what is missing of a stored trial whose process was killed. Raises BadFile or BadHistory."""
+        """Write what is missing of a stored trial whose process was killed. Raises BadFile."""
         page = folder / "index.html"
         if not page.is_file() or not page.stat().st_size:  # it is written last
-            record, names = load_trial(folder), reading.histories_of(folder)
-            files.write_json(folder / reading.VERDICTS, verdicts.whole(record, names))
-            self._draw_trial(record, names, folder)
+            self._complete(load_trial(folder), folder)
 
     def complete_trials(self) -> None:
         """`complete_trial` for all trials. A trial that cannot be read is left as it is."""
         for folder in files.entries(self.path / "trials", []):
-            with suppress(BadFile, BadHistory):
+            with suppress(BadFile):
                 self.complete_trial(folder)
 
     def draw_trial(self, folder: Path) -> Path:
-        """Draw a stored trial's page again. Returns its path. Raises BadFile or BadHistory."""
-        return self._draw_trial(load_trial(folder), reading.histories_of(folder), folder)
+        """Draw a stored trial's page again. Returns its path. Raises BadFile."""
+        return self._draw_trial(load_trial(folder), folder)
 
     def close(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> Path:
         """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.
@@ -95,10 +91,15 @@ class Run(RunFolder):
         files.write_text(path, text)
         return path
 
-    def _draw_trial(self, record: TrialRecord, names: Sequence[str], folder: Path) -> Path:
+    def _complete(self, record: TrialRecord, folder: Path) -> Path:
+        """Add measures, stories and the page to a stored trial. Returns the page's path."""
+        files.write_json(folder / reading.VERDICTS, verdicts.whole(record))
+        return self._draw_trial(record, folder)
+
+    def _draw_trial(self, record: TrialRecord, folder: Path) -> Path:
         path = folder / "index.html"
         self._write_assets()
-        files.write_text(path, trial_page.render(record, names, typed(folder)))
+        files.write_text(path, trial_page.render(record, typed(folder)))
         return path
 
     def _write_assets(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.history.history import BadHistory, Facts, History
+from checkers.history.history import Facts, History
 from checkers.judging.judgement import declared
 from checkers.row_format import F, Outcome, Reason
 from results.record import TrialRecord
@@ -86,7 +86,7 @@ def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
     for folder in files.entries(root / "trials", []):
         try:
             record = load_trial(folder)
-        except (BadFile, BadHistory) as error:
+        except BadFile as error:
             problems.append(str(error).removeprefix(f"{root}/"))
             continue
         if record.about.get("stage") in STAGES:

@@ -9,7 +9,7 @@ from typing import Final
 from results.commands import find
 from results.pages import run_page, trial_page
 from results.run import Run
-from results.storage import files, reading
+from results.storage import files
 from results.storage.reading import load_trial
 from results.terminal.output import say
 from results.text import typed
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _trial(folder: Path) -> str:
-    """Raises BadFile or BadHistory."""
-    return trial_page.render(load_trial(folder), reading.histories_of(folder), typed(folder), inline=True)
+    """Raises BadFile."""
+    return trial_page.render(load_trial(folder), typed(folder), inline=True)
 
 
 def _run(run: Run) -> str:

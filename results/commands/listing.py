@@ -94,7 +94,7 @@ def run_page(run: Run) -> Path:
 
 
 def trial_page(run: Run, folder: Path) -> Path:
-    """The page of a trial. It is drawn now if there is none. Raises BadFile or BadHistory."""
+    """The page of a trial. It is drawn now if there is none. Raises BadFile."""
     page = folder / "index.html"
     return page if page.is_file() else run.draw_trial(folder)
 

@@ -13,12 +13,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from checkers.claims import Verdict
-from checkers.history.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
 from results.pages import trend
@@ -238,10 +238,8 @@ def _take(folder: Path, made: Run, known: set[bytes]) -> None:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     known.add(identity)
-    try:
+    with suppress(BadFile):  # damaged: it keeps the page that it has; readers of the run report it
         made.draw_trial(place)
-    except (BadFile, BadHistory):
-        pass  # damaged: it keeps the page that it has; readers of the run report it
 
 
 def _files(folder: Path, target: Path) -> Iterator[tuple[Path, Path]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from checkers.history.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
 from results.pages import trend
@@ -23,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     for folder in files.entries(run.path / "trials", problems):
         try:
             run.draw_trial(folder)
-        except (BadFile, BadHistory, OSError) as error:
+        except (BadFile, OSError) as error:
             problems.append(files.reason(error))
     head, state = run.head()
     page = run.draw(run.summarise(head.closed, head.about))

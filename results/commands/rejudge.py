@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from checkers.history.history import BadHistory
 from results.commands import find
 from results.commands.find import NAMING
 from results.storage import files, verdicts
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
                 for line in verdicts.differences(lane, verdicts.again(lane)):
                     different += 1
                     say(f"{folder.name}  {line}")
-        except (BadFile, BadHistory) as error:
+        except BadFile as error:
             problems.append(str(error))
     print(f"{judged} judgements, {different or 'none'} different")
     for problem in problems:

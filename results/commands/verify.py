@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from checkers.history.history import BadHistory
 from results.certificate import serialize
 from results.certificate.certify import STATUS, sentence
 from results.certificate.write_certificate import DERIVED, made
@@ -128,5 +127,5 @@ def _not_of_the_histories(run: Run) -> Iterator[str]:
     for folder in files.entries(run.path / "trials", []):
         try:
             yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
-        except (BadFile, BadHistory):
+        except BadFile:
             continue  # this is a doubt of the certificate, which is compared

@@ -52,19 +52,17 @@ class _Lane:
     recheck: str
 
 
-def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: bool = False) -> str:
-    """The page as HTML.
+def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
+    """The page of a stored trial as HTML.
 
-    files: the lanes' histories, in the order of the lanes. folder: the trial's, as people type it. inline: the page is
-    complete without the run's folder of assets.
+    folder: the trial's, as people type it. inline: the page is complete without the run's folder of assets.
     """
-    order = sorted(range(len(record.lanes)), key=lambda at: sentences.lane_word(record.lanes[at]).weight)
-    lanes = [record.lanes[at] for at in order]
+    lanes = sorted(record.lanes, key=lambda lane: sentences.lane_word(lane).weight)
     about = record.about
     faults = surroundings.faults(lanes)
     several = sum(number_of_violations(lane) > 1 for lane in lanes)
     most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
-    shown = [_lane(record.lanes[at], number, most, folder, files[at]) for number, at in enumerate(order)]
+    shown = [_lane(lane, number, most, folder) for number, lane in enumerate(lanes)]
     return web.render(
         "trial.html",
         assets="../../assets",
@@ -88,13 +86,13 @@ def render(record: TrialRecord, files: Sequence[str], folder: Path, *, inline: b
         nodes=surroundings.nodes(about),
         again=surroundings.again(record, folder),
         recheck=surroundings.recheck(folder, "*.arrow"),
-        files=[files[at] for at in order],
+        files=[lane.file for lane in lanes],
         logs=list(record.logs),
         rest=surroundings.rest(about),
     )
 
 
-def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> _Lane:
+def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
     history = lane.history
     shown: list[Window] = []
     whole = Markup()
@@ -115,7 +113,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path, file: str) -> 
         timeline=whole,
         judgements=[{"property": j.property, "word": j.word, "because": j.because} for j in judged],
         counted=counters_explained.counted(lane.judgements),
-        recheck=surroundings.recheck(folder, file),
+        recheck=surroundings.recheck(folder, lane.file),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 
 from checkers.claims import Verdict
 from checkers.history import history as histories
-from checkers.history.history import BadHistory, History
+from checkers.history.history import BadHistory
 from results.record import Cell, Count, LaneRecord, LaneSummary, Measures, NotRun, TrialRecord, version_of
 from results.stages import CALIBRATIONS
 from results.storage import files
@@ -74,30 +74,21 @@ def not_run(root: Path, problems: list[str]) -> tuple[NotRun, ...]:
 
 
 def load_trial(folder: Path) -> TrialRecord:
-    """A stored trial, whole. Raises BadFile or BadHistory."""
+    """A stored trial, whole. Raises BadFile."""
     trial = _Trial.read(folder)
     try:
-        return TrialRecord(
-            trial.name,
-            trial.about,
-            tuple(
-                LaneRecord(_history(folder, lane), tuple(judgement.judgement() for judgement in lane.judgements))
-                for lane in trial.lanes
-            ),
-            {name: files.read_bytes(files.inside(folder / "logs", file)) for name, file in trial.logs.items()},
-        )
+        lanes = tuple(_lane_record(folder, lane) for lane in trial.lanes)
+        logs = {name: files.read_bytes(files.inside(folder / "logs", file)) for name, file in trial.logs.items()}
+    except BadHistory as error:
+        raise BadFile(str(error)) from error
     except OSError as error:
         raise BadFile(f"{folder}: {error.strerror}") from error
+    return TrialRecord(trial.name, trial.about, lanes, logs)
 
 
 def about_trial(folder: Path) -> Mapping[str, Any]:
     """What was done in a stored trial (see `TrialRecord`). Raises BadFile."""
     return _Trial.read(folder).about
-
-
-def histories_of(folder: Path) -> list[str]:
-    """The file names of a stored trial's histories, in the order of its lanes. Raises BadFile."""
-    return [lane.file for lane in _Trial.read(folder).lanes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +186,7 @@ class _Trial:
         }
 
 
-def _history(folder: Path, lane: _Lane) -> History:
+def _lane_record(folder: Path, lane: _Lane) -> LaneRecord:
     """Raises BadFile, BadHistory or OSError."""
     history = histories.load(files.plain(files.inside(folder, lane.file)))
     size = len(history)
@@ -203,10 +194,8 @@ def _history(folder: Path, lane: _Lane) -> History:
         violations = judgement.verdict.violations if judgement.verdict is not None else ()
         for violation in (*violations, *([judgement.violation] if judgement.violation is not None else [])):
             if not all(0 <= row < size for row in (*violation.rows, *violation.holders)):
-                raise BadHistory(
-                    f"{folder}: damaged ({judgement.property} tells of a row that {lane.file} does not have)"
-                )
-    return history
+                raise BadFile(f"{folder}: damaged ({judgement.property} tells of a row that {lane.file} does not have)")
+    return LaneRecord(history, tuple(judgement.judgement() for judgement in lane.judgements), lane.file)
 
 
 def _not_run(file: Path) -> tuple[NotRun, ...]:

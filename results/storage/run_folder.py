@@ -18,13 +18,12 @@ Several processes save into one folder at the same time: every file, and every t
 one step.
 """
 
-import dataclasses
 import errno
 import json
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
@@ -49,7 +48,7 @@ class RunFolder:
     """
 
     path: Path
-    going_on: BinaryIO | None = dataclasses.field(default=None, compare=False, repr=False)
+    going_on: BinaryIO | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, root: Path, about: Mapping[str, Any]) -> Self:
@@ -90,8 +89,8 @@ class RunFolder:
         data = decoded(files.read_json(file), RunFile, file)
         return {**data["about"], "started": data["started"]}
 
-    def store_trial(self, record: TrialRecord) -> tuple[Path, tuple[str, ...]]:
-        """Store a trial, without measures and stories. Returns its folder, and its histories' file names by lane.
+    def store_trial(self, record: TrialRecord) -> tuple[Path, TrialRecord]:
+        """Store a trial, without measures and stories. Returns its folder, and the trial with the names of its files.
 
         A trial of a name that exists already is stored beside it (`name~2`), never over it.
         """
@@ -99,8 +98,8 @@ class RunFolder:
         partial = files.partial_name(trials / files.safe_name(record.name))
         partial.mkdir(parents=True)
         try:
-            names = _write_data(record, partial)
-            return move_into_place(partial, trials, record.name), names
+            stored = _write_data(record, partial)
+            return move_into_place(partial, trials, record.name), stored
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -143,7 +142,7 @@ class RunFolder:
             except BadFile as error:
                 state, wrong = "damaged summary", [str(error).removeprefix(f"{self.path}/")]
         made = self.summarise("", {INTERRUPTED: True}).head
-        return dataclasses.replace(made, problems=(*made.problems, *wrong)), state
+        return replace(made, problems=(*made.problems, *wrong)), state
 
 
 def move_into_place(partial: Path, trials: Path, name: str) -> Path:
@@ -157,13 +156,15 @@ def move_into_place(partial: Path, trials: Path, name: str) -> Path:
                 raise
 
 
-def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
-    """Write all files but the page. Judgements are stored without measures. Returns the lanes' file names."""
+def _write_data(record: TrialRecord, folder: Path) -> TrialRecord:
+    """Write all files but the page. Judgements are stored without measures. Returns the trial with its file names."""
     names: list[str] = []
     for lane in record.lanes:
         name = files.safe_name(lane.history.facts.lane, [stem.removesuffix(".arrow") for stem in names]) + ".arrow"
         histories.save(lane.history, folder / name)
         names.append(name)
+    lanes = tuple(replace(lane, file=name) for lane, name in zip(record.lanes, names, strict=True))
+    stored = replace(record, lanes=lanes)
     logs: dict[str, str] = {}
     if record.logs:
         (folder / "logs").mkdir()
@@ -175,8 +176,8 @@ def _write_data(record: TrialRecord, folder: Path) -> tuple[str, ...]:
     )
     if plan := record.about.get("plan"):
         files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_json(folder / reading.VERDICTS, verdicts.bare(record, names))
-    return tuple(names)
+    files.write_json(folder / reading.VERDICTS, verdicts.bare(stored))
+    return stored
 
 
 def now() -> str:

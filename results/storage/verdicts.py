@@ -17,14 +17,16 @@ from results.storage.measured import measured
 from results.storage.reading import VERDICTS
 
 
-def bare(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
-    """`whole` without measures and stories, which take time and might fail."""
-    return _table(record, names, [(None, {})] * len(names))
+def bare(record: TrialRecord) -> dict[str, Any]:
+    """`whole` without measures and stories, which take time and might fail. The trial is stored."""
+    return {"lanes": [_lane(lane, record.about, None, {}) for lane in record.lanes]}
 
 
-def whole(record: TrialRecord, names: Sequence[str]) -> dict[str, Any]:
-    """The content of the file. names: of the histories' files, in the order of the lanes."""
-    return _table(record, names, [(measured(lane.history), short_story.stories(lane)) for lane in record.lanes])
+def whole(record: TrialRecord) -> dict[str, Any]:
+    """The content of the file of a stored trial."""
+    return {
+        "lanes": [_lane(lane, record.about, measured(lane.history), short_story.stories(lane)) for lane in record.lanes]
+    }
 
 
 def again(lane: LaneRecord) -> LaneRecord:
@@ -43,14 +45,15 @@ def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
 
 
 def otherwise(folder: Path) -> Iterator[str]:
-    """A line for each statement in a trial's file that its histories do not give. Raises BadFile or BadHistory."""
-    record, names = reading.load_trial(folder), reading.histories_of(folder)
+    """A line for each statement in a trial's file that its histories do not give. Raises BadFile."""
+    record = reading.load_trial(folder)
+    names = [lane.file for lane in record.lanes]
     there = [file.name for file in files.entries(folder, []) if file.suffix == ".arrow"]
     if names != files.read_json(folder / "trial.json").get("lanes") or sorted(names) != there:
         yield f"{VERDICTS} has not the lanes of trial.json, of each history one"
         return
     now = replace(record, lanes=tuple(again(lane) for lane in record.lanes))
-    now_said = json.loads(json.dumps(whole(now, names)))["lanes"]
+    now_said = json.loads(json.dumps(whole(now)))["lanes"]
     stored = files.read_json(folder / VERDICTS)["lanes"]
     for lane, of_now, is_, was in zip(record.lanes, now.lanes, now_said, stored, strict=True):
         lines = list(differences(lane, of_now))
@@ -59,22 +62,10 @@ def otherwise(folder: Path) -> Iterator[str]:
             yield f"{lane.history.facts.lane}  {VERDICTS} says what its history does not: {', '.join(other)}"
 
 
-def _table(
-    record: TrialRecord, names: Sequence[str], of_lanes: Sequence[tuple[dict[str, Any] | None, Mapping[str, Any]]]
-) -> dict[str, Any]:
-    """of_lanes: measures, and property → story."""
-    column = record.about.get("column")
-    made = zip(record.lanes, names, of_lanes, strict=True)
-    return {"lanes": [_lane(lane, name, column, *made_of) for lane, name, made_of in made]}
-
-
 def _lane(
-    lane: LaneRecord,
-    file: str,
-    column: str | None,
-    measures: dict[str, Any] | None,
-    stories: Mapping[str, Sequence[str]],
+    lane: LaneRecord, about: Mapping[str, Any], measures: dict[str, Any] | None, stories: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
+    """about: of the trial. stories: by property."""
     facts = lane.history.facts
     return {
         "lane": facts.lane,
@@ -82,9 +73,9 @@ def _lane(
         "backend": facts.backend,
         "workload": facts.workload,
         "store": facts.store,
-        "fault": column or fault_of(facts),
+        "fault": about.get("column") or fault_of(facts),
         "seed": facts.seed,
-        "file": file,
+        "file": lane.file,
         "operations": len(lane.history),
         "judgements": [
             judgement_to_json(judgement, stories.get(judgement.property, ())) for judgement in lane.judgements

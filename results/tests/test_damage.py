@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from checkers.history.history import BadHistory
 from results.commands import find, listing, prune, redraw
 from results.run import Run
 from results.storage import files, running, summary
@@ -77,7 +76,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
         whole = path.read_bytes()
         for _, text in some(path, 25):
             path.write_bytes(text)
-            with suppress(BadFile, BadHistory):
+            with suppress(BadFile):
                 run.draw_trial(folder)
                 drawn += 1
         path.write_bytes(whole)
@@ -96,7 +95,7 @@ def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
 def test_a_history_that_is_cut_off(run: Run, size: int) -> None:
     [path] = (run.path / "trials" / TRIAL).glob("*.arrow")
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(BadHistory, match=path.name):
+    with pytest.raises(BadFile, match=path.name):
         load_trial(path.parent)
     assert len({cell.trial for cell in run.read().cells}) == 2, "what was judged is still told"
 
@@ -157,7 +156,7 @@ def test_a_row_that_the_history_does_not_have(run: Run) -> None:
     broken = next(judgement for judgement in data["lanes"][0]["judgements"] if judgement["violation"])
     broken["violation"]["rows"][0] = 10**9
     files.write_json(folder / "verdicts.json", data)
-    with pytest.raises(BadHistory, match="tells of a row that"):
+    with pytest.raises(BadFile, match="tells of a row that"):
         load_trial(folder)
 
 

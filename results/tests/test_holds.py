@@ -63,7 +63,7 @@ def test_they_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.
     judgements = judge_all(check(history), history)
     assert any(judgement.violation for judgement in judgements)
     lane = LaneRecord(history, judgements)
-    trial_page.render(replace(trial, lanes=(lane,)), ["lane.arrow"], tmp_path)
+    trial_page.render(replace(trial, lanes=(lane,)), tmp_path)
     short_story.stories(lane)
     assert len(made) == 1
     assert made[0] is history

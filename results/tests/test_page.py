@@ -22,7 +22,8 @@ from results.tests.markup import Page, unpacked
 
 
 def read(record: TrialRecord) -> Page:
-    return Page(trial_page.render(record, [f"{n}.arrow" for n in range(len(record.lanes))], Path("runs/r/trials/t")))
+    stored = tuple(replace(lane, file=f"{n}.arrow") for n, lane in enumerate(record.lanes))
+    return Page(trial_page.render(replace(record, lanes=stored), Path("runs/r/trials/t")))
 
 
 def packed(record: TrialRecord) -> list[Page]:
@@ -185,7 +186,7 @@ def test_a_page_of_1e5_operations_is_small(broken: bool) -> None:
     if broken:
         result = replace(result, valid=False, violations=(samples.stale_violation(history),) * 3000)
     record = samples.one_lane(history, Judgement("x", Verdict.UPHELD, "", result))
-    assert len(trial_page.render(record, ["0.arrow"], Path("t")).encode()) < 600_000
+    assert len(trial_page.render(record, Path("t")).encode()) < 600_000
 
 
 def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
@@ -195,7 +196,7 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
         LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane/{n}")), (judge(broken, history),))
         for n in range(20)
     ]
-    text = trial_page.render(replace(samples.trial(), lanes=tuple(lanes)), ["x.arrow"] * 20, Path("t"))
+    text = trial_page.render(replace(samples.trial(), lanes=tuple(lanes)), Path("t"))
     assert len(text.encode()) < 1_500_000
 
 

@@ -94,7 +94,7 @@ def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> lis
         record = samples.one_lane(history, judge(result, history), name=f"long-{size}")
         path = root / "trials" / record.name / "index.html"
         path.parent.mkdir(parents=True)
-        path.write_text(pages.render(record, ["0.arrow"], path.parent), "utf-8")
+        path.write_text(pages.render(record, path.parent), "utf-8")
         found.append(measure(chromium, path, root))
         print(f"{size:>9,} operations: {found[-1]}")
     return found

@@ -56,7 +56,7 @@ def put(root: Path, *histories: History) -> Path:
     record = replace(samples.trial("trial"), lanes=lanes)
     path = root / "trials" / "trial" / "index.html"
     path.parent.mkdir(parents=True)
-    path.write_text(pages.render(record, [f"{n}.arrow" for n in range(len(lanes))], path.parent), "utf-8")
+    path.write_text(pages.render(record, path.parent), "utf-8")
     web.write_assets(root)
     return path
 
