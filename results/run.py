@@ -83,9 +83,8 @@ class Run(RunFolder):
 
     def draw(self, made: Summary) -> Path:
         """Draw the run's page. Returns its path."""
-        contents, about = made.contents, {**made.head.asked, **made.head.about, "closed": made.head.closed}
-        certificate = summary.certificate(made.head.about)
-        text = run_page.render(self.path, about, contents.cells, contents.problems, contents.lanes, certificate)
+        about, certificate = {**made.asked, **made.about, "closed": made.closed}, summary.certificate(made.about)
+        text = run_page.render(self.path, about, made.cells, made.problems, made.lanes, certificate)
         self._write_assets()
         path = self.path / "index.html"
         files.write_text(path, text)

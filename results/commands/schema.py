@@ -11,7 +11,7 @@ import msgspec
 from checkers.claims import Verdict
 from results.commands import find
 from results.storage.files import FORMAT
-from results.storage.summary import File
+from results.storage.summary import Summary
 from results.text import in_a_line
 
 _LATER: Final = ("stage", "p10")
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def schema() -> dict[str, Any]:
     """The schema of the format that is written."""
-    _, types = msgspec.json.schema_components([File], schema_hook=lambda _: _PAGE)
+    _, types = msgspec.json.schema_components([Summary], schema_hook=lambda _: _PAGE)
     docs = {name: inspect.cleandoc(made["description"]) for name, made in types.items()}
     for name, made in types.items():
         shared = docs["Cell"] if name == "LaneSummary" else ""
@@ -43,7 +43,7 @@ def schema() -> dict[str, Any]:
         if "required" in made:
             made["required"] = [key for key in made["properties"] if key not in _LATER]
     types["Verdict"]["enum"] = list(Verdict)
-    file = types.pop("File")
+    file = types.pop("Summary")
     file["properties"]["words"] |= {"propertyNames": {"$ref": "#/$defs/Verdict"}, "required": list(Verdict)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -118,27 +118,27 @@ def _read(path: Path, key: list[int]) -> _Known:
     """Raises BadFile."""
     run = RunFolder(path)
     if (state := run.state()) == CLOSED:
-        whole = summary.load(path)
+        made = summary.load(path)
+    elif state == GOING_ON:
+        made = summary.make(path, "", run.about(), {}, RunContents((), (), ()))
     else:
-        about, contents = run.about(), RunContents((), (), ()) if state == GOING_ON else run.read()
-        whole = summary.make(path, about["started"], "", about, {}, contents)
-    head, contents = whole.head, whole.contents
+        made = run.summarise("", {})
     listed = Listed(
         name=path.name,
         state=state,
-        started=head.started,
-        closed=head.closed,
-        command=_command(head.asked),
-        like=_like(head.asked),
-        profile=_text(head.asked.get("profile")),
-        seed=_text(head.asked.get("seed")),
-        versions=versions(contents.cells),
-        words={str(word): count for word, count in head.words.items() if count},
-        left_out=len(head.problems),
-        certificate=summary.certificate(head.about),
-        rates=rates.per_backend(contents.lanes),
+        started=made.started,
+        closed=made.closed,
+        command=_command(made.asked),
+        like=_like(made.asked),
+        profile=_text(made.asked.get("profile")),
+        seed=_text(made.asked.get("seed")),
+        versions=versions(made.cells),
+        words={str(word): count for word, count in made.words.items() if count},
+        left_out=len(made.problems),
+        certificate=summary.certificate(made.about),
+        rates=rates.per_backend(made.lanes),
     )
-    return _Known(key, listed, verdicts=_verdicts(contents.cells, path) if state == CLOSED else None)
+    return _Known(key, listed, verdicts=_verdicts(made.cells, path) if state == CLOSED else None)
 
 
 def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
@@ -212,7 +212,7 @@ def _verdicts_of(root: Path, known: _Known) -> list[_Row]:
     if known.verdicts is None:
         path = root / known.listed.name
         try:
-            known.verdicts = _verdicts(summary.load(path).contents.cells, path)
+            known.verdicts = _verdicts(summary.load(path).cells, path)
         except BadFile:
             known.verdicts = []
     return known.verdicts

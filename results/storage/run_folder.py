@@ -124,8 +124,7 @@ class RunFolder:
 
     def summarise(self, closed: str, about: Mapping[str, Any]) -> Summary:
         """The summary of what the folder holds now. Raises BadFile."""
-        requested = self.about()
-        return summary.make(self.path, requested["started"], closed, requested, about, self.read())
+        return summary.make(self.path, closed, self.about(), about, self.read())
 
     def state(self) -> str:
         """`CLOSED`, `GOING_ON` or `INTERRUPTED`. Raises BadFile where there is no run."""
@@ -141,7 +140,7 @@ class RunFolder:
                 return summary.load_head(self.path), state
             except BadFile as error:
                 state, wrong = "damaged summary", [str(error).removeprefix(f"{self.path}/")]
-        made = self.summarise("", {INTERRUPTED: True}).head
+        made = self.summarise("", {INTERRUPTED: True})
         return replace(made, problems=(*made.problems, *wrong)), state
 
 

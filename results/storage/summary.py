@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from checkers.claims import Verdict
 from results.record import Cell, Count, LaneSummary, settled
@@ -15,6 +15,8 @@ from results.storage.codec import decoded, encoded
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
 
+Part = TypeVar("Part", bound="Head")
+
 NAME: Final = "summary.json"
 CERTIFICATE: Final = "certificate"
 """The key in `about` for the sentence of a run's certificate."""
@@ -22,7 +24,7 @@ CERTIFICATE: Final = "certificate"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The part of summary.json that a list of runs needs, see `File`."""
+    """The part of summary.json that a list of runs needs, see `Summary`."""
 
     run: str
     started: str
@@ -35,7 +37,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class File(Head):
+class Summary(Head):
     """One run of the suite: what was asked for, every judgement, and measures of every lane. Within a format keys are
     only added: ignore those that you do not know.
 
@@ -55,14 +57,6 @@ class File(Head):
     lanes: tuple[LaneSummary, ...] = ()  # format 1 has none
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The content of summary.json. In format 1 `contents.lanes` is empty."""
-
-    head: Head
-    contents: RunContents
-
-
 def certificate(about: Mapping[str, Any]) -> str:
     """The sentence of a run's certificate; empty if it has none."""
     sentence = about.get(CERTIFICATE)
@@ -77,42 +71,38 @@ def certificate_of(root: Path) -> str:
         return ""
 
 
-def make(
-    root: Path, started: str, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: RunContents
-) -> Summary:
-    """The summary of what a run folder holds. closed: empty for a run that is still going on, or was interrupted."""
+def make(root: Path, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: RunContents) -> Summary:
+    """The summary of what a run folder holds.
+
+    closed: empty for a run that is still going on, or was interrupted. asked: see `RunFolder.about`.
+    """
     words = [cell.word for cell in settled(contents.cells)]
     counts = {word: words.count(word) for word in Verdict}
     failed = any(word.fails for word in words)
-    return Summary(Head(root.name, started, closed, asked, about, failed, counts, contents.problems), contents)
+    started, problems = asked["started"], contents.problems
+    return Summary(root.name, started, closed, asked, about, failed, counts, problems, contents.cells, contents.lanes)
 
 
 def to_json(summary: Summary, root: Path) -> dict[str, Any]:
     """Plain JSON; pages as posix paths relative to the run folder."""
-    head = {name: getattr(summary.head, name) for name in Head.__slots__}
-    made: dict[str, Any] = encoded(File(**head, cells=summary.contents.cells, lanes=summary.contents.lanes), root)
+    made: dict[str, Any] = encoded(summary, root)
     return made
 
 
 def load_head(root: Path) -> Head:
     """The head of a closed run's summary, in a fraction of the time of `load`. Raises BadFile."""
-    return _head(decoded(_read(root), Head, root / NAME))
+    return _read(root, Head)
 
 
 def load(root: Path) -> Summary:
     """The summary of a closed run. Raises BadFile, also where there is none."""
-    file = decoded(_read(root), File, root / NAME)
-    return Summary(_head(file), RunContents(file.cells, file.lanes, file.problems))
+    return _read(root, Summary)
 
 
-def _read(root: Path) -> dict[str, Any]:
+def _read(root: Path, of: type[Part]) -> Part:
+    """What is stored, with a count for every word."""
     data = files.read_json(root / NAME)
     if data["format"] == 1 and isinstance(data.get("asked"), dict):
         data["started"] = data["asked"].get("started")
-    return data
-
-
-def _head(stored: Head) -> Head:
-    """The head as it was stored, with a count for every word."""
-    head = {name: getattr(stored, name) for name in Head.__slots__}
-    return Head(**{**head, "words": {**dict.fromkeys(Verdict, 0), **stored.words}})
+    stored = decoded(data, of, root / NAME)
+    return replace(stored, words={**dict.fromkeys(Verdict, 0), **stored.words})

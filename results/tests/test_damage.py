@@ -88,7 +88,7 @@ def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
     for _, text in some(path, 15):
         path.write_bytes(text)
         run.close({})
-        assert summary.load(run.path).head.run == run.path.name
+        assert summary.load(run.path).run == run.path.name
 
 
 @pytest.mark.parametrize("size", [0, 8, 1000, -1], ids=["empty", "8-bytes", "1000-bytes", "all-but-one-byte"])

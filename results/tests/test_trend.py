@@ -38,7 +38,7 @@ def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = ()
     files.write_json(path / "run.json", {"started": started, "about": about})
     page = path / "trials" / "redis-none-1" / "index.html"
     contents = RunContents(tuple(replace(one, page=page) for one in cells), tuple(lanes), ())
-    made = summary.make(path, started, closed, about, {}, contents)
+    made = summary.make(path, closed, {**about, "started": started}, {}, contents)
     files.write_json(path / summary.NAME, summary.to_json(made, path))
     (path / "index.html").write_text("drawn")
     return path
