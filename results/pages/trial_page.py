@@ -98,9 +98,8 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
     whole = Markup()
     if len(history):
         view = history.once(View)
-        held = view.holds.columns
-        shown = windows(lane, view, held, most)
-        whole = timeline.draw(history, held, shown[0].focus, moments(lane), view.zero, f"lane{number}")
+        shown = windows(lane, view, most)
+        whole = timeline.draw(view, shown[0].focus, moments(lane), f"lane{number}")
     judged = sorted(lane.judgements, key=lambda judgement: judgement.word.weight)
     return _Lane(
         name=history.facts.lane,

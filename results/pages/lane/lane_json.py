@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import History
-from checkers.history.holds_and_leases import HoldColumns
+from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE, F, Outcome
 from results.text import cut
 
@@ -39,8 +39,9 @@ _EXACT: Final = 2**52
 """A double holds the difference of two smaller numbers exactly."""
 
 
-def columns(history: History, holds: HoldColumns, origin: int) -> dict[str, Any]:
-    """The columns, as plain JSON. origin: the ns of time 0."""
+def columns(view: View) -> dict[str, Any]:
+    """The columns, as plain JSON."""
+    history, holds, origin = view.history, view.holds.columns, view.zero
     c = history.columns
     inv, ret = (c["inv"] - origin) // TICK, (c["ret"] - origin) // TICK
     parts = np.stack([c[name] for name in ("f", "outcome", "reason", "flags")], axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds_and_leases import HoldColumns
+from checkers.history.view import View
 from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane import axis as axes
@@ -53,11 +53,9 @@ class Picture:
 class _Canvas:
     """The state that is shared while one picture is drawn."""
 
-    history: History
-    holds: HoldColumns
+    view: View
     focus: Focus
     axis: Axis
-    origin: int
     rows: dict[int, float]
     """Worker → top of its row."""
     taken: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
@@ -68,41 +66,38 @@ class _Canvas:
     granted: frozenset[int] = frozenset()
     """Operations that are drawn as the beginnings of holds."""
 
-    def top(self, process: int) -> float:
-        return self.rows[self.history.facts.worker_of(process)]
-
-    def text(self, process: int, line: int, x: float, words: str, class_: str, *, must: bool = False) -> list[Markup]:
+    def text(self, worker: int, line: int, x: float, words: str, class_: str, *, must: bool = False) -> list[Markup]:
         """A label at a line of a row (0 above the bar, 1 below), or none if it would cover another."""
         half = 3.4 * len(words) + 2
         x = min(max(x, LEFT + half), RIGHT - half)
-        stretches = self.taken.setdefault((self.history.facts.worker_of(process), line), [])
+        stretches = self.taken.setdefault((worker, line), [])
         if not must and any(left < x + half and x - half < right for left, right in stretches):
             return []
         stretches.append((x - half, x + half))
-        y = self.top(process) + (_BAR - 6 if line == 0 else _BAR + _THICK + 13)
+        y = self.rows[worker] + (_BAR - 6 if line == 0 else _BAR + _THICK + 13)
         return [tag("text", words, x=x, y=y, class_=class_, text_anchor="middle")]
 
-    def free(self, process: int, x: float) -> float:
+    def free(self, worker: int, x: float) -> float:
         """A free place for a number above a row, at `x` or right of it."""
-        stretches = self.taken.setdefault((self.history.facts.worker_of(process), 2), [])
+        stretches = self.taken.setdefault((worker, 2), [])
         while any(left < x + 8 and x - 8 < right for left, right in stretches):
             x += 4
         stretches.append((x - 8, x + 8))
         return x
 
 
-def draw(history: History, holds: HoldColumns, focus: Focus, origin: int) -> Picture:
-    """The picture of a window. origin: the ns of time 0."""
-    c = history.columns
-    shown = _shown_holds(history, holds, focus)
+def draw(view: View, focus: Focus) -> Picture:
+    """The picture of a window."""
+    c, holds = view.history.columns, view.holds.columns
+    shown = _shown_holds(view, focus)
     processes = {int(c["process"][row]) for row in (*focus.rows, *holds.row[shown])}
-    workers = sorted({history.facts.worker_of(process) for process in processes})
-    faults = _faults(history, focus)
+    workers = sorted({view.facts.worker_of(process) for process in processes})
+    faults = _faults(view.history, focus)
     head = 10 + _FAULT_LINE * len(faults)
     rows = {worker: float(head + _ROW * place) for place, worker in enumerate(workers)}
     bottom = head + _ROW * max(len(workers), 1)
-    axis = axes.broken(focus.begin, focus.end, _events(history, holds, focus, shown, faults), LEFT + 8, RIGHT - 14)
-    canvas = _Canvas(history, holds, focus, axis, origin, rows, granted=_granted(history, focus))
+    axis = axes.broken(focus.begin, focus.end, _events(view, focus, shown, faults), LEFT + 8, RIGHT - 14)
+    canvas = _Canvas(view, focus, axis, rows, granted=_granted(view.history, focus))
     _place(canvas)
 
     parts = _bands(canvas, faults, head, bottom)
@@ -115,7 +110,7 @@ def draw(history: History, holds: HoldColumns, focus: Focus, origin: int) -> Pic
     marks += [(int(c["ret"][row] or c["inv"][row]), _operation(canvas, row, first.get(row))) for row in ordered]
     # In the order of time, in which the keyboard moves through them.
     parts += chain.from_iterable(drawn for _, drawn in sorted(marks, key=lambda mark: mark[0]))
-    title = f"{history.facts.lane}: {focus.why}"
+    title = f"{view.facts.lane}: {focus.why}"
     drawn = tag(
         "svg", tag("title", title), *parts,
         viewBox=f"0 0 {WIDTH} {bottom + 40}", class_="picture", role="group", aria_label=title,
@@ -131,14 +126,14 @@ def _granted(history: History, focus: Focus) -> frozenset[int]:
 
 def _place(canvas: _Canvas) -> None:
     """Set the places of glyphs: at their moments, or a little beside them if they would cover another of the row."""
-    c = canvas.history.columns
+    c = canvas.view.history.columns
     rows = np.array(canvas.focus.rows, np.int64)
     moments = np.where(c["ret"][rows] == 0, c["inv"][rows], c["ret"][rows])
     canvas.places.update(zip(canvas.focus.rows, canvas.axis.many(moments).tolist(), strict=True))
     lines: dict[int, list[int]] = {}
     for row in sorted(canvas.focus.rows, key=lambda row: canvas.places[row]):
         if row not in canvas.granted:
-            lines.setdefault(canvas.history.facts.worker_of(int(c["process"][row])), []).append(row)
+            lines.setdefault(canvas.view.worker(row), []).append(row)
     for line in lines.values():
         at = np.array([canvas.places[row] for row in line])
         apart = _APART * np.arange(len(line))
@@ -149,11 +144,12 @@ def _place(canvas: _Canvas) -> None:
         canvas.places.update(zip(line, np.clip(places, LEFT, RIGHT).tolist(), strict=True))
 
 
-def _shown_holds(history: History, holds: HoldColumns, focus: Focus) -> list[int]:
+def _shown_holds(view: View, focus: Focus) -> list[int]:
     """The holds to draw, as places in the columns: those with drawn operations, and those that span the window."""
-    of_keys = np.isin(history.columns["key"][holds.row], focus.keys)
+    holds = view.holds.columns
+    of_keys = np.isin(view.array("key")[holds.row], focus.keys)
     inside = of_keys & (holds.ret <= focus.end) & (np.maximum(holds.left, holds.ret) >= focus.begin)
-    owners = history.columns["owner"]
+    owners = view.array("owner")
     drawn = np.isin(owners[holds.row], owners[np.array(focus.rows, np.int64)])
     through = (holds.ret < focus.begin) & (holds.left > focus.end)
     return [int(place) for place in np.flatnonzero(inside & (drawn | through))]
@@ -167,11 +163,9 @@ def _healed(fault: FaultInterval, focus: Focus) -> int:
     return fault.healed or focus.end
 
 
-def _events(
-    history: History, holds: HoldColumns, focus: Focus, shown: list[int], faults: list[FaultInterval]
-) -> list[int]:
+def _events(view: View, focus: Focus, shown: list[int], faults: list[FaultInterval]) -> list[int]:
     """The moments at which something is drawn. Stretches without any may be cut."""
-    c = history.columns
+    c, holds = view.history.columns, view.holds.columns
     rows = np.array(focus.rows, np.int64)
     times = [*c["inv"][rows], *c["ret"][rows], *holds.ret[shown], *holds.left[shown]]
     times += [lease for lease in holds.expiry[shown] if lease < INFINITY]
@@ -182,14 +176,14 @@ def _events(
 def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: float) -> list[Markup]:
     """For each fault its name on a line of its own, and a hatched band over the row that it hit, or over all rows."""
     parts: list[Markup] = []
-    axis, origin = canvas.axis, canvas.origin
+    axis, origin = canvas.axis, canvas.view.zero
     canvas.symbols |= {"fault"} if faults else set()
     for number, fault in enumerate(faults):
         left, right = axis(fault.begun), axis(_healed(fault, canvas.focus))
         on = axis(fault.applied) if fault.applied else left
         off = axis(fault.healing) if fault.healing else right
         line = 8 + _FAULT_LINE * number
-        hit = canvas.history.facts.worker_of(fault.process) if fault.process >= 0 else None
+        hit = canvas.view.facts.worker_of(fault.process) if fault.process >= 0 else None
         top, height = (canvas.rows[hit] + 2, _ROW - 4) if hit in canvas.rows else (head, bottom - head)
         words = f"{fault.name}: {fault.target}" if fault.target else fault.name
         moments = {what: getattr(fault, what) for what in ("begun", "applied", "healing", "healed")}
@@ -215,13 +209,13 @@ def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
     for worker, top in canvas.rows.items():
         y = top + _BAR + _THICK / 2
         parts.append(tag("path", d=f"M{LEFT} {svg.number(y)}H{RIGHT}", class_="grid"))
-        whose = canvas.history.facts.worker_of
+        whose = canvas.view.facts.worker_of
         mine = ", ".join(str(process) for process in sorted(processes) if whose(process) == worker)
         title = tag("title", f"process {mine}" if "," not in mine else f"processes {mine}")
         who = tag("text", f"worker {worker}", x=LEFT - 10, y=y + 4, class_="who", text_anchor="end")
         parts.append(tag("g", title, who, class_="tip"))
     parts.append(tag("path", d=f"M{LEFT} {bottom + 4}H{RIGHT}", class_="axis"))
-    for x, label in axes.ticks(canvas.axis, canvas.origin):
+    for x, label in axes.ticks(canvas.axis, canvas.view.zero):
         parts.append(tag("path", d=f"M{x:.1f} {bottom + 4}v5", class_="axis"))
         parts.append(tag("text", label, x=x, y=bottom + 22, class_="tick", text_anchor="middle"))
     return parts
@@ -249,22 +243,22 @@ def _breaks(canvas: _Canvas, head: float, bottom: float) -> list[Markup]:
 
 def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     """The bar of one hold, hatched after its lease, with its token and a mark where the lease may end."""
-    c, holds, axis = canvas.history.columns, canvas.holds, canvas.axis
+    view, axis, holds = canvas.view, canvas.axis, canvas.view.holds.columns
     row = int(holds.row[place])
-    process = int(c["process"][row])
-    y = canvas.top(process) + _BAR
+    worker = view.worker(row)
+    y = canvas.rows[worker] + _BAR
     begin, end, lease = int(holds.ret[place]), int(holds.left[place]), int(holds.expiry[place])
     left, right = axis(begin), max(axis(end), axis(begin) + 2)
     sure = axis(min(max(lease, begin), end)) if lease < INFINITY else right
-    token = int(c["token"][row])
+    token = view.column("token")[row]
     token_words = f"token {token}" if token != NONE else "no token"
     how = "until its last operation; no release is known" if holds.open[place] else "until its release or loss"
     lines = [
-        f"worker {canvas.history.facts.worker_of(process)} holds, {token_words}",
-        f"{seconds(begin, canvas.origin)} to {seconds(end, canvas.origin)}, {how}",
+        f"worker {worker} holds, {token_words}",
+        f"{seconds(begin, view.zero)} to {seconds(end, view.zero)}, {how}",
     ]
     if lease < INFINITY:
-        lines.append(f"its lease may end at {seconds(lease, canvas.origin)}")
+        lines.append(f"its lease may end at {seconds(lease, view.zero)}")
     marked = row in canvas.focus.marked
     class_ = "hold marked" if marked else "hold"
     shapes = [tag("rect", x=left, y=y, width=max(sure - left, 0.5), height=_THICK, class_=class_)]
@@ -283,18 +277,18 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
         canvas.symbols.add("lease")
         shapes.append(tag("path", d=f"M{x:.1f} {y + _THICK + 5:.1f}v{-_THICK - 14}l8 4l-8 4", class_="lease"))
         if marked:
-            shapes += canvas.text(process, 0, x + 44, "lease ends", "note")
-    words = str(token) if token != NONE else f"{int(c['owner'][row]):x}"[:4]
-    shapes += canvas.text(process, 0, left + 3.4 * len(words), words, "token", must=marked)
+            shapes += canvas.text(worker, 0, x + 44, "lease ends", "note")
+    words = str(token) if token != NONE else f"{view.column('owner')[row]:x}"[:4]
+    shapes += canvas.text(worker, 0, left + 3.4 * len(words), words, "token", must=marked)
     return [tag("g", tag("title", "\n".join(lines)), *shapes, class_="tip hold-of")]
 
 
 def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
     """The glyph of one operation at its completion, with a whisker back to its invocation."""
-    c = canvas.history.columns
-    f, result, process = int(c["f"][row]), int(c["outcome"][row]), int(c["process"][row])
+    c = canvas.view.history.columns
+    f, result, worker = int(c["f"][row]), int(c["outcome"][row]), canvas.view.worker(row)
     begin, end = canvas.axis(int(c["inv"][row])), canvas.places[row]
-    y = canvas.top(process) + _BAR + _THICK / 2
+    y = canvas.rows[worker] + _BAR + _THICK / 2
     shapes: list[Markup] = []
     acquire = f in _ASKS
     if end - begin > 1:
@@ -317,15 +311,15 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
         canvas.symbols.add("unknown")
         shapes.append(question(at))
     if f in (F.READ, F.WRITE) and c["value"][row] != NONE:
-        shapes += canvas.text(process, 1, end, short(int(c["value"][row])), "value", must=number is not None)
+        shapes += canvas.text(worker, 1, end, short(int(c["value"][row])), "value", must=number is not None)
     if number is not None:
         canvas.symbols.add("number")
-        x, y = canvas.free(process, end), canvas.top(process) + 10
+        x, y = canvas.free(worker, end), canvas.rows[worker] + 10
         shapes.append(tag("circle", cx=x, cy=y, r=8, class_="number"))
         shapes.append(tag("text", str(number), x=x, y=y + 4, class_="digit", text_anchor="middle"))
     if row in canvas.granted and not shapes:
         return []  # its hold is drawn
-    title = tag("title", sentences.details(canvas.history, row, canvas.origin))
+    title = tag("title", sentences.details(canvas.view.history, row, canvas.view.zero))
     return [tag("g", title, *shapes, class_="tip op", data_row=row, data_witness=number)]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.history.counting import Ints
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds_and_leases import HoldColumns
+from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.row_format import ACQUIRES, F
 
@@ -40,37 +40,36 @@ class Focus:
     why: str
 
 
-def on_violation(history: History, holds: HoldColumns, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
+def on_violation(view: View, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
     """A window with the operations of the witness, of the same holders, and what else happened meanwhile.
 
     most: operations to draw.
     """
-    c = history.columns
-    rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(history)}
+    c = view.history.columns
+    rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(view.history)}
     # In the order of their ends, as the sentences of the story.
     marked = tuple(sorted(rows, key=lambda row: (int(c["ret"][row] or c["inv"][row]), row)))
-    return _around(history, holds, marked, "the operations around the violation", most)
+    return _around(view, marked, "the operations around the violation", most)
 
 
-def on_liveliest(history: History, holds: HoldColumns) -> Focus:
+def on_liveliest(view: View) -> Focus:
     """A window with a worker that was hit by a fault, and its successor; else the start of a fault; else the most
     contended hand-over.
     """
-    hits = [fault for fault in history.faults if fault.owner]
-    for fault in hits:
-        marked = _succession(history, holds, fault)
-        if marked:
-            return _around(history, holds, marked, f"the worker hit by {fault.name}, and its successor")
+    history = view.history
+    for fault in history.faults:
+        if fault.owner and (marked := _succession(view, fault)):
+            return _around(view, marked, f"the worker hit by {fault.name}, and its successor")
     begun = [fault for fault in history.faults if fault.begun]
     if begun:
         at = int(np.searchsorted(history.columns["inv"], begun[0].applied or begun[0].begun))
         return _between(history, at - _AROUND, at + _AROUND, f"the moment when {begun[0].name} was applied")
-    return _between(history, *_contended(history, holds), "the most contended hand-over")
+    return _between(history, *_contended(view), "the most contended hand-over")
 
 
-def _succession(history: History, holds: HoldColumns, fault: FaultInterval) -> tuple[int, ...]:
+def _succession(view: View, fault: FaultInterval) -> tuple[int, ...]:
     """The victim's acquire and its first act after the fault, and the next grant of the same key."""
-    c = history.columns
+    c, holds = view.history.columns, view.holds.columns
     mine = np.flatnonzero(c["owner"][holds.row] == fault.owner)
     if not len(mine):
         return ()
@@ -82,9 +81,9 @@ def _succession(history: History, holds: HoldColumns, fault: FaultInterval) -> t
     return (acquire, *(int(row) for row in heirs), *(int(row) for row in later[:2]))
 
 
-def _contended(history: History, holds: HoldColumns) -> tuple[int, int]:
+def _contended(view: View) -> tuple[int, int]:
     """Rows around the grant that the most acquires were waiting for."""
-    c = history.columns
+    c, holds = view.history.columns, view.holds.columns
     if not len(holds.row):
         return 0, 2 * _AROUND
     waiting = np.flatnonzero((c["f"] == F.ACQUIRE) & (c["ret"] > 0))
@@ -104,9 +103,8 @@ def _between(history: History, first: int, last: int, why: str) -> Focus:
     return _with_rows(history, Focus(begin - pad, end + pad, (), (), (), 0, why), first)
 
 
-def _around(
-    history: History, holds: HoldColumns, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS
-) -> Focus:
+def _around(view: View, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS) -> Focus:
+    history, holds = view.history, view.holds.columns
     c = history.columns
     if not marked:
         return _between(history, 0, 2 * _AROUND, why)

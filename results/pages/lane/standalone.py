@@ -21,13 +21,9 @@ _ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--pap
 def draw(history: History, judgement: Judgement) -> str:
     """The SVG file: the violation that decided the verdict, or the liveliest moment of a property that held."""
     violation = decisive(judgement)
-    held = history.once(View).holds.columns
-    window = (
-        shown_operations.on_violation(history, held, violation)
-        if violation
-        else shown_operations.on_liveliest(history, held)
-    )
-    drawn = picture.draw(history, held, window, int(history.columns["inv"][0])).svg
+    view = history.once(View)
+    window = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)
+    drawn = picture.draw(view, window).svg
     story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
     style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE
     inside = tag("desc", "\n".join(story)) + tag("style", Markup(style))

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds_and_leases import HoldColumns
+from checkers.history.view import View
 from checkers.row_format import F, Outcome
 from results.pages import web
 from results.pages.lane import glyphs
@@ -58,14 +58,12 @@ def _places(lines: int, workers: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(
-    history: History, holds: HoldColumns, window: Focus, moments: Sequence[tuple[int, str]], origin: int, name: str
-) -> Markup:
+def draw(view: View, window: Focus, moments: Sequence[tuple[int, str]], name: str) -> Markup:
     """The figure.
 
-    moments: (ns, words) of each violation. origin: the ns of time 0. name: unique on the page. window: of the picture
-    above; a button shows it.
+    moments: (ns, words) of each violation. name: unique on the page. window: of the picture above; a button shows it.
     """
+    history, origin = view.history, view.zero
     c = history.columns
     faults = [fault for fault in history.faults if fault.begun]
     begin = min([int(c["inv"][0]), *(fault.begun for fault in faults)])
@@ -74,7 +72,7 @@ def draw(
     moments = sorted(moments)[:MOST_VIOLATIONS]
     lines = _lines(faults, end)
     places = _places(min(max(lines, default=-1) + 1, _MOST_LINES), max(history.facts.workers, 1))
-    data = columns(history, holds, origin)
+    data = columns(view)
     about = _spelled({
         "codes": [_code(*code) for code in data["codes"]],
         "errors": data["errors"],

@@ -8,8 +8,6 @@ from typing import Final
 from markupsafe import Markup
 
 from checkers.claims import Verdict
-from checkers.history.history import History
-from checkers.history.holds_and_leases import HoldColumns
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
@@ -50,24 +48,20 @@ class Window:
     witness: tuple[OperationRow, ...]
 
 
-def windows(lane: LaneRecord, view: View, held: HoldColumns, most: int) -> list[Window]:
+def windows(lane: LaneRecord, view: View, most: int) -> list[Window]:
     """At most `most` windows. The first shows the violation that decided the lane's verdict."""
     violations = list(islice(_violations(lane), most))
     if not violations:
-        return [_window(lane, view, shown_operations.on_liveliest(lane.history, held), sentences.leading(lane), None)]
+        return [_window(view, shown_operations.on_liveliest(view), sentences.leading(lane), None)]
     made = []
     for number, (judgement, violation) in enumerate(violations):
-        near = shown_operations.on_violation(
-            lane.history, held, violation, _FEWER if number else shown_operations.MOST_OPERATIONS
-        )
-        made.append(_window(lane, view, near, judgement, violation))
+        near = shown_operations.on_violation(view, violation, _FEWER if number else shown_operations.MOST_OPERATIONS)
+        made.append(_window(view, near, judgement, violation))
     return made
 
 
-def _window(
-    lane: LaneRecord, view: View, near: Focus, judgement: Judgement | None, violation: Violation | None
-) -> Window:
-    made = picture.draw(lane.history, view.holds.columns, near, view.zero)
+def _window(view: View, near: Focus, judgement: Judgement | None, violation: Violation | None) -> Window:
+    made = picture.draw(view, near)
     return Window(
         judgement.property if judgement is not None else "",
         judgement.word if judgement is not None else None,
@@ -76,7 +70,7 @@ def _window(
         near,
         made.svg,
         glyphs.legend(made.symbols),
-        _witness(lane.history, near, view.zero),
+        _witness(view, near),
     )
 
 
@@ -106,16 +100,16 @@ def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
         yield from ((judgement, other) for other in judgement.result.violations if other != first)
 
 
-def _witness(history: History, near: Focus, origin: int) -> tuple[OperationRow, ...]:
-    c = history.columns
+def _witness(view: View, near: Focus) -> tuple[OperationRow, ...]:
+    c = view.history.columns
     return tuple(
         OperationRow(
             row,
-            history.facts.worker_of(int(c["process"][row])),
-            sentences.what(history, row),
-            sentences.outcome(history, row),
-            seconds(int(c["inv"][row]), origin),
-            seconds(int(c["ret"][row]), origin) if c["ret"][row] else "never",
+            view.worker(row),
+            sentences.what(view.history, row),
+            sentences.outcome(view.history, row),
+            seconds(int(c["inv"][row]), view.zero),
+            seconds(int(c["ret"][row]), view.zero) if c["ret"][row] else "never",
         )
         for row in near.marked[:_MOST_MARKED]
     )
