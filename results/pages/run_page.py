@@ -21,21 +21,7 @@ from checkers.properties.stories import listing
 from results.pages import charts, rates, web
 from results.pages.hrefs import to_lane, to_page
 from results.record import Cell, LaneSummary, grouped, judged, versions, words
-from results.report import sentences
-from results.report.grid import (
-    SHORT,
-    CellGroup,
-    Grid,
-    Square,
-    counts,
-    documented,
-    failures,
-    grid,
-    not_run,
-    reason,
-    short_names,
-    tally,
-)
+from results.report import grid, sentences
 from results.text import count, few, moment, plain_lines, span
 
 _MOST_FAILURES: Final = 100
@@ -58,9 +44,9 @@ def render(
 ) -> str:
     """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
     cells = list(cells)
-    made = grid(cells)
+    made = grid.grid(cells)
     groups = _groups(made)
-    failing = failures(cells)
+    failing = grid.failures(cells)
     embedded = _Embedded(root)
     return web.render(
         "run.html",
@@ -72,9 +58,9 @@ def render(
         sentence=_sentence(cells, failing, problems),
         facts=_facts(about, cells),
         unfinished=_unfinished(about),
-        words=counts(cells),
-        failing=sum(number for word, number in counts(cells) if word.fails),
-        short=SHORT,
+        words=grid.counts(cells),
+        failing=sum(number for word, number in grid.counts(cells) if word.fails),
+        short=grid.SHORT,
         faults=made.faults,
         widths=[_width(fault, made) for fault in made.faults],
         groups=[
@@ -98,7 +84,7 @@ def render(
     )
 
 
-def _sentence(cells: Sequence[Cell], failing: Sequence[CellGroup], problems: Sequence[str]) -> str:
+def _sentence(cells: Sequence[Cell], failing: Sequence[grid.CellGroup], problems: Sequence[str]) -> str:
     number = len(judged(cells))
     left = f" {len(problems)} trials are left out." if len(problems) > 1 else " One trial is left out." * len(problems)
     if not number:
@@ -156,9 +142,9 @@ def _unfinished(about: Mapping[str, Any]) -> str:
 # The matrix
 
 
-def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
+def _groups(made: grid.Grid) -> list[tuple[str, list[tuple[str, str]]]]:
     """(backend, [(lock, short name)])"""
-    names = short_names(made.locks)
+    names = grid.short_names(made.locks)
     backends: dict[str, set[str]] = {}
     for (_, lock), square in made.squares.items():
         backends.setdefault(lock, set()).update(cell.backend for cell in square.cells)
@@ -166,16 +152,16 @@ def _groups(made: Grid) -> list[tuple[str, list[tuple[str, str]]]]:
     return sorted((backend, [(lock, names[lock]) for lock in locks]) for backend, locks in groups.items())
 
 
-def _width(fault: str, made: Grid) -> int:
+def _width(fault: str, made: grid.Grid) -> int:
     """Characters of a column. It is set beforehand, so that nothing moves while the page is loaded."""
     lines = [len(part) + 1 for part in fault.split("-")]
     for (name, _), square in made.squares.items():
         if name == fault:
-            lines += [len(f"{number} {SHORT[word]}") + 2 for word, number in square.counts]
+            lines += [len(f"{number} {grid.SHORT[word]}") + 2 for word, number in square.counts]
     return min(max(*lines, 8), 16)
 
 
-def _row(lock: str, made: Grid, embedded: _Embedded) -> list[tuple[Square, int, str] | None]:
+def _row(lock: str, made: grid.Grid, embedded: _Embedded) -> list[tuple[grid.Square, int, str] | None]:
     """Each square of a row with its number in the embedded judgements and the link to its heaviest judgement."""
     squares = (made.squares.get((fault, lock)) for fault in made.faults)
     return [
@@ -201,7 +187,7 @@ class _Embedded:
     _texts: dict[str, int] = field(default_factory=dict)
     _trials: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
-    def square(self, square: Square) -> int:
+    def square(self, square: grid.Square) -> int:
         """Add a square. Returns its number."""
         row: list[int] = []
         with_story: set[tuple[Verdict, str]] = set()
@@ -240,7 +226,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """What was broken as documented: an entry for each mechanism, with a row for each lock and one example."""
     mechanisms = {
         because: grouped(cases, lambda case: case.first.lock)
-        for because, cases in grouped(documented(cells), lambda case: reason(case.first.because)).items()
+        for because, cases in grouped(grid.documented(cells), lambda case: grid.reason(case.first.because)).items()
     }
     return [
         {
@@ -264,7 +250,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     ]
 
 
-def _properties(cases: Iterable[CellGroup]) -> str:
+def _properties(cases: Iterable[grid.CellGroup]) -> str:
     return listing(sorted({case.first.property for case in cases}))
 
 
@@ -280,7 +266,7 @@ def _short_list(names: Sequence[str]) -> str:
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """An entry for each reason why something was not run, with its number of judgements; the most frequent first."""
     rows = []
-    for because, mine in grouped(not_run(cells), lambda cell: reason(cell.because)).items():
+    for because, mine in grouped(grid.not_run(cells), lambda cell: grid.reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
         faults = sorted({_fault(cell.fault) if cell.fault else "every fault" for cell in mine})
         rows.append(
@@ -305,7 +291,7 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
             "first": mine[0],
             "link": to_page(page, root),
             "lanes": len({cell.lane for cell in mine}),
-            "words": tally(cell.word for cell in mine),
+            "words": grid.tally(cell.word for cell in mine),
         }
         for page, mine in grouped(tried, lambda cell: cell.page).items()
         if page is not None

@@ -15,19 +15,7 @@ from rich.text import Text
 from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
 from results.record import Cell, grouped
-from results.report import sentences
-from results.report.grid import (
-    CellGroup,
-    Grid,
-    Square,
-    counts,
-    documented,
-    failures,
-    grid,
-    not_run,
-    reason,
-    short_names,
-)
+from results.report import grid, sentences
 from results.terminal.output import Printer
 from results.text import few, typed
 
@@ -59,7 +47,7 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
     """Print the matrix, the meaning of its words, the failures with their stories, and the documented hazards."""
     cells = list(cells)
     printer = Printer(console)
-    made = grid(cells)
+    made = grid.grid(cells)
     if not made.squares and not problems:
         printer.line("Nothing was judged.")
         return
@@ -68,9 +56,9 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
         _squares(made, {cell.lock: cell.backend for cell in cells}, printer)
         printer.gap()
         _legend(cells, printer)
-    _failures(failures(cells), printer)
-    _documented(documented(cells), printer)
-    _reasons(not_run(cells), printer)
+    _failures(grid.failures(cells), printer)
+    _documented(grid.documented(cells), printer)
+    _reasons(grid.not_run(cells), printer)
     for problem in problems:
         printer.gap()
         printer.line(f"left out: {textwrap.shorten(problem, _LONGEST, placeholder=' ...')}", "red")
@@ -80,9 +68,9 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
 # The table
 
 
-def _squares(made: Grid, backends: Mapping[str, str], printer: Printer) -> None:
+def _squares(made: grid.Grid, backends: Mapping[str, str], printer: Printer) -> None:
     """One table if it fits, else a table for each backend if those fit, else lists."""
-    names = short_names(made.locks)
+    names = grid.short_names(made.locks)
     if _fits(made.locks, made.faults, printer):
         _table(made, made.locks, names, printer)
         return
@@ -108,7 +96,7 @@ def _names(faults: Sequence[str]) -> int:
     return min(max(len(name) for name in ("fault", *faults)), 24)
 
 
-def _table(made: Grid, locks: Sequence[str], titles: Mapping[str, str], printer: Printer) -> None:
+def _table(made: grid.Grid, locks: Sequence[str], titles: Mapping[str, str], printer: Printer) -> None:
     faults = [fault for fault in made.faults if any((fault, lock) in made.squares for lock in locks)]
     names = _names(faults)
     if _across(printer, names, len(locks)) < _NARROWEST:
@@ -130,7 +118,7 @@ def _across(printer: Printer, names: int, locks: int) -> int:
     return (printer.console.width - names) // locks - 2
 
 
-def _entry(square: Square | None, width: int, printer: Printer) -> Text:
+def _entry(square: grid.Square | None, width: int, printer: Printer) -> Text:
     """The heaviest word with the number of its judgements, their properties where these matter, and what was upheld."""
     if square is None:
         return Text("")
@@ -144,11 +132,11 @@ def _entry(square: Square | None, width: int, printer: Printer) -> Text:
     return Text("\n").join(lines)
 
 
-def _shows_properties(square: Square) -> bool:
+def _shows_properties(square: grid.Square) -> bool:
     return square.word.fails or square.word is Verdict.BROKEN_AS_DOCUMENTED
 
 
-def _headline(square: Square) -> str:
+def _headline(square: grid.Square) -> str:
     return f"{square.word}" if square.word is Verdict.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
 
 
@@ -157,7 +145,7 @@ def _broken(name: str, width: int) -> list[str]:
     return textwrap.wrap(name, width, break_on_hyphens=True) or [""]
 
 
-def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
+def _list(made: grid.Grid, titles: Mapping[str, str], printer: Printer) -> None:
     """For each fault its words, heaviest first, each with the locks that have it as their heaviest."""
     for fault in made.faults:
         printer.line(fault, "bold")
@@ -173,7 +161,7 @@ def _list(made: Grid, titles: Mapping[str, str], printer: Printer) -> None:
 
 def _legend(cells: list[Cell], printer: Printer) -> None:
     """The words that occur. Numbers count judgements; a judgement is of one property in one lane."""
-    occurring = counts(cells)
+    occurring = grid.counts(cells)
     widest = max(len(word) for word, _ in occurring)
     for word, count in occurring:
         line = Text(f"{count:>6}  ")
@@ -186,7 +174,7 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
 # Below the table
 
 
-def _failures(cases: list[CellGroup], printer: Printer) -> None:
+def _failures(cases: list[grid.CellGroup], printer: Printer) -> None:
     """The first story of each lock, property and fault, and how many lanes and trials have another."""
     by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
     for mine in by_what.values():
@@ -203,7 +191,7 @@ def _failures(cases: list[CellGroup], printer: Printer) -> None:
             printer.whole(f"seed {cell.seed}{more}: {typed(cell.page)}", indent=2)
 
 
-def _documented(cases: list[CellGroup], printer: Printer) -> None:
+def _documented(cases: list[grid.CellGroup], printer: Printer) -> None:
     """A line for each lock: what broke, and by which mechanism. If there are too many, only the mechanisms."""
     by_reason: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in cases:
@@ -222,10 +210,10 @@ def _documented(cases: list[CellGroup], printer: Printer) -> None:
         printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}: {sentence}")
 
 
-def _mechanisms(cases: list[CellGroup], printer: Printer) -> None:
-    for because, cells in grouped((case.first for case in cases), lambda cell: reason(cell.because)).items():
+def _mechanisms(cases: list[grid.CellGroup], printer: Printer) -> None:
+    for because, cells in grouped((case.first for case in cases), lambda cell: grid.reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
-        places = f"{listing(few(short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
+        places = f"{listing(few(grid.short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
         printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
 
 
