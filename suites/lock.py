@@ -34,10 +34,10 @@ class Refused(LockError):
     session: of an acquire, the client's session that the service called over; 0 where it did not.
     """
 
-    def __init__(self, reason: Reason, detail: str = "", session: int = 0) -> None:
+    def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason.name.lower()}: {detail}" if detail else reason.name.lower())
         self.reason = reason
-        self.session = session
+        self.session = 0
 
 
 class Indeterminate(LockError):

@@ -20,7 +20,7 @@ from results.comparison.compare import (
     compare,
     words,
 )
-from results.record import Cell
+from results.record import Cell, grouped
 from results.report import verdict_changes
 from results.report.verdict_changes import ACCUSING, BLIND, NewsPlace
 from results.storage.reading import RunContents
@@ -69,12 +69,12 @@ def news(before: RunContents | None, after: RunContents, older: Sequence[RunCont
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
     past = _recalled(earlier, after) if earlier else RunContents((), (), ())
     comparison = compare(past, after)
-    placed = [
-        (verdict_changes.place(*words(change.before, change.after), first=before is None), change)
-        for change in comparison.changes
-    ]
+    placed = grouped(
+        comparison.changes,
+        lambda change: verdict_changes.place(*words(change.before, change.after), first=before is None),
+    )
     red, lost, known, cleared, missing = (
-        tuple(change for of, change in placed if of is place)
+        tuple(placed.get(place, ()))
         for place in (NewsPlace.RED, NewsPlace.LOST, NewsPlace.KNOWN, NewsPlace.CLEARED, NewsPlace.MISSING)
     )
     return News(before is None, comparison, red, lost, known, cleared, missing, len(after.problems))

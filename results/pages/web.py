@@ -10,7 +10,6 @@ always has the same nonce, and no string in the page can know it beforehand.
 import base64
 import hashlib
 import json
-import os
 import re
 import secrets
 import zlib
@@ -24,6 +23,7 @@ from markupsafe import Markup
 from checkers.claims import Verdict
 from results.pages.shapes import SHAPES
 from results.report.sentences import MEANINGS
+from results.storage import files
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TIMELINE: Final = (
@@ -117,9 +117,7 @@ def write_assets(folder: Path) -> None:
             return
     except (FileNotFoundError, UnicodeDecodeError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{_ASSET}.{os.getpid()}.{secrets.token_hex(4)}.partial")
-    partial.write_text(text, "utf-8")
-    partial.replace(path)
+    files.write_text(path, text)
 
 
 @cache
