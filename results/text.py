@@ -1,7 +1,9 @@
-"""Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, times."""
+"""Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, command
+lines, times.
+"""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +51,21 @@ def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:
     """The first `most` names and how many more there are, for `listing`. If there is one more, it is named."""
     names = list(names)
     return names if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} {what}"]
+
+
+# Command lines
+
+
+def without_options(words: Sequence[str], valued: Collection[str], alone: Collection[str] = ()) -> list[str]:
+    """A command line without some options. `valued` have a value, behind `=` or as the next word; `alone` have none."""
+    kept = []
+    rest = iter(words)
+    for word in rest:
+        if word in valued:
+            next(rest, None)
+        elif word not in alone and word.partition("=")[0] not in valued:
+            kept.append(word)
+    return kept
 
 
 # Times

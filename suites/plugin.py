@@ -23,7 +23,6 @@ from infra.docker import client, images, machine, reaper
 from infra.errors import Trouble
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from infra.target import external_cluster
-from infra.target.external_cluster import External
 from results.run import Run
 from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
@@ -167,7 +166,10 @@ class Product:
             "stages": {stage.name: dict(stage.versions) for stage in named if not stage.columns},
             "suite": suite_version(),
             "parts": [stage.name for stage in named if any(map(stage.tries, selection.faults))],
-            "targets": {name: _addresses(target) for name, target in selection.targets.items()},
+            "targets": {
+                name: [f"{host}:{port}" for host, port in target.addresses]
+                for name, target in selection.targets.items()
+            },
         }
 
     @pytest.hookimpl(optionalhook=True)
@@ -285,10 +287,6 @@ class Product:
             reaper.reap(client.connect(), machine.say)
         except Trouble as trouble:
             machine.say(f"{trouble}; python -m infra down removes what is left")
-
-
-def _addresses(target: External) -> list[str]:
-    return [f"{host}:{port}" for host, port in target.addresses]
 
 
 def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:

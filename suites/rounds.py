@@ -9,12 +9,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-_TAKES_A_VALUE: Final = ("--count", "--seed")
-_ALONE: Final = "--until-failed"
+from results.text import without_options
 
 
 def several(option: Any) -> bool:
@@ -30,29 +29,18 @@ def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
     """
     endless = option.until_failed and option.count is None
     numbers: Iterable[int] = itertools.count(1) if endless else range(1, (option.count or 1) + 1)
+    of_one = without_options(words, ("--count", "--seed"), ("--until-failed",))
     statuses: dict[int, int] = {}
     for number in numbers:
         seed = option.seed + number - 1
         print(f"run {number}{'' if endless else f' of {option.count}'}: seed {seed}", flush=True)
-        status = statuses[seed] = _run([*_of_one_run(words), "--seed", str(seed)], folder)
+        status = statuses[seed] = _run([*of_one, "--seed", str(seed)], folder)
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (status and option.until_failed):
             break
     red = {seed: status for seed, status in statuses.items() if status}
     which = "".join(f"; seed {seed}: exit status {status}" for seed, status in red.items())
     print(f"{len(statuses)} runs, {len(statuses) - len(red)} green{which}", flush=True)
     return next(iter(red.values()), 0)
-
-
-def _of_one_run(words: Sequence[str]) -> list[str]:
-    """Without what says how many runs there are, and with which seeds."""
-    result: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word in _TAKES_A_VALUE:
-            next(rest, None)
-        elif word != _ALONE and word.partition("=")[0] not in _TAKES_A_VALUE:
-            result.append(word)
-    return result
 
 
 def _run(words: Sequence[str], folder: Path) -> int:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from checkers.history.history import Facts, History
 from checkers.judging.judgement import declared
 from checkers.row_format import F, Outcome, Reason
@@ -129,12 +127,7 @@ def _trial(record: TrialRecord) -> UpgradeTrial:
 def _lane(history: History) -> UpgradeLane:
     facts, c = history.facts, history.columns
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
-    with_text = c["error"][c["error"] > 0]
-    numbers = np.bincount(with_text, minlength=len(history.errors))[: len(history.errors)].tolist()
-    errors: Counter[str] = Counter()
-    for text, number in zip(history.errors, numbers, strict=True):
-        if text and number:
-            errors[text] += number
+    errors = Counter(text for number in c["error"].tolist() if number and (text := history.errors[number]))
     return UpgradeLane(
         facts.lane,
         facts.lock,

@@ -15,7 +15,7 @@ from results.terminal.output import say
 from results.text import typed
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
-"""A link that leads out of the page. Recorded strings are escaped, so none of them matches."""
+"""A link that leads out of the page, of which the words are left. Recorded strings are escaped, so none matches."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the name of what is exported")
     options = parser.parse_args(arguments)
     run, trial = find.run_or_trial(options.of, options.results)
-    text = unlinked(_run(run) if trial is None else _trial(trial))
+    text = _LINK.sub("<a>", _run(run) if trial is None else _trial(trial))
     output = options.output or Path(files.safe_name((trial or run.path).name) + ".html")
     files.write_text(output, text)
     say(str(output))
@@ -44,8 +44,3 @@ def _run(run: Run) -> str:
     lanes = [replace(lane, page=None) for lane in contents.lanes]
     head, _ = run.head()
     return run_page.render(run.path, {**head.asked, **head.about}, cells, contents.problems, lanes)
-
-
-def unlinked(text: str) -> str:
-    """The page with its links replaced by their words, but for links within the page."""
-    return _LINK.sub("<a>", text)

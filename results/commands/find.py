@@ -52,11 +52,8 @@ def runs(root: Path) -> list[Stored]:
 
 def find(name: str, root: Path) -> Run:
     """The run of this name (`NAMING`). Raises BadFile."""
-    try:
-        if (Path(name) / "run.json").is_file():
-            return Run.open(Path(name))
-    except (OSError, ValueError):
-        pass  # no path: it is too long, or has characters that no path has
+    if _has(name, "run.json"):
+        return Run.open(Path(name))
     stored = runs(root)
     if not stored:
         raise BadFile(f"no run {name!r} in {root}, which has none")
@@ -93,15 +90,16 @@ def _of_this_name(name: str, names: Sequence[str], what: str) -> str:
 
 def run_or_trial(name: str, root: Path) -> tuple[Run, Path | None]:
     """A run, and a trial of it or None, by `RUN`, `RUN/TRIAL` or the folder of a trial. Raises BadFile."""
-    path = Path(name)
-    try:
-        if (path / "trial.json").is_file():
-            whole = path.resolve()
-            return Run(whole.parent.parent), whole
-        if (path / "run.json").is_file():
-            return Run.open(path), None
-    except (OSError, ValueError):
-        pass  # no path
-    run, _, trial = name.partition("/")
+    if _has(name, "trial.json"):
+        whole = Path(name).resolve()
+        return Run(whole.parent.parent), whole
+    run, _, trial = (name, "", "") if _has(name, "run.json") else name.partition("/")
     chosen = find(run, root)
     return chosen, find_trial(trial, chosen) if trial else None
+
+
+def _has(folder: str, file: str) -> bool:
+    try:
+        return (Path(folder) / file).is_file()
+    except (OSError, ValueError):
+        return False  # no path: it is too long, or has characters that no path has

@@ -66,7 +66,8 @@ def show(arguments: Sequence[str]) -> int:
     if not chosen:
         folder = find.find_trial(options.of, run)
         chosen = [cell for cell in cells if cell.page is not None and cell.page.parent == folder]
-        _tell_error(folder)
+        if error := reading.about_trial(folder).get("error"):
+            say(f"{folder.name} was aborted: {error}")
     _tell(chosen)
     return 0
 
@@ -133,13 +134,6 @@ def _as_json(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict
         "left_out": list(head.problems),
         "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
     }
-
-
-def _tell_error(folder: Path) -> None:
-    """Print why a trial was aborted, if it was. Raises BadFile."""
-    record = reading.about_trial(folder)
-    if error := record.get("error"):
-        say(f"{folder.name} was aborted: {error}")
 
 
 def _tell(cells: Iterable[Cell]) -> None:

@@ -29,7 +29,7 @@ from results.storage.codec import decoded
 from results.storage.files import BadFile
 from results.storage.run_folder import move_into_place
 from results.terminal.output import say, warn
-from results.text import typed
+from results.text import typed, without_options
 
 _SELECTING: Final = frozenset(
     [
@@ -96,9 +96,7 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
 
 def _merged(out: Path) -> list[_Part]:
     """The parts of an earlier merge. Raises BadFile if the folder is something else."""
-    if not out.exists() and not out.is_symlink():
-        return []
-    if out.is_dir() and not any(out.iterdir()):
+    if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
         return []
     if not (out / "run.json").is_file():
         raise BadFile(f"{out}: exists, and is not a run")
@@ -158,17 +156,8 @@ def _shard(part: Mapping[str, Any]) -> tuple[int, int]:
 
 def _command(about: Mapping[str, Any]) -> list[str]:
     """The command line without the options for the part of a run to run, and for its output."""
-    given = words(about.get("command"))
-    left: list[str] = []
-    position = 0
-    while position < len(given):
-        word = given[position]
-        if word in _SELECTING:
-            position += 1  # its value
-        elif not (word in _TELLING or word.partition("=")[0] in _SELECTING or word[:2] in ("-n", "-k", "-r")):
-            left.append(word)
-        position += 1
-    return left
+    left = without_options(words(about.get("command")), _SELECTING, _TELLING)
+    return [word for word in left if word[:2] not in ("-n", "-k", "-r")]  # such as -n4
 
 
 def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:

@@ -52,15 +52,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:
-    for line in (*wrong, f"not borne out{_by_whom(stored)}"):
+    suite = mapping(stored.get("conditions")).get("suite")
+    # Another version may judge or word it differently.
+    by = f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
+    for line in (*wrong, f"not borne out{by}"):
         warn(f"{file}: {line}")
     return NOT_BORNE_OUT
-
-
-def _by_whom(stored: Mapping[str, Any]) -> str:
-    """Which version made the certificate: another version may judge or word it differently."""
-    suite = mapping(stored.get("conditions")).get("suite")
-    return f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
 
 
 class _Certificate(TypedDict):

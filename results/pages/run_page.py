@@ -79,7 +79,7 @@ def render(
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
-        command=_command(about),
+        command=shlex.join(words(about.get("command"))),
         about=[(name, _as_text(value)) for name, value in about.items() if name != "command"],
     )
 
@@ -122,10 +122,6 @@ def _problem(problem: str, root: Path) -> dict[str, str]:
     if not match or folder.is_symlink() or not page.is_file():
         return {"told": problem, "link": "", "name": "", "rest": problem}
     return {"told": problem, "link": to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
-
-
-def _command(about: Mapping[str, Any]) -> str:
-    return shlex.join(words(about.get("command")))
 
 
 def _as_text(value: object) -> str:

@@ -24,6 +24,7 @@ from results.storage import files, running, summary
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
 from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
+from results.text import without_options
 
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
@@ -128,7 +129,7 @@ def _read(path: Path, key: list[int]) -> _Known:
         state=state,
         started=made.started,
         closed=made.closed,
-        command=_command(made.asked),
+        command=" ".join(without_options(words(made.asked.get("command")), ("--results",))),
         like=_like(made.asked),
         profile=_text(made.asked.get("profile")),
         seed=_text(made.asked.get("seed")),
@@ -155,17 +156,6 @@ def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
-
-
-def _command(about: Mapping[str, Any]) -> str:
-    """The command line without `--results`."""
-    kept, command = [], iter(words(about.get("command")))
-    for word in command:
-        if word == "--results":
-            next(command, None)
-        elif not word.startswith("--results="):
-            kept.append(word)
-    return " ".join(kept)
 
 
 def _like(about: Mapping[str, Any]) -> str:

@@ -146,7 +146,18 @@ class _Trial:
     @property
     def cells(self) -> list[Cell]:
         """A cell for each lane and property."""
-        return [self._cell(lane, judgement) for lane in self.lanes for judgement in lane.judgements]
+        return [
+            Cell(
+                **self._place(lane),
+                property=judgement.property,
+                word=judgement.word,
+                because=judgement.because,
+                counters=judgement.verdict.counters if judgement.verdict is not None else {},
+                story=judgement.story(),
+            )
+            for lane in self.lanes
+            for judgement in lane.judgements
+        ]
 
     @property
     def planted(self) -> list[Cell]:
@@ -157,21 +168,11 @@ class _Trial:
     @property
     def summaries(self) -> list[LaneSummary]:
         """A summary of each lane."""
-        return [self._summary(lane) for lane in self.lanes]
-
-    def _cell(self, lane: _Lane, judgement: StoredJudgement) -> Cell:
-        return Cell(
-            **self._place(lane),
-            property=judgement.property,
-            word=judgement.word,
-            because=judgement.because,
-            counters=judgement.verdict.counters if judgement.verdict is not None else {},
-            story=judgement.story(),
-        )
-
-    def _summary(self, lane: _Lane) -> LaneSummary:
         started = self.about.get("started") or ""
-        return LaneSummary(**self._place(lane), operations=lane.operations, started=started, measures=lane.measures)
+        return [
+            LaneSummary(**self._place(lane), operations=lane.operations, started=started, measures=lane.measures)
+            for lane in self.lanes
+        ]
 
     def _place(self, lane: _Lane) -> dict[str, Any]:
         """What a lane shares with its judgements."""
