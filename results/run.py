@@ -10,6 +10,7 @@ from typing import Any
 from results.pages import run_page, trend, trial_page, web
 from results.record import TrialRecord
 from results.storage import files, reading, summary, verdicts
+from results.storage.codec import encoded
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.storage.run_folder import RunFolder, now
@@ -78,7 +79,7 @@ class Run(RunFolder):
                 say(wrong)
 
     def _finish(self, made: Summary) -> Path:
-        files.write_json(self.path / summary.NAME, summary.to_json(made, self.path))
+        files.write_json(self.path / summary.NAME, encoded(made, self.path))
         return self.draw(made)
 
     def draw(self, made: Summary) -> Path:

@@ -61,7 +61,8 @@ class Terminal:
         self._verbosity = config.get_verbosity()
         writer = self._reporter._tw
         file = _own(writer._file)
-        live = file.isatty() and os.environ.get("TERM") != "dumb" and not _others_write(config)
+        nothing_writes_past_pytest = config.option.capture != "no" and not config.option.usepdb
+        live = file.isatty() and os.environ.get("TERM") != "dumb" and nothing_writes_past_pytest
         self._screen = Screen(file, live=live, colour=writer.hasmarkup, begin=self._reporter.ensure_newline)
         writer._file = self._screen
         beat = None if live else BEAT * (3 if self._verbosity < 0 else 1)
@@ -237,11 +238,6 @@ def _has(report: Any, name: str) -> bool:
 
 def _processes(config: pytest.Config) -> int:
     return len(getattr(config.option, "tx", None) or ()) or 1
-
-
-def _others_write(config: pytest.Config) -> bool:
-    """Whether anything may write to the terminal past pytest."""
-    return config.option.capture == "no" or bool(config.option.usepdb)
 
 
 def _own(file: TextIO) -> TextIO:

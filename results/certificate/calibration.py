@@ -5,7 +5,7 @@ anti-patterns. A run also tries planted bugs: in locks, on the new version, and 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,9 @@ _MUTANTS: Final = "suites.locks.mutants:"
 """The module of the locks with a planted bug."""
 _PLANTS: Final = "image:fencepost/planted-"
 """The beginning of the versions of servers with a planted bug."""
+
+_Controls = defaultdict[str, defaultdict[str, bool]]
+"""Stage → name of a control → whether it was shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +63,15 @@ def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: 
     """The calibration of a run. The histories declare its controls. planted: the judgements that must detect a bug."""
     certain = {(trial.name, lane.lane, name) for trial in trials for lane in trial.lanes for name in lane.controls}
     by_design = {lock for trial in trials for lock in trial.by_design}
-    hazards: dict[str, dict[str, bool]] = defaultdict(dict)
-    locks: dict[str, dict[str, bool]] = defaultdict(dict)
+    hazards: _Controls = defaultdict(lambda: defaultdict(bool))
+    locks: _Controls = defaultdict(lambda: defaultdict(bool))
     for cell in cells:
         if (cell.trial, cell.lane, cell.property) in certain and cell.word is not Verdict.NOT_APPLICABLE:
             shown = cell.word is Verdict.BROKEN_AS_DOCUMENTED
             # Up to three trials of one series are one question: see `results.record.settled`.
-            name = f"{cell.property} of {cell.lane} under {cell.fault}"
-            _note(hazards[cell.stage], name, shown)
+            hazards[cell.stage][f"{cell.property} of {cell.lane} under {cell.fault}"] |= shown
             if cell.lock in by_design:
-                _note(locks[cell.stage], cell.lock, shown)
+                locks[cell.stage][cell.lock] |= shown
     return Calibration(_shown(hazards), _shown(locks), tuple(map(_planted, planted)))
 
 
@@ -80,11 +82,7 @@ def _planted(cell: Cell) -> Planted:
     return Planted(cell.backend, name, by, cell.word is Verdict.VIOLATED, cell.page)
 
 
-def _note(controls: dict[str, bool], name: str, shown: bool) -> None:  # noqa: FBT001
-    controls[name] = shown or controls.get(name, False)
-
-
-def _shown(controls: Mapping[str, Mapping[str, bool]]) -> tuple[Shown, ...]:
+def _shown(controls: _Controls) -> tuple[Shown, ...]:
     return tuple(
         Shown(stage, sum(each.values()), len(each), tuple(sorted(name for name, shown in each.items() if not shown)))
         for stage in STAGES

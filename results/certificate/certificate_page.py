@@ -21,7 +21,7 @@ from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
 from results.pages import web
 from results.pages.hrefs import to_lane, to_page
-from results.record import words
+from results.record import grouped, words
 from results.report.grid import SHORT, tally
 from results.stages import ALONE, BASELINE, COLUMNS, TITLES, TOGETHER
 from results.storage import files
@@ -129,13 +129,12 @@ def _controls(certificate: Certificate) -> tuple[Shown, ...]:
 
 def _rolled(steps: Iterable[ServerStep]) -> list[dict[str, Any]]:
     """An entry for each column: the steps of its first trial, and the number of trials with steps."""
-    columns: dict[tuple[str, str, str], dict[str, list[ServerStep]]] = {}
-    for step in steps:
-        columns.setdefault((step.backend, step.stage, step.column), {}).setdefault(step.trial, []).append(step)
-    return [
-        {"backend": backend, "column": column, "steps": next(iter(trials.values())), "trials": len(trials)}
-        for (backend, _, column), trials in sorted(columns.items(), key=lambda item: _place(*item[0]))
-    ]
+    columns = grouped(steps, lambda step: (step.backend, step.stage, step.column))
+    rolled = []
+    for (backend, _, column), mine in sorted(columns.items(), key=lambda item: _place(*item[0])):
+        trials = grouped(mine, lambda step: step.trial)
+        rolled.append({"backend": backend, "column": column, "steps": trials[mine[0].trial], "trials": len(trials)})
+    return rolled
 
 
 def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:

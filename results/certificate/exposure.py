@@ -46,21 +46,19 @@ def exposures(
     """The exposures of every backend and stage with a trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]
     counted = _counted(cells)
-    refusals = ((trial.backend, trial.stage, sum(lane.refused for lane in trial.lanes)) for trial in trials)
-    _add(counted, REFUSED, refusals)
-    _add(counted, FAULTY, ((*key[:2], seconds) for key, seconds in _fault_seconds(lanes).items()))
-    refused = {(step.backend, step.stage) for step in steps if step.refused}
     of_lanes: dict[tuple[str, str], list[UpgradeLane]] = defaultdict(list)
     for trial in trials:
         of_lanes[trial.backend, trial.stage] += trial.lanes
-    uncounted = {(cell.backend, cell.stage) for cell in cells} - {
+        counted[REFUSED, trial.backend, trial.stage] += sum(lane.refused for lane in trial.lanes)
+    for (backend, stage, _), seconds in _fault_seconds(lanes).items():
+        counted[FAULTY, backend, stage] += seconds
+    refused = {(step.backend, step.stage) for step in steps if step.refused}
+    places = {(cell.backend, cell.stage) for cell in cells}
+    uncounted = places - {
         (cell.backend, cell.stage) for cell in cells if cell.store == _UNFENCED and STALE in cell.counters
     }
-    places = sorted(
-        {(cell.backend, cell.stage) for cell in cells}, key=lambda place: (place[0], STAGES.index(place[1]))
-    )
     made = []
-    for what, place in product(EXPOSURES, places):
+    for what, place in product(EXPOSURES, sorted(places, key=lambda place: (place[0], STAGES.index(place[1])))):
         number = round(counted[what, *place], 1)
         why = _why_not(what, place[1], of_lanes[place], place in refused, place in uncounted)
         made.append(Exposure(place[0], what, place[1], number, "" if number else why))
@@ -108,11 +106,6 @@ def _counted(cells: Iterable[Cell]) -> _Counted:
     for (what, backend, stage, _, _), number in most.items():
         total[what, backend, stage] += number
     return total
-
-
-def _add(counted: _Counted, what: str, numbers: Iterable[tuple[str, str, float]]) -> None:
-    for backend, stage, number in numbers:
-        counted[what, backend, stage] += number
 
 
 def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str], float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from results.comparison.speeds import MEASURES, TimeOrRate
+from results.comparison.speeds import MEASURES
 from results.record import LaneSummary
 from results.stages import STAGES, TOGETHER
 
@@ -44,12 +44,9 @@ def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
                 if (number := measure.read(lane.measures)) is not None:
                     for lock in ("", lane.lock):
                         numbers[lane.backend, lock, measure.name, lane.stage][lane.trial].append(number)
-    return tuple(
-        _of(key, numbers[key], chosen) for key in sorted(numbers, key=lambda key: (*key[:3], STAGES.index(key[3])))
-    )
-
-
-def _of(key: tuple[str, str, str, str], trials: dict[str, list[float]], chosen: Iterable[TimeOrRate]) -> HandoverGap:
-    (unit,) = (measure.unit for measure in chosen if measure.name == key[2])
-    worst = max(number for numbers in trials.values() for number in numbers)
-    return HandoverGap(*key, median(map(median, trials.values())), worst, unit, len(trials))
+    units = {measure.name: measure.unit for measure in chosen}
+    made = []
+    for key in sorted(numbers, key=lambda key: (*key[:3], STAGES.index(key[3]))):
+        trials = numbers[key].values()
+        made.append(HandoverGap(*key, median(map(median, trials)), max(map(max, trials)), units[key[2]], len(trials)))
+    return tuple(made)

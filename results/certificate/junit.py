@@ -31,8 +31,8 @@ class Test:
 
     group: str
     name: str
-    kind: str
-    text: str
+    kind: str = ""
+    text: str = ""
 
 
 def render(stored: Mapping[str, Any]) -> bytes:
@@ -71,10 +71,8 @@ def cases(stored: Mapping[str, Any]) -> Iterator[Test]:
                 yield Test(group, name, "failure", why)
             elif stage in row["stages"]:
                 seen = row["stages"][stage]
-                failed = Verdict(seen["word"]).fails
-                yield (
-                    Test(group, name, "known", f"{seen['word']}: {seen['because']}") if failed else _passed(group, name)
-                )
+                known = ("known", f"{seen['word']}: {seen['because']}") if Verdict(seen["word"]).fails else ()
+                yield Test(group, name, *known)
             elif stage in row["absent"]:
                 yield Test(group, name, "skipped", row["absent"][stage])
     for row in stored["speeds"]:
@@ -86,13 +84,9 @@ def cases(stored: Mapping[str, Any]) -> Iterator[Test]:
         elif row["word"] == "too few":
             yield Test(row["backend"], name, "skipped", "too few trials to tell")
         else:
-            yield _passed(row["backend"], name)
+            yield Test(row["backend"], name)
     for number, doubt in enumerate(stored["doubts"], 1):
         yield Test("certificate", f"doubt {number}", "error", doubt)
-
-
-def _passed(group: str, name: str) -> Test:
-    return Test(group, name, "", "")
 
 
 def _legal(text: str) -> str:

@@ -70,17 +70,9 @@ def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
 
 def _phase(phase: Phase) -> list[tuple[str, float | None, str]]:
     basis = f"{phase.acquires:,} acquires"
-    return [
-        *(
-            (
-                shown(value),
-                value,
-                basis if value is not None or not phase.acquires else f"not reached: of {basis} too many were given up",
-            )
-            for value in (phase.p50, phase.p99)
-        ),
-        (shown(phase.rate), phase.rate, "grants a second in one lane"),
-    ]
+    unreached = f"not reached: of {basis} too many were given up" if phase.acquires else basis
+    waits = [(shown(value), value, unreached if value is None else basis) for value in (phase.p50, phase.p99)]
+    return [*waits, (shown(phase.rate), phase.rate, "grants a second in one lane")]
 
 
 def _recovery(lock_rates: Rates) -> list[tuple[str, float | None, str]]:

@@ -88,13 +88,7 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
         return f"Nothing of {len(lanes)} lanes was judged."
     words = [lane_word(lane) for lane in judged]
     word = heaviest(words)
-    concerned = [
-        (lane, judgement)
-        for lane, its in zip(judged, words, strict=True)
-        if its is word
-        for judgement in lane.judgements
-        if judgement.word is word
-    ]
+    concerned = [(lane, judgement) for lane in judged for judgement in lane.judgements if judgement.word is word]
     reasons = Counter(judgement.because.rstrip(".") for _, judgement in concerned)
     reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
     locks = dict.fromkeys(lane.history.facts.lock for lane, _ in concerned)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from checkers.claims import Verdict
 from results.record import Cell, Count, LaneSummary, settled
 from results.storage import files
-from results.storage.codec import decoded, encoded
+from results.storage.codec import decoded
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
 
@@ -81,12 +81,6 @@ def make(root: Path, closed: str, asked: Mapping[str, Any], about: Mapping[str, 
     failed = any(word.fails for word in words)
     started, problems = asked["started"], contents.problems
     return Summary(root.name, started, closed, asked, about, failed, counts, problems, contents.cells, contents.lanes)
-
-
-def to_json(summary: Summary, root: Path) -> dict[str, Any]:
-    """Plain JSON; pages as posix paths relative to the run folder."""
-    made: dict[str, Any] = encoded(summary, root)
-    return made
 
 
 def load_head(root: Path) -> Head:

@@ -14,6 +14,7 @@ from results.pages import charts, trend
 from results.record import Cell, LaneSummary
 from results.run import Run
 from results.storage import files, summary
+from results.storage.codec import encoded
 from results.storage.measured import measured
 from results.storage.reading import RunContents
 from results.tests import samples
@@ -39,7 +40,7 @@ def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = ()
     page = path / "trials" / "redis-none-1" / "index.html"
     contents = RunContents(tuple(replace(one, page=page) for one in cells), tuple(lanes), ())
     made = summary.make(path, closed, {**about, "started": started}, {}, contents)
-    files.write_json(path / summary.NAME, summary.to_json(made, path))
+    files.write_json(path / summary.NAME, encoded(made, path))
     (path / "index.html").write_text("drawn")
     return path
 

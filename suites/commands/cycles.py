@@ -108,7 +108,7 @@ def lanes_on(backend: str) -> tuple[Lane, ...]:
     """One lane of each of the plainest locks on the backend, with a store mode of `STORES` where the lock has one."""
     there = [name for name in registry.LOCKS if registry.load(name).backend == backend]
     return tuple(
-        min(runnable_lanes(name), key=lambda lane: (_preference(lane.store), lane.workload.name))
+        min(runnable_lanes(name), key=lambda lane: ((*STORES, lane.store).index(lane.store), lane.workload.name))
         for name in [name for name in there if name in PLAINEST] or there[:1]
     )
 
@@ -120,8 +120,3 @@ def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
     there = [runnable_lanes(name) for name in promising if registry.load(name).backend == backend]
     choices = [lanes for lanes in there if lanes]
     return tuple(rng.choice(lanes) for lanes in rng.sample(choices, min(DRAWN, len(choices))))
-
-
-def _preference(store: str) -> int:
-    """The rank of a store mode, 0 for the first choice."""
-    return STORES.index(store) if store in STORES else len(STORES)
