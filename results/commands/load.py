@@ -1,40 +1,11 @@
 """`python -m results load RUN`: how much was asked of the locks of each backend, and which part used how much CPU."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 
 from results.commands.find import NAMING, find, parser
-from results.record import CPU_PARTS, LaneSummary
+from results.record import CPU_PARTS, LaneSummary, grouped
 from results.storage import reading
-
-
-@dataclass(slots=True)
-class Totals:
-    """Of some lanes and their trials. seconds: of all lanes together. cpu: part → seconds."""
-
-    lanes: int = 0
-    grants: int = 0
-    operations: int = 0
-    seconds: float = 0.0
-    cpu: dict[str, float] = field(default_factory=dict)
-
-    def add(self, lane: LaneSummary) -> None:
-        """A lane that was measured."""
-        self.lanes += 1
-        self.operations += lane.operations
-        if lane.measures is not None:
-            self.grants += lane.measures["grants"]
-            self.seconds += lane.measures["seconds"]
-
-    def use(self, cpu: Mapping[str, float]) -> None:
-        """What a trial used."""
-        self.cpu = {part: self.cpu.get(part, 0.0) + cpu.get(part, 0.0) for part in CPU_PARTS}
-
-    def row(self, name: str) -> str:
-        """A line of the table."""
-        each = [name, f"{self.lanes:,}", f"{self.grants:,}", f"{self.operations:,}"]
-        each += [f"{number / self.seconds if self.seconds else 0:.1f}" for number in (self.grants, self.operations)]
-        return f"| {' | '.join([*each, *(f'{self.cpu.get(part, 0):.0f}' for part in CPU_PARTS)])} |"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,16 +19,22 @@ def main(arguments: Sequence[str]) -> int:
 
 def table(lanes: Sequence[LaneSummary]) -> list[str]:
     """A line for each backend, and one for all. Raises BadFile."""
-    loads: dict[str, Totals] = {}
-    trials = set()
-    for lane in lanes:
-        both = [loads.setdefault(name, Totals()) for name in (lane.backend, "all")]
-        folder = lane.page.parent if lane.page else None
-        cpu = reading.about_trial(folder).get("cpu") if folder and folder not in trials else None
-        trials.add(folder)
-        for load in both:
-            load.add(lane)
-            load.use(cpu or {})
+    folders = dict.fromkeys(lane.page.parent for lane in lanes if lane.page)
+    cpu = {folder: reading.about_trial(folder).get("cpu") or {} for folder in folders}
+    by_backend = grouped(lanes, lambda lane: lane.backend)
+    rows = [_row(name, by_backend[name], cpu) for name in sorted(by_backend)]
+    if lanes:
+        rows.append(_row("all", lanes, cpu))
     head = ("", "lanes", "grants", "operations", "grants/s", "operations/s", *(f"{part} (CPU s)" for part in CPU_PARTS))
-    rows = [loads[name].row(name) for name in sorted(loads, key=lambda name: (name == "all", name))]
     return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows]
+
+
+def _row(name: str, lanes: Sequence[LaneSummary], cpu: Mapping[Path, Mapping[str, float]]) -> str:
+    """A line of the table, of these lanes and their trials. cpu: folder of a trial → part → seconds."""
+    measured = [lane.measures for lane in lanes if lane.measures is not None]
+    grants, operations = sum(each["grants"] for each in measured), sum(lane.operations for lane in lanes)
+    seconds = sum(each["seconds"] for each in measured)
+    rates = [f"{number / seconds if seconds else 0:.1f}" for number in (grants, operations)]
+    trials = [cpu[folder] for folder in dict.fromkeys(lane.page.parent for lane in lanes if lane.page)]
+    used = [f"{sum(trial.get(part, 0.0) for trial in trials):.0f}" for part in CPU_PARTS]
+    return f"| {' | '.join([name, f'{len(lanes):,}', f'{grants:,}', f'{operations:,}', *rates, *used])} |"

@@ -7,7 +7,6 @@ import secrets
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -25,28 +24,27 @@ _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What happens to a run. kept: why it is kept, or empty. size: bytes of its files."""
-
-    run: Stored
-    kept: str
-    size: int
-
-
 def main(arguments: Sequence[str]) -> int:
     """Returns 0 if all is done; 2 if nothing was removed without a criterion or an answer, or if something remained."""
     options = _options(arguments)
     names = {find.find(name, options.results).path.resolve() for name in options.runs}
-    fates = _fates(find.runs(options.results), options, names)
-    for fate in fates:
-        size = f"{fate.size / 1e6:.1f} MB"
-        say(f"{fate.run.path.name}  {f'kept: {fate.kept}' if fate.kept else f'to be removed, {size}'}")
-    gone = [fate for fate in fates if not fate.kept]
+    stored = find.runs(options.results)
+    last = {run.path for run in stored[-options.keep :]} if options.keep else set()
+    since = None if options.younger_than is None else datetime.now(UTC) - options.younger_than
+    gone: list[Stored] = []
+    size = 0
+    for run in stored:
+        if kept := _why_kept(run, last, since, names, failed_too=options.failed_too):
+            say(f"{run.path.name}  kept: {kept}")
+        else:
+            of_run = _size(run.path)
+            say(f"{run.path.name}  to be removed, {of_run / 1e6:.1f} MB")
+            gone.append(run)
+            size += of_run
     if not gone:
         print("nothing to remove")
         return 0
-    total = f"{count(len(gone), 'run')}, {sum(fate.size for fate in gone) / 1e6:.1f} MB"
+    total = f"{count(len(gone), 'run')}, {size / 1e6:.1f} MB"
     if options.dry_run:
         print(f"would remove {total}")
         return 0
@@ -54,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         warn("nothing was removed; --yes removes without asking")
         return 2
     _sweep(options.results)
-    failed = [line for fate in gone if (line := _remove(fate.run, options.results))]
+    failed = [line for run in gone if (line := _remove(run, options.results))]
     print(f"removed {len(gone) - len(failed)} of {total}" if failed else f"removed {total}")
     wrong = [*failed, *filter(None, [trend.refresh(options.results)])]
     for line in wrong:
@@ -91,16 +89,6 @@ def _age(text: str) -> timedelta:
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is no age; for example 90m, 12h, 7d or 4w")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-def _fates(stored: Sequence[Stored], options: argparse.Namespace, names: set[Path]) -> list[Fate]:
-    last = {run.path for run in stored[-options.keep :]} if options.keep else set()
-    since = None if options.younger_than is None else datetime.now(UTC) - options.younger_than
-    return [
-        Fate(run, kept, 0 if kept else _size(run.path))
-        for run in stored
-        for kept in [_why_kept(run, last, since, names, failed_too=options.failed_too)]
-    ]
 
 
 def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[Path], *, failed_too: bool) -> str:

@@ -7,7 +7,6 @@ not. Times and rates are compared in `results.comparison.speeds`.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,7 +128,7 @@ def apart(runs: Sequence[RunContents]) -> list[RunContents]:
 
 def _several_versions(cells: Iterable[Cell]) -> bool:
     versions = {(cell.backend, cell.version) for cell in cells if cell.version}
-    return any(count > 1 for count in Counter(backend for backend, _ in versions).values())
+    return len(versions) > len({backend for backend, _ in versions})
 
 
 Name = tuple[str, str, str, str, str]

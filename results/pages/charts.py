@@ -11,7 +11,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from results.pages.rates import Phase, Rates
-from results.pages.svg import join, number, tag
+from results.pages.svg import join, number, round_up, tag
 from results.report.grid import short_names
 
 UNKNOWN: Final = "-"
@@ -120,7 +120,7 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine
     known = [value for line in series for value in line.values if value is not None]
     if not known:
         return None
-    top = _ceiling(max(known))
+    top = round_up(max(known)) if max(known) > 0 else 1.0
     step = (_RIGHT - _LEFT) / max(len(runs) - 1, 1)
 
     def place(at: int, value: float) -> tuple[str, str]:
@@ -148,11 +148,3 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine
             parts.append(tag("a", mark, href=link) if link else mark)
     width, height = _LINE
     return tag("svg", join(parts), class_="line-chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)
-
-
-def _ceiling(value: float) -> float:
-    """The next round number: 1, 2 or 5 times a power of ten."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return float(next(power * step for step in (1, 2, 5, 10) if power * step >= value * 0.999))

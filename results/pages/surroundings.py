@@ -63,15 +63,8 @@ def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
         node = mapping(stored.get(name))
         settings = mapping(node.get("settings"))
         command = [*(f"{key}={value}" for key, value in settings.items()), *words(node.get("command"))]
-        servers.append(
-            ServerRow(
-                str(name),
-                str(versions.get(name, "")),
-                str(node.get("image", "")),
-                str(node.get("digest", "")),
-                shlex.join(command),
-            )
-        )
+        image, digest = (str(node.get(key, "")) for key in ("image", "digest"))
+        servers.append(ServerRow(str(name), str(versions.get(name, "")), image, digest, shlex.join(command)))
     return servers
 
 

@@ -18,6 +18,12 @@ def number(value: float) -> str:
     return text.removesuffix(".0")
 
 
+def round_up(value: float) -> float:
+    """The next 1, 2 or 5 times a power of ten, for the scale of an axis; one just below the value will do."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= value * 0.999)
+
+
 def tag(name: str, *children: str, **attributes: Attribute) -> Markup:
     """One element. `class_` and `stroke_width` become class and stroke-width; None leaves an attribute out.
 

@@ -76,12 +76,7 @@ def grid(cells: Iterable[Cell]) -> Grid:
 def _square(cells: list[Cell]) -> Square:
     words = [cell.word for cell in cells]
     word = heaviest(words)
-    return Square(
-        word,
-        tally(words),
-        tuple(cell for cell in cells if cell.word is word),
-        tuple(cells),
-    )
+    return Square(word, tally(words), tuple(cell for cell in cells if cell.word is word), tuple(cells))
 
 
 def tally(words: Iterable[Verdict]) -> tuple[tuple[Verdict, int], ...]:

@@ -23,6 +23,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,12 +57,9 @@ class RunFolder:
         root.mkdir(parents=True, exist_ok=True)
         while True:
             path = root / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-            try:
+            with suppress(FileExistsError):
                 path.mkdir()
-            except FileExistsError:
-                continue
-            break
-        return cls.create_at(path, now(), about)
+                return cls.create_at(path, now(), about)
 
     @classmethod
     def create_at(cls, path: Path, started: str, about: Mapping[str, Any]) -> Self:

@@ -193,13 +193,11 @@ def _failures(cases: list[grid.CellGroup], printer: Printer) -> None:
 
 def _documented(cases: list[grid.CellGroup], printer: Printer) -> None:
     """A line for each lock: what broke, and by which mechanism. If there are too many, only the mechanisms."""
-    by_reason: dict[tuple[str, str, str], dict[str, None]] = {}
-    for case in cases:
-        cell = case.first
-        by_reason.setdefault((cell.lock, cell.fault, cell.because), {})[cell.property] = None
+    by_reason = grouped((case.first for case in cases), lambda cell: (cell.lock, cell.fault, cell.because))
     lines: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for (lock, fault, because), properties in by_reason.items():
-        lines.setdefault((lock, because, tuple(properties)), []).append(fault)
+    for (lock, fault, because), mine in by_reason.items():
+        names = tuple(dict.fromkeys(cell.property for cell in mine))
+        lines.setdefault((lock, because, names), []).append(fault)
     if lines:
         printer.gap()
     if len(lines) > _DOCUMENTED:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from results.pages.svg import round_up
+
 MOST_BREAKS = 6
 """The most stretches that are cut out of one picture."""
 
@@ -70,7 +72,7 @@ def ticks(axis: Axis, origin: int, spacing: float = 90.0) -> list[tuple[float, s
     width = sum(axis(end) - axis(begin) for begin, end in parts)
     if shown <= 0 or width <= 0:
         return []
-    step = _round(shown / width * spacing)
+    step = round_up(shown / width * spacing)
     digits = max(0, -math.floor(math.log10(step / 1e9)))
     marks: list[tuple[float, str]] = []
     for begin, end in parts:
@@ -81,9 +83,3 @@ def ticks(axis: Axis, origin: int, spacing: float = 90.0) -> list[tuple[float, s
             if not marks or place - marks[-1][0] > spacing / 2:
                 marks.append((place, f"{count * step / 1e9:.{digits}f} s"))
     return marks
-
-
-def _round(step: float) -> float:
-    """The next larger of 1, 2, 5 times a power of ten, in ns."""
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
