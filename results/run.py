@@ -86,7 +86,7 @@ class Run(RunFolder):
         """Draw the run's page. Returns its path."""
         about, certificate = {**made.asked, **made.about, "closed": made.closed}, summary.certificate(made.about)
         text = run_page.render(self.path, about, made.cells, made.problems, made.lanes, certificate)
-        self._write_assets()
+        web.write_assets(self.path)
         path = self.path / "index.html"
         files.write_text(path, text)
         return path
@@ -98,12 +98,6 @@ class Run(RunFolder):
 
     def _draw_trial(self, record: TrialRecord, folder: Path) -> Path:
         path = folder / "index.html"
-        self._write_assets()
+        web.write_assets(self.path)
         files.write_text(path, trial_page.render(record, typed(folder)))
         return path
-
-    def _write_assets(self) -> None:
-        """Raises BadFile where a link would lead them out of the folder."""
-        if (self.path / "assets").is_symlink():
-            raise BadFile(f"{self.path / 'assets'}: a link, which is not followed")
-        web.write_assets(self.path)

@@ -86,21 +86,20 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
         yield "it was changed: it is not written as one is"
     if serialize.digest(stored) != stored["digest"]:
         yield "it was changed: its digest is another"
-    there, same = again["evidence"], True
-    for name in sorted(there.keys() | stored["evidence"].keys()):
-        same = same and there.get(name) == stored["evidence"].get(name)
+    there, then = again["evidence"], stored["evidence"]
+    for name in sorted(there.keys() | then.keys()):
         if name not in there:
             yield f"{name} is missing"
-        elif name not in stored["evidence"]:
+        elif name not in then:
             yield f"{name} was added"
-        elif there[name] != stored["evidence"][name]:
+        elif there[name] != then[name]:
             yield f"{name} was changed"
     yield from _not_of_the_histories(run)
     names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # the name of the run may differ
     other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
-    if same and not other:  # else these files differ without having been changed
+    if there == then and not other:  # else these files differ without having been changed
         yield from _derived_otherwise(stored, run)
 
 

@@ -109,8 +109,11 @@ def packed(text: str) -> str:
 
 
 def write_assets(folder: Path) -> None:
-    """Write the shared script into a run's folder if it is not there. Several processes may do so at the same time."""
-    path = folder / "assets" / _ASSET
+    """Write the shared script into a run's folder if it is not there. Several processes may do so at the same time.
+
+    Raises BadFile where a link would lead it out of the folder.
+    """
+    path = files.inside(folder / "assets", _ASSET)
     text = timeline_script()
     try:
         if path.read_text("utf-8") == text:

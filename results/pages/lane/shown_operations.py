@@ -95,8 +95,6 @@ def _contended(view: View) -> tuple[int, int]:
 
 def _between(history: History, first: int, last: int, why: str) -> Focus:
     first, last = max(first, 0), min(last, len(history) - 1)
-    if len(history) == 0:
-        return Focus(0, 1, (), (), (), 0, why)
     inv = history.columns["inv"]
     begin, end = int(inv[first]), int(inv[last])
     pad = max((end - begin) // 40, 1)
