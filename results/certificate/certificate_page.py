@@ -204,8 +204,6 @@ def _together(backend: str, lock: str, measure: str, gaps: _Gaps) -> dict[str, s
 
 def _exposures(exposures: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:
     """(backend, what, stage → how often)."""
-    rows: dict[tuple[str, str], dict[str, Exposure]] = {}
-    for exposure in exposures:
-        rows.setdefault((exposure.backend, exposure.what), {})[exposure.stage] = exposure
+    rows = grouped(exposures, lambda exposure: (exposure.backend, exposure.what))
     order = sorted(rows, key=lambda key: (key[0], EXPOSURES.index(key[1])))
-    return [(backend, what, rows[backend, what]) for backend, what in order]
+    return [(backend, what, {each.stage: each for each in rows[backend, what]}) for backend, what in order]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from checkers.measures.latency import BEFORE, DURING
 from results.record import LaneSummary, grouped
 
-_Key = TypeVar("_Key", bound=tuple[str, ...])
+_Key = TypeVar("_Key", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def per_lock(lanes: Iterable[LaneSummary]) -> dict[tuple[str, str], Rates]:
 
 def per_backend(lanes: Iterable[LaneSummary]) -> dict[str, Rates]:
     """Backend → its rates, in alphabetical order."""
-    return {backend: rates for (backend,), rates in _grouped(lanes, lambda lane: (lane.backend,)).items()}
+    return _grouped(lanes, lambda lane: lane.backend)
 
 
 def _grouped(lanes: Iterable[LaneSummary], key: Callable[[LaneSummary], _Key]) -> dict[_Key, Rates]:

@@ -5,6 +5,7 @@ history, and `python -m checkers FILE` makes it again from the history.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from results.text import in_a_line
 MOST_VIOLATIONS: Final = 100
 """The most violations that are stored of a judgement. Their whole number is stored as well."""
 
+_PAGE: Final = re.compile(r"trials/(?!\.\.?/)[^/\\\0]+/index\.html")
+"""What `encoded` writes of a page: any other link may lead out of the folder."""
+
 T = TypeVar("T")
 
 
@@ -33,13 +37,9 @@ def decoded(data: object, of: type[T], file: Path) -> T:
     """
 
     def page(_: type, value: object) -> Path:
-        # Only what `encoded` writes: any other link may lead out of the folder.
-        parts = value.split("/") if isinstance(value, str) else []
-        if len(parts) != 3 or parts[0] != "trials" or parts[2] != "index.html":
+        if not (isinstance(value, str) and _PAGE.fullmatch(value)):
             raise ValueError("Expected the page of a trial of this run")
-        if parts[1] in ("", ".", "..") or "\\" in parts[1] or "\0" in parts[1]:
-            raise ValueError("Expected the page of a trial of this run")
-        return file.parent.joinpath(*parts)
+        return file.parent / value
 
     try:
         return msgspec.convert(data, of, dec_hook=page)
