@@ -12,7 +12,7 @@ from checkers.history.view import View
 from results.pages import counters_explained, surroundings, web
 from results.pages.counters_explained import Counted
 from results.pages.lane import timeline
-from results.pages.lane.windows import Window, moments, number_of_violations, windows
+from results.pages.lane.windows import Window, moments, windows
 from results.record import LaneRecord, TrialRecord
 from results.report import sentences
 from results.report.grid import tally
@@ -60,7 +60,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     lanes = sorted(record.lanes, key=lambda lane: sentences.lane_word(lane).weight)
     about = record.about
     faults = surroundings.faults(lanes)
-    several = sum(number_of_violations(lane) > 1 for lane in lanes)
+    several = sum(len(moments(lane)) > 1 for lane in lanes)
     most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
     shown = [_lane(lane, number, most, folder) for number, lane in enumerate(lanes)]
     return web.render(
@@ -93,20 +93,20 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
 
 
 def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
-    history = lane.history
+    history, violations = lane.history, moments(lane)
     shown: list[Window] = []
     whole = Markup()
     if len(history):
         view = history.once(View)
         shown = windows(lane, view, most)
-        whole = timeline.draw(view, shown[0].focus, moments(lane), f"lane{number}")
+        whole = timeline.draw(view, shown[0].focus, violations, f"lane{number}")
     judged = sorted(lane.judgements, key=lambda judgement: judgement.word.weight)
     return _Lane(
         name=history.facts.lane,
         word=sentences.lane_word(lane),
         sentence=sentences.lane_sentence(lane),
         windows=shown,
-        violations=number_of_violations(lane),
+        violations=len(violations),
         broken=list(dict.fromkeys(j.property for j in judged if j.result is not None and j.result.violations)),
         operations=len(history),
         timeline=whole,

@@ -4,7 +4,6 @@ Each stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; what i
 is started. `--check` writes nothing, and says whether anything would change.
 """
 
-import argparse
 import inspect
 import re
 import sys
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.commands import literature, repeat
+from suites.commands.arguments import Arguments
 from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
 from suites.lock import LockClient
 from suites.locks import registry
@@ -23,7 +23,7 @@ README: Final = ROOT / "README.md"
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 written, or nothing to write; 1 with `--check`: out of date."""
-    parser = argparse.ArgumentParser(prog="python -m suites readme", description=main.__doc__, allow_abbrev=False)
+    parser = Arguments("readme", main)
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args(argv)
     old = README.read_text()

@@ -6,7 +6,6 @@ after which the count begins again: whatever commit was red, its cause has to be
 green in a row (`python -m suites readme`).
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from infra import lifetime
+from suites.commands.arguments import Arguments
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NOTED: Final = ROOT / "results" / "repeated.jsonl"
@@ -46,7 +46,7 @@ class Repeated:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 all green, 1 one was red."""
-    parser = argparse.ArgumentParser(prog="python -m suites repeat", description=main.__doc__, allow_abbrev=False)
+    parser = Arguments("repeat", main)
     parser.add_argument("command", choices=("certify", "test"))
     parser.add_argument("--count", type=int, default=1, help="how many green ones there must be, those before included")
     parser.add_argument("--commit", default="HEAD", help="what is tried")

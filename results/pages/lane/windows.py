@@ -74,11 +74,6 @@ def _window(view: View, near: Focus, judgement: Judgement | None, violation: Vio
     )
 
 
-def number_of_violations(lane: LaneRecord) -> int:
-    """The number of violations in all judgements of a lane."""
-    return sum(len(judgement.result.violations) for judgement in lane.judgements if judgement.result is not None)
-
-
 def moments(lane: LaneRecord) -> list[tuple[int, str]]:
     """(ns, words) of each violation, in the order of time."""
     return sorted(
