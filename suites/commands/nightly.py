@@ -110,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
             case "run":
                 return _run(night, options)
             case _:
-                status, text = _conclude(night, options.shards, options.into, options.previous)
+                status, text, _ = _conclude(night, options.shards, options.into, options.previous)
                 _append(text, options.summary)
                 return status
     except (BadOption, BadFile, OSError) as error:
@@ -245,8 +245,7 @@ def _run(night: Night, options: Namespace) -> int:
     previous: list[str] = options.previous or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
     shards = folder / "shards"
-    status, text = _conclude(night, shards, made, previous)
-    missing = _missing(night, shards)
+    status, text, missing = _conclude(night, shards, made, previous)
     files.write_text(folder / SUMMARY, text)
     _append(text, options.summary)
     came = {"run": made.name, "previous": previous, "status": status, "missing": missing}
@@ -314,20 +313,20 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
     return None
 
 
-def _missing(night: Night, shards: Path) -> list[str]:
-    return [job.name for job in night.jobs if _run_of(job, night, shards) is None]
-
-
 def _append(text: str, summary: Path | None) -> None:
     if summary is not None:
         with summary.open("a", encoding="utf-8") as file:
             file.write(text)
 
 
-def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str]:
-    """The exit status, and the summary in Markdown. previous: the night before and older ones. Raises BadFile."""
-    missing = _missing(night, shards)
-    there = [run for job in night.jobs if (run := _run_of(job, night, shards)) is not None]
+def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str, list[str]]:
+    """The exit status, the summary in Markdown, and the shards that are missing.
+
+    previous: the night before and older ones. Raises BadFile.
+    """
+    runs = {job.name: _run_of(job, night, shards) for job in night.jobs}
+    missing = [name for name, run in runs.items() if run is None]
+    there = [run for run in runs.values() if run is not None]
     for name in missing:
         print(f"nightly: {name}: missing, it did not run to its end", file=sys.stderr)
     if not there:
@@ -344,4 +343,4 @@ def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -
     print(text.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
     print(f"nightly: {words[status]}: {plain(str(typed(made / 'index.html')))}")
-    return status, text
+    return status, text, missing
