@@ -168,12 +168,14 @@ class Lanes:
                 assert future.result() is _DONE, "it has more steps"
 
     def cut(self, how: Cut = Cut.DROP) -> None:
-        for node in self._nodes():
-            self.environment.links.cut("c1", node, how)
+        with self.environment.links.together():
+            for node in self._nodes():
+                self.environment.links.cut("c1", node, how)
 
     def lose_replies(self) -> None:
-        for node in self._nodes():
-            self.environment.links.block(node, "c1", Cut.DROP)
+        with self.environment.links.together():
+            for node in self._nodes():
+                self.environment.links.block(node, "c1", Cut.DROP)
 
     def heal(self) -> None:
         self.environment.links.heal_all()
