@@ -7,19 +7,14 @@ the workers over a pipe. Whatever may repeat a secret (the text of an error) goe
 written anywhere. Standard library only: workers load this beside any library under test.
 """
 
-from __future__ import annotations
-
 import functools
 import socket
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
 
 FIELDS: Final = ("user", "password", "ca", "cert", "key")
 """What the environment may give, each as FENCEPOST_<BACKEND>_<FIELD>."""

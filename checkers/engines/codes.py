@@ -1,7 +1,5 @@
 """Numbers of operations, outcomes and reasons as kernels compare them: as constants, not as members of classes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from checkers.row_format import F, Outcome, Reason

@@ -1,7 +1,5 @@
 """The values of a history as numbers that engines can compare: equal where the specification calls them equal."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import numpy as np

@@ -10,8 +10,6 @@ only if accesses of one token overlap, or one of those writes was never answered
 fence met other accesses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -36,6 +34,18 @@ from checkers.row_format import F, Outcome
 
 REPEATED: Final = "several writes of one value, which was read"
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
+
+
+class Broken(NamedTuple):
+    """Where the rule was broken, and which keys cannot be judged here."""
+
+    kind: Column  # of each finding one of `KINDS`
+    at: Column  # of each finding the row that gives its time
+    rows: Column  # `PROOF` of each finding: what proves it, -1 for none
+    readers: Column  # of each of those the read that proves it accepted where it was never answered, -1 for none
+    repeated: Column  # of each key whether values that were read repeat
+    loose: Column  # of each key whether it has loose reads
+    order: Column  # the rows of all other keys, those of each in an order of linearization points; empty if not wanted
 
 
 def fenced_store(history: History, settings: Settings) -> EngineAnswer:
@@ -147,18 +157,6 @@ def screened(columns: AccessColumns, terms: Terms) -> Column:
     kind, tokens, values, odd = classified(columns, terms)
     groups = grouped(kind, columns.key, columns.token, tokens, odd)
     return doubtful(columns, kind, values, groups, terms)
-
-
-class Broken(NamedTuple):
-    """Where the rule was broken, and which keys cannot be judged here."""
-
-    kind: Column  # of each finding one of `KINDS`
-    at: Column  # of each finding the row that gives its time
-    rows: Column  # `PROOF` of each finding: what proves it, -1 for none
-    readers: Column  # of each of those the read that proves it accepted where it was never answered, -1 for none
-    repeated: Column  # of each key whether values that were read repeat
-    loose: Column  # of each key whether it has loose reads
-    order: Column  # the rows of all other keys, those of each in an order of linearization points; empty if not wanted
 
 
 @kernel

@@ -3,8 +3,6 @@
 Source: checkers/CONDITIONS.md, sections 17 and 18. O(n).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

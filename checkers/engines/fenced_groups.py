@@ -6,8 +6,6 @@ looked for from its key's highest downwards, since tokens come nearly in order: 
 rows are sorted instead: O(n log n).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

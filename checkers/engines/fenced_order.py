@@ -6,8 +6,6 @@ refusal stands before the group of its token. A refusal stands before the first 
 returned: then real time holds, and whatever can have raised the bar by its return stands before it. O(n log n).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED

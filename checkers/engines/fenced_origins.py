@@ -5,8 +5,6 @@ of the range of all, where every value belongs to one key: O(n). Where neither i
 value instead: O(n log n).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.engines.fenced_accesses import (

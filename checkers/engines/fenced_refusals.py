@@ -6,8 +6,6 @@ access itself. Exact, since a refusal changes nothing, and what may have raised 
 reason. O(n), and a binary search for each refusal that is needless.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ earlier one must then not be invoked after some access of a later one had return
 its write only has to return after that. The other rules: checkers/CONDITIONS.md, section 17.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, AccessColumns, Range, Terms

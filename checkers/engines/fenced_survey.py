@@ -5,8 +5,6 @@ the write that it returned; where it is on reads too, in that of its own token. 
 necessary; all of them together, with `fenced_zones` and `fenced_refusals`, are sufficient. O(n).
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

@@ -10,8 +10,6 @@ would stand behind; so either A must come before B as well, or f of A = s of B, 
 So the order decides, with a running maximum of s; where it fails, the two are a contradiction by themselves.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.engines.fenced_accesses import Accesses

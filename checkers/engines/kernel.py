@@ -21,8 +21,6 @@ written in what numba compiles:
   them into ``np.int64(...)`` first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import marshal
@@ -181,7 +179,7 @@ class Kernel(Generic[P, R]):
             )
         return self._compiled.get(signature)
 
-    def _with_globals(self, other: dict[str, Any], form: Callable[[Kernel[..., Any]], Any]) -> FunctionType:
+    def _with_globals(self, other: dict[str, Any], form: Callable[["Kernel[..., Any]"], Any]) -> FunctionType:
         scope = {name: form(value) if isinstance(value, Kernel) else value for name, value in self.uses().items()}
         scope = {name: other.get(name, value) for name, value in scope.items()}
         whole = self._function.__globals__

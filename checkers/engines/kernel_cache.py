@@ -10,8 +10,6 @@ function says what it was compiled from, and for which types and which processor
 and processes that compile the same at once write files that serve all of them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

@@ -6,8 +6,6 @@ of its attempts an operation belongs to: where it is not, or where nothing says 
 refused rather than judged by a guess. O(n), and O(n log n) where owners are not numbers without gaps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final

@@ -5,8 +5,6 @@ more, so that what still does without one of them rests on the others; releases 
 each attempt at that: O(n log n) of them for n grants, each of what is left.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Final

@@ -4,8 +4,6 @@ An attempt is an acquire and all that its owner did to the key until its next ac
 16). Which attempt an operation belongs to follows from its owner's own order alone; where it does not, that is said.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ earliest starts in a given order are best for every grant, and decide whether th
 sessions O(n) for each round of a least fixpoint.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import numpy as np

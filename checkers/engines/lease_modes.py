@@ -5,8 +5,6 @@ what clients were told than the one before it, so that its windows are narrower 
 smallest E(a) that what is believed allows. O(n).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -4,8 +4,6 @@ Source: checkers/CONDITIONS.md, sections 3 and 5: each operation stands at the e
 and no grant begins before the end of the one before it. O(n log n); asked for only as a proof.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

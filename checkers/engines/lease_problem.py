@@ -4,11 +4,9 @@ Source: checkers/CONDITIONS.md, sections 3 to 5. Two grants whose cores [latest,
 another in one order only: they are forced. A grant without a core is movable: it may stand in any gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +56,7 @@ class Problem:
     def __len__(self) -> int:
         return len(self.grants.key)
 
-    def part(self, chosen: Ints) -> Problem:
+    def part(self, chosen: Ints) -> Self:
         """The same with these grants only, in this order."""
         return replace(self, grants=Grants(*[column[chosen] for column in self.grants]))
 

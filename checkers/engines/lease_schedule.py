@@ -7,8 +7,6 @@ it, exactly, under a budget, since the problem is strongly NP-complete. Exact, b
 in no order, and for grants of a quorum: there movable grants, or all, are compared pair by pair, which is sound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Final

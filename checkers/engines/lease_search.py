@@ -6,8 +6,6 @@ one contains it and ends no later, or where a grant that it lacks can no longer 
 whose windows overlap, linear in the length of a history.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from collections.abc import Sequence

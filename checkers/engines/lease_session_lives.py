@@ -5,8 +5,6 @@ prolonged it, from the request's invocation; what precedes its creation by its c
 O(n).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final

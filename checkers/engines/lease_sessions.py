@@ -6,8 +6,6 @@ only where they are not forced, and under a budget; so is whether an unanswered 
 prolonged its session. Exact, exponential in movable grants.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -26,8 +26,6 @@ Where all grants of a key carry tokens that do not contradict real time, they ca
 n) for each mode, but for what `checkers.engines.lease_solve` has to search.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Final

@@ -6,8 +6,6 @@ invocation holds the cores and nothing more, and to hold less is always allowed.
 (`locks_alone`), else O(n log n) (`locks_together`). Exact; what is left to the search is listed there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

@@ -8,8 +8,6 @@ and its neighbours' cores allow, all at once: a refused try is explained iff it 
 Exact. O(n), and O(n log n) where tries were refused.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

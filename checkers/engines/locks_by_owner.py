@@ -12,8 +12,6 @@ operations overlap so that more than one story fits, and one that goes on after 
 needed.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

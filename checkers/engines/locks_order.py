@@ -4,8 +4,6 @@ Source: checkers/CONDITIONS.md, section 15. Each acquire stands at its return an
 holds the cores and nothing more; refused tries stand where a stretched hold explains them. O(n log n).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

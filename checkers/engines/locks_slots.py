@@ -1,7 +1,5 @@
 """Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array: O(n)."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

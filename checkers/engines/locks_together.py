@@ -6,8 +6,6 @@ which there is room. With refused tries the orders are real choices: what holds 
 explains is refused, and the rest is left to the search. O(n log n).
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

@@ -12,8 +12,6 @@ Not decided are keys where a value that was seen has several possible writers, a
 has no place in the one order that is tried; a contradiction that does not depend on them is one all the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

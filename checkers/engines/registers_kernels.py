@@ -5,8 +5,6 @@ cluster whose value was set by comparing it with that of another stands right be
 place in any order. O(n).
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ checkers/CONDITIONS.md, section 19. What is glued by compare-and-set moves as on
 chains contradict each other iff the later one in that order must come before the earlier: O(n log n), exact.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not
 budgets grow from round to round. Exact within its budgets; exponential in what is in flight at once or unanswered.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Kernels of the search in a table (`search_table`): which configuration is looked at next."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from checkers.engines.kernel import kernel

@@ -1,7 +1,5 @@
 """Kernels of the search in a table (`search_table`): who is in flight at which return, with which bit in masks."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ that event e is the return of operation e; unknown ones follow, in order of invo
 invoked comes before it; at one instant invocations come first.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Final, NamedTuple
 

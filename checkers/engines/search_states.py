@@ -12,8 +12,6 @@ whoever has spent more is met after whom it is compared with; then what has plac
 operation is seldom placed before it must be.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -49,7 +47,7 @@ class _Node:
 
     __slots__ = ("before", "candidates", "event", "mask", "placed", "spent", "state")
 
-    def __init__(self, event: int, mask: int, spent: int, state: int, before: _Node | None) -> None:
+    def __init__(self, event: int, mask: int, spent: int, state: int, before: "_Node | None") -> None:
         self.event = event
         self.mask = mask
         self.spent = spent

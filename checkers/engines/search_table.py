@@ -5,8 +5,6 @@ tried. The table says more than a model does: kinds of operations with the same 
 never leaves a state changes nothing.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Final, NamedTuple
 

@@ -11,8 +11,6 @@ Invalid is also a read of what nobody had tried to add before it returned. A key
 exercised: undecided. Lists, tuples and sets are read alike, nil as empty. Linear in what the reads show.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Container, Hashable, Sequence
 from typing import Final

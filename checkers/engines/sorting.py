@@ -1,7 +1,5 @@
 """Sorting rows: by two columns inside kernels, in one pass where they are in order; by one column of any numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from checkers.engines.kernel import Column as Column

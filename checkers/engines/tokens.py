@@ -4,8 +4,6 @@ Source: checkers/CONDITIONS.md, section 8. Tokens force the order of grants, so 
 smaller token was invoked, and none may have another's token, unless both are readers'.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

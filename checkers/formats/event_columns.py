@@ -1,9 +1,7 @@
 """The events of a file, column by column, as they were written; nothing is interpreted yet."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -62,7 +60,7 @@ class EventColumns:
             given = field in event and (field == "value" or event[field] is not None)
             self._slow[field].append(self.atoms[field].intern(event[field]) if given else ABSENT)
 
-    def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> EventColumns:
+    def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> Self:
         """Takes in the events that were read column by column, and puts all into the order of lines.
 
         line, columns: as the fields of this class, sorted.

@@ -9,8 +9,6 @@ counted from its invocation; an unanswered renewal extends nothing; an unanswere
 invoked; expiry may come late, never early.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

@@ -3,8 +3,6 @@
 Plain integers in lists are several times faster in loops than elements of arrays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -84,7 +82,7 @@ class View:
         owner, session = self.column("owner"), self.column("session")
         return [r for r in rows if owner[r] == hold.owner or (hold.session and session[r] == hold.session)]
 
-    def once(self, function: Callable[[View], T]) -> T:
+    def once(self, function: Callable[["View"], T]) -> T:
         """What the function makes of this view; it is called once, however often it is asked for."""
         if function not in self._once:
             self._once[function] = function(self)

@@ -4,8 +4,6 @@ A measure is no verdict. It counts and times what the models and properties do n
 reason to fail; an `alert` is for people to look at.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,6 +74,8 @@ class Measure:
 Obstacle = Literal["unasked", "no_lock", "unreleased", "unstruck", "endless", "crowded", "untimed"]
 """An attribute of `MeasuredHistory`: why a history has nothing of what a measure looks at, or None."""
 
+Gauge = Callable[[MeasuredHistory], Measure]
+
 
 def measure(
     name: str, *obstacles: Obstacle, judged_by: str | None = None
@@ -103,9 +103,6 @@ def measure(
         return gauge
 
     return decorate
-
-
-Gauge = Callable[[MeasuredHistory], Measure]
 
 
 def count(name: str, number: int, of: str = "") -> Value:

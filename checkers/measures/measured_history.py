@@ -4,8 +4,6 @@ In our recordings each attempt at a lock has an identity of its own, and times a
 name holders, who come again and again; know no leases; and have times that are places in the order of events.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -141,7 +139,7 @@ class MeasuredHistory(View):
         return "the times in the file run backwards" if (np.diff(times) < 0).any() else None
 
     @cached_property
-    def timed(self) -> MeasuredHistory:
+    def timed(self) -> "MeasuredHistory":
         """The same with times instead of places. Only where `untimed` is None."""
         clock = self.recorded.clock
         if not self.foreign or clock is None:

@@ -1,7 +1,5 @@
 """What only accumulates: sets, counters, and identities handed out."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from heapq import heappop, heappush
@@ -30,7 +28,7 @@ class Elements:
         for element in self._shared:
             self._digest ^= hash((element,))
 
-    def grown(self, element: Hashable) -> Elements:
+    def grown(self, element: Hashable) -> "Elements":
         """With one element more."""
         if element in self:
             return self

@@ -5,8 +5,6 @@ says how a class is made and what it may leave out), and the module and function
 (`checkers.models.engine_answer.Engine`). Both are imported when they are called, and not before.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

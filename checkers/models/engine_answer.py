@@ -4,8 +4,6 @@ An engine knows one class of specifications and decides most of its histories in
 undecided, never guess: those go to the general search, key by key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

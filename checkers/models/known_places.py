@@ -1,7 +1,5 @@
 """Orders of which the places are known: what comes before what, and what may stand anywhere from somewhere on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter

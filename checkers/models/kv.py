@@ -1,7 +1,5 @@
 """Maps with append: under each key a value that is read, written and appended to."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import pairwise

@@ -4,8 +4,6 @@ An acquire and a release that failed prove nothing. A try that was refused becau
 failed tries are evidence (`Settings.strict_try`), that the same acquire was impossible at that moment.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple

@@ -5,8 +5,6 @@ A history is valid under a model if some order of its operations explains every 
 unanswered ones. The specification is the only thing that engines, general search and verifier have in common.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Registers: one value under a key that is read, written, or compared and set; and several in one state."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 

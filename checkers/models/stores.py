@@ -1,7 +1,5 @@
 """Stores that look at who accesses them: by fencing tokens, or by the owner of the last grant that came by."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """The fencing tokens that grants came with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

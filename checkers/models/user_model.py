@@ -4,8 +4,6 @@ Beside what `Model` says, its class may have ``keyed = False``, if all keys shar
 `row_format.F` that it speaks of (all). Whatever it does wrong is told in one line, as `ModelError`.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence

@@ -3,8 +3,6 @@
 Valid: rows in an order in which they can have happened, each as early as it can. Invalid: rows that no order explains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -26,7 +24,7 @@ class _State(NamedTuple):
     over: set[int]
     placed: set[int]
 
-    def copy(self) -> _State:
+    def copy(self) -> "_State":
         return _State(self.now, dict(self.holder), dict(self.ends), dict(self.token), set(self.over), set(self.placed))
 
     def identity(self) -> object:

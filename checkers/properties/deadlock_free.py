@@ -4,8 +4,6 @@ A worker waits for a key from the invocation of an acquire to its end, and holds
 Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, the lock did not break it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -35,7 +33,7 @@ class Wait(NamedTuple):
     shared: bool
     held: Hold
 
-    def blocked_by(self, other: Wait) -> bool:
+    def blocked_by(self, other: "Wait") -> bool:
         """Whether the other holds what this one waits for, and does not share it."""
         return self.worker != other.worker and self.wanted == other.held.key and not (self.shared and other.held.shared)
 

@@ -1,21 +1,16 @@
 """Recovery by more than a start: of a node of another version, of a member that lost its place in its cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.exit_reason import last_words
-from infra.cluster.nodes import READY_WITHIN
+from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.errors import Failed
 from infra.network import topology
-
-if TYPE_CHECKING:
-    from infra.cluster.nodes import Cluster, Node
-    from infra.network.links import Links
-    from infra.waiting import Clock
+from infra.network.links import Links
+from infra.waiting import Clock
 
 BURIED_WITHIN: Final = 40.0
 """Seconds until the links of a node that ended by itself refuse."""

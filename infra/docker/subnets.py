@@ -5,21 +5,18 @@ choosing the same N in the second between the choice and the creation of the net
 engine's own pools end at about thirty networks, three environments.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from docker import DockerClient
 
 from infra.docker import machine
 from infra.errors import Failed
 from infra.network.addressing import FIRST_BYTES, address
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 SLOTS: Final = range(256)
 

@@ -1,12 +1,10 @@
 """What a fault is, and what several of them need: the leader, its successor, and the way back to a whole cluster."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
@@ -105,7 +103,7 @@ class World:
     missing: Mapping[Need, str] = field(default_factory=dict)
     members: Members = ()
 
-    def without(self, need: Need, reason: str) -> World:
+    def without(self, need: Need, reason: str) -> Self:
         """The same, but this is not possible either."""
         return replace(self, missing={**self.missing, need: reason})
 

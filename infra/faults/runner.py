@@ -6,8 +6,6 @@ being applied: a holder that is frozen while a server is replaced stays so until
 happens on the way, everything is healed: by the step's own heal, and by `final_heal` when anything was raised.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +33,17 @@ class Record:
     owner: int = 0
     process: int = -1
     lane: str = ""
+
+
+@dataclass(slots=True)
+class _On:
+    """A fault that is on: applied, or about to be. until: ns; when it shall be healed."""
+
+    step: Step
+    injection: FaultInjection
+    target: Target
+    until: int = 0
+    hits: list[Hit] = field(default_factory=list)
 
 
 class Runner:
@@ -148,17 +157,6 @@ class Runner:
 
     def _wait_until(self, when: int) -> None:
         self._target.clock.wait(max((when - self._target.clock.now()) / 1e9, 0.0))
-
-
-@dataclass(slots=True)
-class _On:
-    """A fault that is on: applied, or about to be. until: ns; when it shall be healed."""
-
-    step: Step
-    injection: FaultInjection
-    target: Target
-    until: int = 0
-    hits: list[Hit] = field(default_factory=list)
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:

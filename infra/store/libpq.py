@@ -8,20 +8,16 @@ Through `psycopg.pq`, because psycopg's cursors wait without limit for an answer
 What a server refuses comes out as psycopg's error for it. Imports psycopg and the standard library only.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import psycopg
 from psycopg import conninfo, errors, pq
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from infra.access import Access
+from infra.access import Access
 
 DATABASE: Final = "postgres"
 """Where locks live: every server has it."""

@@ -5,8 +5,6 @@ when it tells the right one again. Right is what the store tells: no fault touch
 machine. A heal is a jump as well: after a jump back it is one forward, which ends locks early.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -42,6 +40,16 @@ LONG: Final = (2.5, 3.0)
 
 PRECISION: Final = 0.05
 """Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A clock that was set, and by what it was wrong already."""
+
+    node: Node
+    skew: Skew
+    others: Sequence[Skew]
+    begun: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +111,6 @@ class MoveClocks:
         if not _await_health(target, moved.node, shows):
             raise Failed(f"{name}'s clock was set, but it does not tell that time")
         return Hit("clock", f"{name}: {self.how()}", moved.begun, target.clock.now())
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """A clock that was set, and by what it was wrong already."""
-
-    node: Node
-    skew: Skew
-    others: Sequence[Skew]
-    begun: int
 
 
 def _await_others(target: Target, node: Node, right: Health) -> None:
