@@ -84,8 +84,7 @@ class Attempts:
         place = self.answers.acquire
         begin = int(place[attempt])
         end = int(place[attempt + 1]) if attempt + 1 < len(place) else len(self.order)
-        mine = self.order[begin:end][self.group[begin:end] == self.group[begin]]
-        rows: list[int] = mine[self.history.columns["f"][mine] != F.BELIEF].tolist()
+        rows: list[int] = self.order[begin:end][self.group[begin:end] == self.group[begin]].tolist()
         return rows
 
     def refusals(self, attempt: int) -> list[int]:
@@ -112,7 +111,7 @@ def gather(history: History, settings: Settings) -> Attempts:
     c = history.columns
     _fit(history, settings)
     f = c["f"]
-    mask = any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE, F.BELIEF))
+    mask = any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE))
     mask &= (c["flags"] & NESTED == 0) & (c["owner"] != 0)
     order: Column = np.flatnonzero(mask).astype(np.int32)
     order = order[by_number(c["owner"][order])]

@@ -8,17 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import (
-    ACQUIRE,
-    BELIEF,
-    FAIL,
-    INFO,
-    OK,
-    RELEASE,
-    RENEW,
-    TRY_ACQUIRE,
-    UNAVAILABLE,
-)
+from checkers.engines.codes import ACQUIRE, FAIL, INFO, OK, RELEASE, RENEW, TRY_ACQUIRE, UNAVAILABLE
 from checkers.engines.kernel import kernel
 from checkers.engines.lease_kernels import Ints, Renewals
 from checkers.engines.sorting import Column
@@ -40,7 +30,7 @@ def begins(kind: int, fate: int, current: int) -> bool:
     if kind in (ACQUIRE, TRY_ACQUIRE):
         return fate != FAIL
     # Who renews or releases without an acquire has an attempt of its own, which nothing can explain.
-    return current < 0 and fate == OK and kind != BELIEF
+    return current < 0 and fate == OK
 
 
 @kernel
@@ -81,7 +71,6 @@ class Answers(NamedTuple):
     freed: Ints  # the first return of one
     frees: Ints  # how many there are
     refused: Ints  # the first return of a renewal or release that was told that the lock is not its owner's
-    believed: Ints  # the last moment at which the client believed that it holds
     first: Ints  # where its acknowledged renewals begin in `Folded.renewals`
     last: Ints  # and where they end
 
@@ -97,7 +86,7 @@ class Folded(NamedTuple):
 
 @kernel
 def fold(order: Column, group: Column, calls: LeaseCalls) -> Folded:
-    """order: rows of acquires, renewals, releases and beliefs; those of one owner and key together, as invoked.
+    """order: rows of acquires, renewals and releases; those of one owner and key together, as invoked.
 
     group: of each of these a number that owner and key have in common.
     """
@@ -112,7 +101,6 @@ def fold(order: Column, group: Column, calls: LeaseCalls) -> Folded:
     freed = np.full(n, INFINITY, np.int64)
     frees = np.zeros(n, np.int64)
     refused = np.full(n, INFINITY, np.int64)
-    believed = np.full(n, -1, np.int64)
     first = np.zeros(n, np.int64)
     last = np.zeros(n, np.int64)
     renewal_inv = np.zeros(room, np.int64)
@@ -147,10 +135,6 @@ def fold(order: Column, group: Column, calls: LeaseCalls) -> Folded:
             unanswered = fate == INFO
         if current < 0 or kind in (ACQUIRE, TRY_ACQUIRE):
             continue
-        if kind == BELIEF:
-            if fate == OK:
-                believed[here] = max(believed[here], inv[row])
-            continue
         if wrong == 0 and answered[here] == 1 and inv[row] < ret[order[acquire[here]]]:
             wrong, where = EARLY, place
         if wrong == 0 and answered[here] == 0 and kind == RENEW:
@@ -176,7 +160,5 @@ def fold(order: Column, group: Column, calls: LeaseCalls) -> Folded:
                 freed[here] = min(freed[here], ret[row])
             else:
                 unanswered = True
-    answers = Answers(
-        acquire, answered, renewed, proven, released, freeing, freed, frees, refused, believed, first, last
-    )
+    answers = Answers(acquire, answered, renewed, proven, released, freeing, freed, frees, refused, first, last)
     return Folded(answers, Renewals(renewal_inv, renewal_ret), wrong, where)

@@ -36,7 +36,6 @@ class Grants(NamedTuple):
     held: Ints  # when it was last known to be in force
     free: Ints  # from then on it may have been released
     over: Ints  # by then it has ended
-    floor: Ints  # nobody else is granted the key before that, whatever ended the grant: a client that believes
     first: Ints  # where its renewals begin in `Renewals`, if those are doubted
     last: Ints  # and where they end
     session: Ints  # index of its session, -1 for none
@@ -98,14 +97,14 @@ def earliest_end(grants: Grants, renewals: Renewals, i: int, a: Any) -> Any:
     lease = max(a + grants.lasts[i], grants.fixed[i])
     if grants.last[i] > grants.first[i]:
         lease = prolonged(a, lease, grants.first[i], grants.last[i], grants.lasts[i], renewals)
-    return max(min(max(grants.free[i], a, grants.held[i]), lease), grants.floor[i])
+    return min(max(grants.free[i], a, grants.held[i]), lease)
 
 
 def core_ends(grants: Grants, renewals: Renewals) -> Ints:
     """E(start) of grants whose leases are their own."""
     start = grants.start
     lease = np.maximum(start + grants.lasts, grants.fixed)
-    ends: Ints = np.maximum(np.minimum(np.maximum(np.maximum(grants.free, start), grants.held), lease), grants.floor)
+    ends: Ints = np.minimum(np.maximum(np.maximum(grants.free, start), grants.held), lease)
     doubted = np.flatnonzero(grants.last > grants.first)
     if len(doubted):
         ends[doubted] = _core_ends(Grants(*[column[doubted] for column in grants]), renewals)
@@ -138,14 +137,7 @@ def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int
     pairs (time, rank). A rank beyond the number of sessions is a circle, which only a release can break.
     """
     key, start, latest, lasts, fixed = grants.key, grants.start, grants.latest, grants.lasts, grants.fixed
-    held, free, over, floor, first, last = (
-        grants.held,
-        grants.free,
-        grants.over,
-        grants.floor,
-        grants.first,
-        grants.last,
-    )
+    held, free, over, first, last = grants.held, grants.free, grants.over, grants.first, grants.last
     session, bits, parts = grants.session, grants.bits, grants.parts
     n, count = len(key), len(sessions.alive)
     begun = np.zeros(n, np.int64)
@@ -218,8 +210,6 @@ def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int
                         other, other_rank = lived[z], rank[z]
                     if other < end or (other == end and other_rank < end_rank):
                         end, end_rank = other, other_rank
-            if end < floor[i]:
-                end, end_rank = np.int64(floor[i]), np.int64(0)
             if end > over[i]:
                 stuck[i] = 1
                 broken = True

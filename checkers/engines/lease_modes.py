@@ -24,17 +24,11 @@ FULL: Final = 3
 
 
 def pose(
-    attempts: Attempts,
-    mode: int,
-    *,
-    keys: Iterable[int] | None = None,
-    bound: int | None = None,
-    ordered: frozenset[int] | None = None,
+    attempts: Attempts, mode: int, *, ordered: frozenset[int], keys: Iterable[int] | None = None
 ) -> tuple[Problem, Ints]:
     """What is asked in one mode, and the attempt of each grant in it.
 
-    keys: only these. bound: ns for which a client may believe what is not so. ordered: keys whose order is that of
-    their tokens, found from the attempts where it is not given.
+    ordered: keys whose order is that of their tokens. keys: only these.
     """
     answered, frees = attempts.answers.answered, attempts.answers.frees
     counts = answered == 1  # an acquire without an answer may never have happened
@@ -49,9 +43,6 @@ def pose(
     grants = _grants(attempts, mode, who)
     if attempts.lives:
         grants = _in_sessions(attempts, mode, who, grants, sessions)
-    if bound is not None:
-        grants = grants._replace(floor=np.maximum(attempts.answers.believed[who] - bound, 0))
-    ordered = in_order_of_tokens(attempts) if ordered is None else ordered
     return Problem(grants, attempts.renewals, sessions, ordered), who
 
 
@@ -92,7 +83,6 @@ def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
         held=held,
         free=free,
         over=over,
-        floor=nothing,
         first=answers.first[who] if mode == BLIND else nothing,
         last=answers.last[who] if mode == BLIND else nothing,
         session=session,

@@ -164,7 +164,6 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
         held=column("renewed"),
         free=column("free"),
         over=ever,
-        floor=column("floor"),
         first=nothing,
         last=nothing,
         session=session,

@@ -30,8 +30,6 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from checkers.engines.lease_attempts import Attempts, gather
 from checkers.engines.lease_blame import least
 from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_of_tokens, pose
@@ -41,7 +39,6 @@ from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 
-MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
 BLAME: Final = {
     BLIND: "granted-inside-a-hold",
     TOLD: "renewal-lied",
@@ -64,18 +61,6 @@ def lease(history: History, settings: Settings) -> EngineAnswer:
     conflicting = {key: tuple(who[list(grants)].tolist()) for key, grants in solution.conflicts.items()}
     conflicts = tuple(_blamed(attempts, settings, conflicting, ordered)) if conflicting else ()
     return EngineAnswer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, who, solution))
-
-
-def in_mode(history: History, settings: Settings, mode: str, bound: int | None = None) -> EngineAnswer:
-    """The answer in one of `MODES` alone. bound: ns; and no client believes longer than that in what it has lost."""
-    attempts = gather(history, settings)
-    problem, who = pose(attempts, MODES[mode], bound=bound)
-    solution = solve(problem)
-    conflicts = tuple(
-        Conflict(BLAME[MODES[mode]], key, tuple(attempts.rows[who[list(grants)]].tolist()))
-        for key, grants in solution.conflicts.items()
-    )
-    return EngineAnswer(conflicts, dict(solution.undecided), lambda: np.zeros(0, np.int64))
 
 
 def _blamed(

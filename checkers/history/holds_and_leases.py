@@ -48,7 +48,6 @@ class Hold(NamedTuple):
     fixed     the lease cannot end before this, whenever it began: renewals, keep-alives, creation.
     renewed   invocation of the last acknowledged renewal of this grant, 0 for none: it was in force then.
     free      from here on it may have been released, or be gone with its client where no lease ends it.
-    floor     nobody else may have it before that in any case: its client believed that it holds.
     """
 
     row: int
@@ -75,7 +74,6 @@ class Hold(NamedTuple):
     fixed: int = 0
     renewed: int = 0
     free: int = INFINITY
-    floor: int = 0
 
     @property
     def expiry(self) -> int:
@@ -103,7 +101,7 @@ class Hold(NamedTuple):
 
     def end(self, a: int) -> int:
         """E(a): the earliest moment at which the next grant is legal."""
-        return max(min(max(self.free, a, self.renewed), self.expires(a)), self.floor)
+        return min(max(self.free, a, self.renewed), self.expires(a))
 
 
 class HoldColumns:

@@ -55,7 +55,7 @@ class Case:
 class State(NamedTuple):
     """holder: (key, attempt); ends: (lease: an attempt, or a session with a minus; its end); over: sessions.
 
-    What the case does not ask about is not kept: tokens, of each key the last; had, all who ever held.
+    What the case does not ask about is not kept: tokens, of each key the last.
     """
 
     now: int
@@ -63,22 +63,18 @@ class State(NamedTuple):
     ends: frozenset[tuple[int, int]]
     over: frozenset[int]
     tokens: frozenset[tuple[int, int]]
-    had: frozenset[tuple[int, int]]
 
 
 class _Asked(NamedTuple):
     """What is asked of a case, and what does not change while orders are tried.
 
-    sessions  attempt → its session. beliefs: attempt → moments after which nobody else may have begun to hold.
-    waits     moments for which something may wait, whatever the state. shared: whether there are sessions.
+    sessions  attempt → its session. shared: whether there are any.
     """
 
     case: Case
     mode: str
     sessions: dict[int, int]
     asked: dict[int, int]
-    beliefs: dict[int, list[int]]
-    waits: tuple[int, ...]
     every_instant: bool
     shared: bool
 
@@ -92,21 +88,15 @@ class _Move(NamedTuple):
     latest: int
 
 
-def possible(case: Case, mode: str, *, bound: int | None = None, every_instant: bool = False) -> bool:
+def possible(case: Case, mode: str, *, every_instant: bool = False) -> bool:
     """Whether some order of events explains what this mode believes."""
     sessions: dict[int, int] = {}
-    beliefs: dict[int, list[int]] = {}
     for act in case.acts:
         if act.f == "acquire":
             sessions.setdefault(act.attempt, act.session)
-        elif act.f == "believe" and bound is not None:
-            beliefs.setdefault(act.attempt, []).append(act.inv - bound)
-    waits = (*case.asked.values(), *(moment for mine in beliefs.values() for moment in mine))
-    asked = _Asked(
-        case, mode, sessions, case.asked, beliefs, waits, every_instant, any(act.session for act in case.acts)
-    )
+    asked = _Asked(case, mode, sessions, case.asked, every_instant, any(act.session for act in case.acts))
     moves, needed = _moves(case, mode)
-    start = State(0, frozenset(), frozenset(), frozenset(), frozenset(), frozenset())
+    start = State(0, frozenset(), frozenset(), frozenset(), frozenset())
     known: set[tuple[int, State]] = set()
     todo = [((1 << len(moves)) - 1, start)]
     while todo:
@@ -194,9 +184,9 @@ def _happens(act: Act, state: State, asked: _Asked, latest: int) -> list[State]:
     if asked.every_instant:
         later = range(least + 1, latest + 1)
         return found + [after for t in later for after in _at(act, state, asked, t)]
-    # Only what has to wait (for a lease to end, for a belief) gains by coming later.
+    # Only what has to wait (for a lease to end, for a hold to be given up) gains by coming later.
     waits = {moment for _, moment in state.ends if least < moment <= latest}
-    waits.update(moment for moment in asked.waits if least < moment <= latest)
+    waits.update(moment for moment in asked.asked.values() if least < moment <= latest)
     for t in sorted(waits):
         found += _at(act, state, asked, t)
     return found
@@ -271,7 +261,7 @@ def _effect(act: Act, state: State, asked: _Asked) -> State | None:
 
 def _acquired(act: Act, state: State, asked: _Asked) -> State | None:
     key, t, case = act.key, state.now, asked.case
-    now, holder, ends, over, tokens, had = state
+    now, holder, ends, over, tokens = state
     if any(held == key for held, _ in holder):
         return None
     if case.ordered:
@@ -281,28 +271,24 @@ def _acquired(act: Act, state: State, asked: _Asked) -> State | None:
         last[key] = act.token
         tokens = frozenset(last.items())
     item = {(key, act.attempt)}
-    if asked.beliefs:
-        if any(t < moment for which, attempt in had if which == key for moment in asked.beliefs.get(attempt, ())):
-            return None
-        had |= item
-    begun = State(now, holder | item, ends, over, tokens, had)
+    begun = State(now, holder | item, ends, over, tokens)
     return _prolonged(begun, act, t + case.length if not act.session or case.kind == "touch" else 0)
 
 
 def _without(state: State, item: tuple[int, int]) -> State:
-    now, holder, ends, over, tokens, had = state
-    return State(now, holder - {item}, ends, over, tokens, had)
+    now, holder, ends, over, tokens = state
+    return State(now, holder - {item}, ends, over, tokens)
 
 
 def _over(state: State, session: int, asked: _Asked) -> State:
-    now, holder, ends, over, tokens, had = state
+    now, holder, ends, over, tokens = state
     holder = frozenset(item for item in holder if asked.sessions[item[1]] != session)
-    return State(now, holder, ends, over | {session}, tokens, had)
+    return State(now, holder, ends, over | {session}, tokens)
 
 
 def _prolonged(state: State, act: Act, until: int) -> State:
     lease = -act.session or act.attempt
-    now, holder, ends, over, tokens, had = state
+    now, holder, ends, over, tokens = state
     until = max(until, dict(ends).get(lease, 0))
     ends = frozenset((*(one for one in ends if one[0] != lease), (lease, until)))
-    return State(now, holder, ends, over, tokens, had)
+    return State(now, holder, ends, over, tokens)

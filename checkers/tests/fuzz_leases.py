@@ -8,11 +8,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import numpy as np
 
 from checkers.check import check
-from checkers.engines.leases import BLAME, MODES, in_mode, lease
+from checkers.engines.lease_attempts import gather
+from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_of_tokens, pose
+from checkers.engines.lease_solve import solve
+from checkers.engines.leases import BLAME, lease
 from checkers.history.history import History
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings, Unusable
 from checkers.proofs.lease_least import certify as minimal
 from checkers.proofs.lease_proof import certify
@@ -24,6 +30,7 @@ from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement, compare, sound
 
 SETTINGS = Settings()
+MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
 OUTCOMES: Final = {
     "ok": (int(Outcome.OK), int(Reason.NONE)),
     "fail": (int(Outcome.FAIL), int(Reason.NOT_OWNER)),
@@ -208,46 +215,45 @@ def rows_of(case: Case, key: int, apart: int, owners: dict[int, int] | None = No
         yield act.inv, ret, 0, 0, *who, 0, key + act.key, KINDS[act.f], *OUTCOMES[act.outcome], 0
 
 
-class Asked(NamedTuple):
-    """A history, and what clients may believe in vain at most (None: not asked)."""
-
-    case: Case
-    bound: int | None = None
-
-
-def asked(rng: Random, *, kind: str) -> Asked:
+def asked(rng: Random, *, kind: str) -> Case:
     """Leases of their own (``grant``), or shared sessions."""
-    return Asked(single(rng) if kind == "grant" else shared(rng, kind))
+    return single(rng) if kind == "grant" else shared(rng, kind)
 
 
-def believed(rng: Random) -> Asked:
-    """What is told, and no client believes longer than allowed."""
-    return Asked(single(rng), rng.randint(0, 3))
+def in_mode(history: History, mode: str) -> EngineAnswer:
+    """What the engine says in one mode alone."""
+    attempts = gather(history, SETTINGS)
+    problem, who = pose(attempts, MODES[mode], ordered=in_order_of_tokens(attempts))
+    solution = solve(problem)
+    conflicts = tuple(
+        Conflict(BLAME[MODES[mode]], key, tuple(attempts.rows[who[list(grants)]].tolist()))
+        for key, grants in solution.conflicts.items()
+    )
+    return EngineAnswer(conflicts, dict(solution.undecided), lambda: np.zeros(0, np.int64))
 
 
-def in_one_mode(some: Sequence[Asked], *, name: str) -> list[str]:
+def in_one_mode(some: Sequence[Case], *, name: str) -> list[str]:
     """Each with keys, owners and sessions of its own in one history, judged in one mode."""
-    first, bound = some[0]
     rows: list[tuple[Any, ...]] = []
     mine: list[int] = []  # key → which of them
-    for n, (case, _) in enumerate(some):
+    for n, case in enumerate(some):
         rows += rows_of(case, len(mine), APART * n)
         mine += [n] * (max((act.key for act in case.acts), default=0) + 1)
-    facts = replace(FACTS, keys=names(len(mine)), lease=first.kind, ttl=first.length)
-    answer = in_mode(sorted_history(facts, rows)[0], SETTINGS, name, bound)
+    facts = replace(FACTS, keys=names(len(mine)), lease=some[0].kind, ttl=some[0].length)
+    answer = in_mode(sorted_history(facts, rows)[0], name)
     undecided = {mine[key] for key in answer.undecided}
     bad = {mine[conflict.key] for conflict in answer.conflicts}
     return [
-        "undecided" if n in undecided else compare(n not in bad, possible(case, name, bound=bound), (name, bound, case))
-        for n, (case, _) in enumerate(some)
+        "undecided" if n in undecided else compare(n not in bad, possible(case, name), (name, case))
+        for n, case in enumerate(some)
     ]
 
 
-def _alike(one: Asked) -> tuple[str, int, int | None]:
-    return one.case.kind, one.case.length, one.bound
+def _alike(one: Case) -> tuple[str, int]:
+    return one.kind, one.length
 
 
-def _one_mode(kind: str, name: str) -> Batched[Asked]:
+def _one_mode(kind: str, name: str) -> Batched[Case]:
     most = 1_000 if kind == "grant" else 60  # what is in doubt is looked at beside the sessions of all keys
     return Batched(partial(asked, kind=kind), _alike, partial(in_one_mode, name=name), most)
 
@@ -344,7 +350,6 @@ def _clear(case: Case, owners: dict[int, int]) -> bool | None:
 
 CHECKS: dict[str, Callable[[Random], str]] = {
     **{f"lease-{name}": _one_mode("grant", name) for name in MODES},
-    "lease-belief": Batched(believed, _alike, partial(in_one_mode, name="told")),
     "lease-session-told": _one_mode("session", "told"),
     "lease-session-full": _one_mode("session", "full"),
     "lease-touch-told": _one_mode("touch", "told"),

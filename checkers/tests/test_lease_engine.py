@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from checkers.engines import lease_sessions
-from checkers.engines.leases import in_mode, lease
+from checkers.engines.leases import lease
 from checkers.linearizability import decide
 from checkers.models.model import Settings, Unusable
 from checkers.proofs import lease_least
@@ -209,7 +209,7 @@ def test_the_closings_of_a_session_are_told_apart() -> None:
     for second, valid in ((11, False), (12, True)):
         book = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, 4, session=7).acquire(8, 9, 1, session=7)
         book.add(F.KEEP_ALIVE, 9, 9, session=7).add(F.SESSION_CLOSE, 12, 0, INFO, session=7)
-        answer = in_mode(book.acquire(10, second, 2, session=8).history(), Settings(), "told")
+        answer = fuzz_leases.in_mode(book.acquire(10, second, 2, session=8).history(), "told")
         assert bool(answer.conflicts) is not valid
 
 
