@@ -2,7 +2,7 @@
 
 Trouble             one line for the user: what went wrong, and what to do about it
 ├── Failed          it was tried, and it did not work          1
-├── Unknown         no such backend or version; what there is  2
+├── UnknownName     no such backend or version; what there is  2
 └── NotPossible     not on this machine, or not by us          3
 """
 

@@ -1,4 +1,4 @@
-"""Waiting for a condition by looking at it again and again, under a clock that a trial can stop and a test can replace.
+"""Waiting for a condition by looking at it again and again, under a clock that a test can replace.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of every record.
 """
@@ -16,10 +16,6 @@ POLL_MEMORY: Final = 0.005
 """Seconds between two looks at a condition that costs nothing, such as a byte of shared memory."""
 
 
-class TrialStopped(Exception):
-    """The trial was told to stop while somebody waited."""
-
-
 class Clock(Protocol):
     """Time as faults see it; tests bring one of their own."""
 
@@ -27,17 +23,11 @@ class Clock(Protocol):
         """The present time in ns."""
 
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
-        """Wait until the condition is true, looking `every` so many seconds, `seconds` at most; whether it came true.
-
-        Raises TrialStopped.
-        """
+        """Wait for the condition, looking `every` so many seconds, `seconds` at most; whether it came true."""
 
 
 class MonotonicClock:
-    """The real one. Setting `stop` ends every wait with Stopped."""
-
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        self._stop = stop or threading.Event()
+    """The real one."""
 
     def now(self) -> int:
         """The present time in ns of CLOCK_MONOTONIC."""
@@ -52,8 +42,7 @@ class MonotonicClock:
                 return True
             if late:
                 return False
-            if self._stop.wait(left if until is None else min(every, left)):
-                raise TrialStopped
+            time.sleep(left if until is None else min(every, left))
 
 
 @contextmanager

@@ -38,10 +38,6 @@ STANDS_FOR: Final[Mapping[str, str]] = {
 """Another server for a backend -> that backend."""
 
 
-class UnknownBackend(UnknownName):
-    """There is no image recipe of that name."""
-
-
 class UnknownVersion(UnknownName):
     """Nobody has that version of the backend."""
 
@@ -91,7 +87,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
 
     A series is the default suite's if that has it, else another stable suite's, else what sid carries, else the newest
     patch that is a Go module. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
-    Raises UnknownBackend or UnknownVersion, which list what there is. What no stable suite has for life is asked for,
+    Raises UnknownName or UnknownVersion; both list what there is. What no stable suite has for life is asked for,
     once a day, unless its image is here.
     """
     if backend == "toxiproxy":
@@ -100,7 +96,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
         raise UnknownVersion(f"toxiproxy {version} is not to be had; there is {TOXIPROXY}")
     if backend not in CARRIED or backend in STANDS_FOR:
         known = ", ".join(name for name in CARRIED if name not in STANDS_FOR)
-        raise UnknownBackend(f"no backend {backend!r}; there are {known}")
+        raise UnknownName(f"no backend {backend!r}; there are {known}")
     if version is None:
         return _of_suite(backend, base.SUITES[0])
     server, version = _server(backend, version)

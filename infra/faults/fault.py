@@ -26,9 +26,6 @@ PROVEN_WITHIN: Final = 3.0
 EFFECT_WITHIN: Final = 20.0
 """Seconds within which peers must notice. ZooKeeper in a black hole takes 3, at times 8, longer on a busy box."""
 
-MASKED_FOR: Final = 5.0
-"""Seconds for the same while another fault is on, which may prevent it altogether."""
-
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
 
@@ -54,11 +51,11 @@ class FaultInjection(Protocol):
     def apply(self, target: Target) -> Sequence[Hit]:
         """Do it, and return when it is proven to be done; [] when there is nobody to be hit.
 
-        Raises Failed or Stopped; then `heal` is still due.
+        Raises Failed; then `heal` is still due.
         """
 
     def heal(self, target: Target) -> None:
-        """Undo what this one did, whoever was hit, and nothing else. Idempotent. Raises Failed or Stopped.
+        """Undo what this one did, whoever was hit, and nothing else. Idempotent. Raises Failed.
 
         Returns when it is undone: that the cluster is whole again is awaited when no other fault is on.
         """
@@ -218,9 +215,15 @@ def leader(target: Target) -> Node:
         leaders.extend([node] if node else [])
         return bool(leaders)
 
-    if not target.clock.wait(EFFECT_WITHIN if target.alone else MASKED_FOR, has_leader, LOOK_EVERY):
+    if not target.clock.wait(target.patience(EFFECT_WITHIN), has_leader, LOOK_EVERY):
         raise Nobody(f"{target.backend} has no leader to be hit")
     return leaders[-1]
+
+
+def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -> str:
+    """Wait until nodes have noticed; "", or a remark that they have not. otherwise: "no successor within"."""
+    patience = target.patience(EFFECT_WITHIN)
+    return "" if target.clock.wait(patience, noticed, LOOK_EVERY) else f"; {otherwise} {patience:.0f} s"
 
 
 def await_successor(target: Target, old: Node) -> str:
@@ -232,8 +235,7 @@ def await_successor(target: Target, old: Node) -> str:
         healths = [None if node is old else node.health() for node in target.cluster.nodes]
         return BACKENDS[target.backend].leader(healths) is not None
 
-    patience = EFFECT_WITHIN if target.alone else MASKED_FOR
-    return "" if target.clock.wait(patience, succeeded, LOOK_EVERY) else f"; no successor within {patience:.0f} s"
+    return await_noticed(target, succeeded, "no successor within")
 
 
 def heal_everything(target: Target) -> None:

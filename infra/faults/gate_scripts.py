@@ -99,10 +99,7 @@ class GateTrap:
 
 
 def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:
-    """Every lane through the script, for `patience` seconds at most; then nobody is caught any more.
-
-    Raises Stopped.
-    """
+    """Every lane through the script, for `patience` seconds at most; then nobody is caught any more."""
     traps = [GateTrap(lane, target, target.clock.now()) for lane in target.actors.lanes()]
     scripts = [script(trap) for trap in traps]
     going = list(scripts)
@@ -117,6 +114,12 @@ def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: fl
         for running in scripts:
             running.close()
     return traps
+
+
+def let_go(traps: Sequence[GateTrap]) -> None:
+    """Thaw whoever is caught still, in all lanes."""
+    for trap in traps:
+        trap.thaw_all()
 
 
 def hits_of(traps: list[GateTrap]) -> list[Hit]:

@@ -63,7 +63,7 @@ class Runner:
         return tuple(self._records)
 
     def cycle(self) -> None:
-        """Every step of the plan once. Raises Failed or Stopped, after healing everything."""
+        """Every step of the plan once. Raises Failed, after healing everything."""
         on: list[_On] = []
         try:
             for group in _groups(self._plan.steps):
@@ -82,7 +82,7 @@ class Runner:
     def final_heal(self) -> None:
         """Let every worker go on, heal every link, resume or start every node, and prove that all is whole.
 
-        Idempotent. Raises Failed; or Stopped, when all is undone but not proven.
+        Idempotent. Raises Failed.
         """
         fault.heal_everything(self._target)
 

@@ -152,6 +152,9 @@ class Hit:
 
 STORE_PROBER: Final = Prober(STORE)
 
+MASKED_FOR: Final = 5.0
+"""Seconds to wait for an effect while another fault is on, which may prevent it altogether."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -202,6 +205,10 @@ class Target:
     def own(self) -> OwnEnvironment:
         """The environment, for faults whose needs (`Fault.needs`) are met where the clusters are ours alone."""
         return cast("OwnEnvironment", self.environment)
+
+    def patience(self, seconds: float) -> float:
+        """Seconds to wait for an effect that takes so long at most while no other fault is on."""
+        return seconds if self.alone else MASKED_FOR
 
     def node(self, name: str) -> Node:
         """By name; KeyError for one of another backend."""

@@ -62,12 +62,6 @@ class Wishes:
         """`by` no longer wants anything; the proxies of which it wanted something."""
         return {proxy for proxy, _ in self._wishes.pop(by, {})}
 
-    def forget(self, proxies: Collection[str]) -> None:
-        """Nobody wants anything of these proxies."""
-        for wishes in self._wishes.values():
-            for wish in [wish for wish in wishes if wish[0] in proxies]:
-                del wishes[wish]
-
     def wanted(self, proxy: str) -> Wanted:
         """The union of the wishes."""
         wishes_here = [

@@ -15,7 +15,7 @@ How a link is cut decides what its ends see, and what an operation on its way ma
 Whatever is done is done in somebody's name (`by`), for several may do things to the same link at once: `lift` undoes
 what one of them did, unless another wants it too. While bytes are held or dropped nothing else changes in their
 direction; it waits until the cut is lifted. What another process did stays, unless it is what was asked for here, and
-until `heal` or `heal_all`.
+until `heal_all`.
 
 Every change is proven by asking Toxiproxy for the result. `active` is read from there, not remembered.
 """
@@ -24,7 +24,7 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from infra.errors import Failed, UnknownName
@@ -98,13 +98,6 @@ class Links:
                 self._wishes.drop(by, proxy.name, [REFUSED])
                 self._wishes.put(by, proxy.name, toxics.cut(how, _stream(proxy, a)))
 
-    def slow(self, a: str, b: str, latency_ms: int, jitter_ms: int = 0, by: str = BY_HAND) -> None:
-        """Delay the bytes of each direction, so that a round trip takes twice `latency_ms` longer; several add up."""
-        delay = toxics.delay(latency_ms, jitter_ms)
-        with self.together():
-            self.impair(a, b, delay, by)
-            self.impair(b, a, delay, by)
-
     def impair(self, a: str, b: str, impairment: Impairment, by: str = BY_HAND) -> None:
         """Do this to the bytes from `a` to `b`, instead of what `by` did to them of the same kind before."""
         with self._change(self._between(a, b)) as proxies:
@@ -118,14 +111,13 @@ class Links:
             with self._change(self._proxies[name] for name in names):
                 pass
 
-    def heal(self, a: str, b: str) -> None:
-        """Undo everything between two ends, whoever did it. Idempotent."""
-        self._heal([proxy.name for proxy in self._between(a, b)])
-
     def heal_all(self) -> None:
         """Undo everything everywhere, and create the proxies anew that a restarted Toxiproxy forgot. Idempotent."""
         self._api.populate(self._all)
-        self._heal(self._proxies)
+        with self._changing:
+            self._wishes = Wishes()
+            self._due.update(self._proxies)
+            self._settle(whole=True)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -185,14 +177,8 @@ class Links:
             if not self._together:
                 self._settle()
 
-    def _heal(self, names: Collection[str]) -> None:
-        with self._changing:
-            self._wishes.forget(set(names))
-            self._due.update(names)
-            self._settle(whole=names)
-
-    def _settle(self, whole: Collection[str] = ()) -> None:
-        """Bring what is due to what is wanted of it; those that are to be whole to that, whoever did what to them.
+    def _settle(self, *, whole: bool = False) -> None:
+        """Bring what is due to what is wanted of it. whole: whoever did what to it.
 
         What fails stays due.
         """
@@ -209,9 +195,8 @@ class Links:
         self._closed |= shut
         transitions = []
         for name in self._due:
-            everything = name in whole
-            enabled = False if name in dead else True if everything or name in self._closed else None
-            rest = Rest(enabled, None if everything else self._ours[name])
+            enabled = False if name in dead else True if whole or name in self._closed else None
+            rest = Rest(enabled, None if whole else self._ours[name])
             if transition := link_state.transition(state[name], wanted[name], rest):
                 transitions.append(transition)
         if opened := [

@@ -1,7 +1,7 @@
 """What can be done to the bytes of a link: each as a toxic of Toxiproxy's, and in words.
 
     cut         nothing passes: dropped or held (refusing is no toxic, it closes the proxy itself)
-    Impairment  a delay, a bandwidth, slices, ends that come late, resets, an end after so many bytes
+    Impairment  a delay, a bandwidth, slices, ends that come late, resets
 
 All of them concern one direction of a proxy. A cut goes by the same name whoever wants it; any other toxic carries the
 key of who wants it in its name, so that several may be on at once.
@@ -74,13 +74,6 @@ def late_end(ms: int) -> Impairment:
     if not 0 <= ms <= MOST_MS:
         raise ValueError(f"an end is 0 to {MOST_MS} ms late, not {ms}")
     return Impairment("slow_close", {"delay": ms})
-
-
-def limit(size: int) -> Impairment:
-    """So many bytes of a connection pass, then it ends. Raises ValueError."""
-    if size < 0:
-        raise ValueError(f"a limit is a number of bytes, not {size}")
-    return Impairment("limit_data", {"bytes": size})
 
 
 RESET: Final = Impairment("reset_peer", {"timeout": 0})

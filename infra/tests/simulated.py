@@ -13,7 +13,6 @@ from infra.faults.link_question import Prober
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Target, Victim
-from infra.waiting import TrialStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +26,10 @@ PHASE = 10 * MS
 """How long a worker takes from one gate to the next."""
 RENEWS = int(TTL * 1e9 / 3)
 """ns between two renewals."""
+
+
+class Interrupted(Exception):
+    """Somebody ends the trial in the middle of a wait."""
 
 
 @dataclass(slots=True)
@@ -171,7 +174,7 @@ class World:
             if self.time >= deadline:
                 return False
             if self.time >= self.stop_at:
-                raise TrialStopped
+                raise Interrupted
             self.time += TICK
             for lane in self.all_lanes:
                 lane.tick(self.time)

@@ -12,7 +12,7 @@ from infra.network import links as links_module
 from infra.network import topology, toxics
 from infra.network.links import Cut, Links
 from infra.network.topology import Proxy
-from infra.network.toxics import RESET, STREAMS, Stream, bandwidth, delay, late_end, limit, slices
+from infra.network.toxics import RESET, STREAMS, Impairment, Stream, bandwidth, delay, late_end, slices
 from infra.network.toxiproxy_api import Api, ProxyState
 from infra.tests.imagined import Toxiproxy
 
@@ -34,7 +34,8 @@ def links(api: Toxiproxy) -> Links:
 
 KEYS = ("a", "b/1", "hand")
 PAIRS = (("c1", "redis1"), ("zk1", "zk2"), ("zk2", "zk1"))
-KINDS = (delay(20, 5), delay(70), bandwidth(10), bandwidth(20), slices(5), late_end(100), RESET, limit(9))
+BY_OTHERS = Impairment("limit_data", {"bytes": 9})
+KINDS = (delay(20, 5), delay(70), bandwidth(10), bandwidth(20), slices(5), late_end(100), RESET, BY_OTHERS)
 
 steps = st.one_of(
     st.tuples(st.just("cut"), st.sampled_from(PAIRS), st.sampled_from(Cut)),
@@ -177,11 +178,17 @@ def test_a_toxiproxy_that_does_not_answer_is_an_error() -> None:
         Links(Api("127.0.0.1", 9)).heal_all()
 
 
+def slow(links: Links, node: str, latency_ms: int, jitter_ms: int = 0, *, by: str) -> None:
+    with links.together():
+        links.impair("c1", node, delay(latency_ms, jitter_ms), by)
+        links.impair(node, "c1", delay(latency_ms, jitter_ms), by)
+
+
 def test_delays_of_several_add_up(links: Links) -> None:
-    links.slow("c1", "redis1", 50, by="a")
-    links.slow("c1", "redis1", 20, 5, by="b")
+    slow(links, "redis1", 50, by="a")
+    slow(links, "redis1", 20, 5, by="b")
     assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms, slow by 50 ± 0 ms"]
-    links.slow("c1", "redis1", 10, by="a")
+    slow(links, "redis1", 10, by="a")
     assert links.active() == ["c1 <-> redis1: slow by 10 ± 0 ms, slow by 20 ± 5 ms"]
     links.lift("a")
     assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms"]
@@ -198,7 +205,7 @@ def test_the_two_directions_are_cut_in_different_ways(links: Links) -> None:
 def test_what_is_wanted_of_a_held_link_waits(links: Links) -> None:
     links.cut("c1", "redis1", Cut.HOLD, "a")
     links.cut("c1", "redis1", Cut.DROP, "b")
-    links.slow("c1", "redis1", 50, by="c")
+    slow(links, "redis1", 50, by="c")
     assert links.active() == ["c1 <-> redis1: bytes held"]
     links.lift("a")
     assert links.active() == ["c1 <-> redis1: bytes dropped, slow by 50 ± 0 ms"]
@@ -209,11 +216,11 @@ def test_what_is_wanted_of_a_held_link_waits(links: Links) -> None:
 
 def test_what_another_process_did_stays_unless_it_is_asked_for(api: Toxiproxy, links: Links) -> None:
     by_hand = Links(api)
-    by_hand.slow("c1", "redis1", 30)
+    slow(by_hand, "redis1", 30, by="hand")
     by_hand.cut("c1", "redis2", Cut.REFUSE)
     by_hand.cut("c1", "redis3", Cut.HOLD)
     for node in ("redis1", "redis2", "redis3"):
-        links.slow("c1", node, 50, by="a")
+        slow(links, node, 50, by="a")
     links.lift("a")
     links.cut("c1", "redis3", Cut.DROP, "a")
     assert links.active() == [
@@ -221,7 +228,6 @@ def test_what_another_process_did_stays_unless_it_is_asked_for(api: Toxiproxy, l
         "c1 <-> redis2: refused",
         "c1 <-> redis3: bytes dropped",
     ]
-    links.heal("c1", "redis2")
     links.heal_all()
     assert links.active() == []
 
@@ -266,7 +272,7 @@ def test_a_failed_change_is_made_good_by_the_next(
 
 
 @pytest.mark.parametrize(
-    "wrong", [(bandwidth, 0), (delay, 10, 11), (delay, -1), (slices, 0), (slices, 5, 5), (late_end, -1), (limit, -1)]
+    "wrong", [(bandwidth, 0), (delay, 10, 11), (delay, -1), (slices, 0), (slices, 5, 5), (late_end, -1)]
 )
 def test_what_cannot_be_is_refused(wrong: tuple[Any, ...]) -> None:
     kind, *values = wrong

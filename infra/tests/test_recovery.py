@@ -129,7 +129,7 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
         cluster=cluster,
         links=None,
         clock=clock,
-        alone=True,
+        patience=lambda seconds: seconds,
     )
     hits: list[str] = []
     for version in ("2", "1"):

@@ -3,9 +3,9 @@
 import pytest
 
 from infra.docker import images, sources, versions
-from infra.docker.images import Image, UnknownBackend, UnknownVersion, resolve, spelled
+from infra.docker.images import Image, UnknownVersion, resolve, spelled
 from infra.docker.versions import Offer, offers
-from infra.errors import Failed, NotPossible
+from infra.errors import Failed, NotPossible, UnknownName
 
 HAD = {
     "trixie": {"redis": ["8.0.2"], "valkey": ["8.1.1"], "etcd": ["3.5.16"], "postgres": ["17.11"]},
@@ -136,7 +136,7 @@ def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monk
 
 @pytest.mark.parametrize("backend", ["mysql", "valkey"])
 def test_an_unknown_backend_lists_what_there_is(backend: str) -> None:
-    with pytest.raises(UnknownBackend, match=f"'{backend}'; there are redis, zookeeper, etcd, postgres"):
+    with pytest.raises(UnknownName, match=f"'{backend}'; there are redis, zookeeper, etcd, postgres"):
         resolve(backend)
 
 

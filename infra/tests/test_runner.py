@@ -8,8 +8,7 @@ import pytest
 from infra.errors import Failed
 from infra.faults.plan import Step
 from infra.faults.runner import Record
-from infra.tests.simulated import MS, World, a_lane, nobody, run, runner
-from infra.waiting import TrialStopped
+from infra.tests.simulated import MS, Interrupted, World, a_lane, nobody, run, runner
 
 
 def _freezing(for_: float) -> Step:
@@ -75,7 +74,7 @@ def test_a_stop_while_somebody_is_frozen_lets_him_go_on_and_tells() -> None:
     world = World([a_lane("a", 0, 0)], stop_at=2000 * MS)
     said: list[str] = []
     running = runner(world, _freezing(60.0), say=said.append)
-    with pytest.raises(TrialStopped):
+    with pytest.raises(Interrupted):
         running.cycle()
     assert said[1:] == ["broken off, healing everything", "healed in 0.0 s"]
     assert world.at_rest()

@@ -18,7 +18,7 @@ from typing import Any, Final
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, MASKED_FOR, SPANS, Fault, FaultInjection
+from infra.faults.fault import SPANS, Fault, FaultInjection, await_noticed
 from infra.faults.fault_options import (
     ALL_GROUPS,
     FEW_GROUPS,
@@ -77,12 +77,6 @@ class CutPeers(fault.OnLinks):
         return [Hit("cut", f"{cut.words}{remark}", begun, target.clock.now())]
 
 
-def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -> str:
-    """Wait until nodes have noticed; "", or a remark that they have not."""
-    patience = EFFECT_WITHIN if target.alone else MASKED_FOR
-    return "" if target.clock.wait(patience, noticed, LOOK_EVERY) else f"; {otherwise} after {patience:.0f} s"
-
-
 def _across(here: Iterable[str], beyond: Iterable[str]) -> Pairs:
     """Both ways between two sides."""
     there = [(a, b) for a in here for b in beyond]
@@ -107,7 +101,7 @@ def _isolated(follower: int | None) -> Callable[[Target], Partition]:
         def remark() -> str:
             if victim is leader:
                 return fault.await_successor(target, victim)
-            return await_noticed(target, lambda: victim.health() is None, "it still serves")
+            return await_noticed(target, lambda: victim.health() is None, "it still serves after")
 
         role = "leader" if victim is leader else "follower"
         return Partition(_across([victim.name], peers), f"{victim.name} ({role}) from {listed(peers)}", remark)
@@ -230,7 +224,9 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
             return site.backend.leader(elsewhere) is not None and (had_leader or not any(served))
 
         words = f"{listed(nodes)} from {listed(_names(many))}"
-        return Partition(_across(_names(few), _names(many)), words, lambda: await_noticed(target, noticed, "unnoticed"))
+        return Partition(
+            _across(_names(few), _names(many)), words, lambda: await_noticed(target, noticed, "unnoticed after")
+        )
 
     return CutPeers(Cut.DROP, f"split {listed(nodes)} from all other nodes", partition)
 
@@ -250,7 +246,7 @@ def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
         lost = [(a, b) for b in order for a in order if a != b and a not in hears[b]]
         words = "; ".join(f"{node} hears only {listed(others)}" for node, others in hears.items())
         nobody = lambda: target.cluster.leader() is None  # noqa: E731
-        return Partition(lost, words, lambda: await_noticed(target, nobody, "there is still a leader"))
+        return Partition(lost, words, lambda: await_noticed(target, nobody, "there is still a leader after"))
 
     return CutPeers(Cut.DROP, f"let each node hear only the next of {listed(order)}", partition)
 
@@ -273,7 +269,7 @@ def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence
             return leader is not None and (leader not in others or not all(node.health() for node in others))
 
         words = f"{listed(side)} from {listed(other)}, all connected to {bridge}"
-        return Partition(_across(side, other), words, lambda: await_noticed(target, noticed, "unnoticed"))
+        return Partition(_across(side, other), words, lambda: await_noticed(target, noticed, "unnoticed after"))
 
     return CutPeers(Cut.DROP, f"let {bridge} alone connect the other nodes", partition)
 

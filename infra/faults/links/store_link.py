@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import GROUP
-from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
+from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, let_go, run_traps
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.topology import STORE
@@ -46,8 +46,7 @@ class StoreLink:
             target, target.store_prober, [self._endpoint(target)], shows, f"{self.group} and the store are cut"
         )
         applied = target.clock.now()
-        for trap in traps:
-            trap.thaw_all()
+        let_go(traps)
         return [Hit("cut", self._words(), begun, applied), *hits_of(traps)]
 
     def heal(self, target: Target) -> None:

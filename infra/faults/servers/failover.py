@@ -13,17 +13,7 @@ from infra.backends.backend import ServerRefused, Trait
 from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import (
-    EFFECT_WITHIN,
-    HEALED_WITHIN,
-    LOOK_EVERY,
-    MASKED_FOR,
-    PROVEN_WITHIN,
-    SPANS,
-    Fault,
-    Nobody,
-    has,
-)
+from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody, has
 from infra.faults.fault_options import any_below, number, within
 from infra.faults.link_question import PATIENCE
 from infra.faults.links.partitions import followers
@@ -107,7 +97,7 @@ class ChangeLeader(fault.OnNodes):
             remark = fault.await_successor(target, old)
             healing = target.clock.now()
             old.let_go(target.by)
-            target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, old.ready, LOOK_EVERY)
+            target.clock.wait(target.patience(HEALED_WITHIN), old.ready, LOOK_EVERY)
             new = fault.leader(target)
             words = f"{old.name} (leader) stopped and started, {new.name} leads{remark}"
             return [Hit("failover", words, begun, healing, healing, target.clock.now())]
@@ -116,8 +106,7 @@ class ChangeLeader(fault.OnNodes):
         handed_over = health is not None and BACKENDS[target.backend].hand_over(old, health)
         if not handed_over and not target.alone:
             return []
-        patience = EFFECT_WITHIN if target.alone else MASKED_FOR
-        if not target.clock.wait(patience, lambda: target.cluster.leader() is new, LOOK_EVERY):
+        if not target.clock.wait(target.patience(EFFECT_WITHIN), lambda: target.cluster.leader() is new, LOOK_EVERY):
             if not target.alone:
                 return []
             raise Failed(f"{old.name} was to pass on the lead to {new.name}, which does not lead")

@@ -13,7 +13,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, PROVEN_WITHIN, SPANS, Fault, Need, Nobody, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Need, Nobody, has
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
 from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Target
@@ -113,7 +113,7 @@ class RestartRolling(fault.OnNodes):
             end(target, node, orderly=True)
             applied = target.clock.now()
             node.let_go(target.by)
-            if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
+            if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
                 if target.alone:
                     raise Failed(f"{node.name} was restarted, but {target.backend} does not get ready")
                 return [*hits, Hit("restart", named(node, role), begun, applied)]

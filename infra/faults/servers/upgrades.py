@@ -18,7 +18,7 @@ from infra.cluster.virtual_address import Failover
 from infra.docker import images
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, Fault, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, has
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
 from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
@@ -138,7 +138,7 @@ class Roll:
             hit = Hit(REFUSED, f"{name} stays {node.version()}: {refused}", begun, target.clock.now())
         else:
             hit = Hit(ROLLED, f"{name} {remark}", begun, target.clock.now())
-        if not target.clock.wait(HEALED_WITHIN if target.alone else MASKED_FOR, target.cluster.ready, LOOK_EVERY):
+        if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
             if target.alone:
                 raise Failed(f"{hit.target}, but {target.backend} does not get ready")
             return replace(hit, healing=hit.applied)

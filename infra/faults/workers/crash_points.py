@@ -13,9 +13,9 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault, link_proof
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, MASKED_FOR, SPANS, Fault, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, has
 from infra.faults.fault_options import choice, number, within
-from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_traps
+from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, let_go, run_traps
 from infra.faults.links.cuts import CutClients, client_pairs, heal_clients
 from infra.faults.servers.strikes import end
 from infra.faults.target import Hit, Target
@@ -56,7 +56,7 @@ class CutHolder:
         if not groups:
             return []
         cuts = CutClients.all_from(self.how, groups[:1], target.members).apply(target)
-        _let_go(traps)
+        let_go(traps)
         stalls = [replace(hit, target=f"{hit.target} ({groups[0]})") for hit in hits_of(traps)]
         words = "whose workers have just acquired"
         return [*(replace(hit, target=f"{hit.target}, {words}") for hit in cuts), *stalls]
@@ -86,7 +86,7 @@ class CrashAfterAcquire:
         if not hits_of(traps):
             return []
         crash = self._crash(target)
-        _let_go(traps)
+        let_go(traps)
         return [crash, *hits_of(traps)]
 
     def heal(self, target: Target) -> None:
@@ -153,14 +153,9 @@ class LateRelease:
 
 def _await_service(target: Target, node: Node) -> None:
     """Until it serves again, unless another fault prevents it. Raises Failed."""
-    patience = HEALED_WITHIN if target.alone else MASKED_FOR
+    patience = target.patience(HEALED_WITHIN)
     if not target.clock.wait(patience, node.ready, LOOK_EVERY) and target.alone:
         raise Failed(f"{node.name} was killed and started again, but does not serve within {patience:.0f} s")
-
-
-def _let_go(traps: Sequence[GateTrap]) -> None:
-    for trap in traps:
-        trap.thaw_all()
 
 
 CUT_HOLDER: Final = Fault(

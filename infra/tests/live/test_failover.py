@@ -193,7 +193,7 @@ class TestBouncer:
             assert environment.links.active() == [f"{a} <-> {b}: refused"]
             with pytest.raises(psycopg.OperationalError):
                 asked(pooled(target, "c1"), "SELECT 1")
-            environment.links.heal(a, b)
+            environment.links.heal_all()
         with closing(pooled(target, "c1")) as whole:
             assert asked(whole, "SELECT 1") == 1
 

@@ -218,7 +218,7 @@ def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn
     with pytest.raises(store.Unavailable):  # the new connection gets no answer either
         client.write(key, 3, None, 1)
     assert store.final(dsn, key)[0].value == 1
-    environment.links.heal("c1", "store")
+    environment.links.heal_all()
     await_(lambda: store.final(dsn, key)[0].value == 2)
     assert client.read(key, None, 1) == Read(2)
     client.close()
@@ -230,7 +230,7 @@ def test_a_refused_connection_is_certain_and_recovers(environment: OwnEnvironmen
     environment.links.cut("c1", "store", Cut.REFUSE)
     await_(lambda: _outcome(client, key) is store.Unavailable)
     assert store.final(dsn, key)[0].value == 1
-    environment.links.heal("c1", "store")
+    environment.links.heal_all()
     assert client.write(key, 3, None, 1)
     client.close()
 
