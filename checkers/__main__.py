@@ -45,23 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     _validate(parser, options)
     statuses = [VALID]
+    suffixes = SUFFIXES if options.model else (RECORDINGS,)
     for path in options.paths:
-        statuses += [_judge(file, options) for file in _files(path, options)] or [_nothing(path, options)]
+        statuses += [_judge(file, options) for file in _files(path, suffixes)] or [
+            _complain(path, options, f"{path}: no history ({', '.join(suffixes)}) in this folder")
+        ]
     if slowed():
         print(FASTER, file=sys.stderr)
     return min(statuses, key=_WEIGHTS.index)
 
 
-def _files(path: Path, options: argparse.Namespace) -> list[Path]:
+def _files(path: Path, suffixes: Sequence[str]) -> list[Path]:
     if not path.is_dir():
         return [path]
-    suffixes = SUFFIXES if options.model else (RECORDINGS,)
     return sorted(file for file in path.rglob("*") if file.suffix in suffixes)
-
-
-def _nothing(folder: Path, options: argparse.Namespace) -> int:
-    suffixes = ", ".join(SUFFIXES if options.model else (RECORDINGS,))
-    return _complain(folder, options, f"{folder}: no history ({suffixes}) in this folder")
 
 
 def _parser() -> argparse.ArgumentParser:

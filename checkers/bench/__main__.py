@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from checkers.bench import baseline, cases, generate, texts, timing
 from checkers.bench.cases import BenchCase
 from checkers.bench.generate import HistoryShape
+from checkers.formats.formats import load_any
 from checkers.history.history import History, save
 
 SPEND: Final = 10.0
@@ -93,7 +94,7 @@ def alone(options: Options) -> Iterator[str]:
 
 def logs(options: Options) -> Iterator[str]:
     """The logs of etcd under Jepsen in Porcupine's module, all of them in one go."""
-    histories = [texts.loaded(path) for path in baseline.logs()]
+    histories = [load_any(path) for path in baseline.logs()]
     ours = timing.check("cas-register", histories)
     operations = sum(map(len, histories))
     yield _head("logs | operations | valid | ours (s) | Porcupine (s) | ratio")
@@ -131,7 +132,7 @@ def text(options: Options) -> Iterator[str]:
     for name, written in texts.FORMATS.items():
         path = options.folder / name
         path.write_text("".join(written(history)))
-        seconds = timing.median(lambda path=path: texts.loaded(path))  # type: ignore[misc]
+        seconds = timing.median(lambda path=path: load_any(path))  # type: ignore[misc]
         events = 2 * len(history)
         size = path.stat().st_size / 1e6
         yield f"| {name} | {events:,} | {size:.0f} | {seconds:.2f} | {events / seconds:,.0f} |"

@@ -1,12 +1,10 @@
 """Histories as text, to measure how fast it is read."""
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from checkers.formats.formats import load_any
 from checkers.history.history import History
 from checkers.row_format import NONE, F, Outcome
 
@@ -45,8 +43,3 @@ def _events(history: History, nil: str, pair: str) -> Iterator[tuple[int, int, s
             shown = pair.format(base[row], value[row])
         kind = "invoke" if begins else _TYPES[outcome[row]]
         yield int(times[event]), process[row], kind, _NAMES[f[row]], key[row], shown
-
-
-def loaded(path: Path) -> History:
-    """Raises BadHistory."""
-    return load_any(path)

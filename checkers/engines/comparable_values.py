@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.history.history import History
+from checkers.models import kv
 from checkers.models.model import UNSET, Settings
 from checkers.row_format import NONE
 
@@ -45,13 +46,13 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
     names = history.values
     if bare or not set(map(type, names)) <= _PLAIN:
         numbers: dict[Any, int] = {}
-        anew = [numbers.setdefault(_bare(name) if bare else name, len(numbers)) for name in names]
+        anew = [numbers.setdefault(kv.bare(name) if bare else name, len(numbers)) for name in names]
         table = np.array([*anew, NONE], np.int64)  # the last is that of NONE
         value, base = table[value], table[base]
         names = tuple(numbers)
     nil = _number(names, None)
     given = None if settings.initial is UNSET else settings.initial
-    initial = _number(names, _bare(given) if bare else given)
+    initial = _number(names, kv.bare(given) if bare else given)
     return Values(value, base, initial, nil if settings.nil_read == "unknown" else NOWHERE, NONE, inv, ret)
 
 
@@ -86,7 +87,3 @@ def _number(names: tuple[Any, ...], name: Any) -> int:
         return names.index(name)
     except ValueError:
         return NOWHERE
-
-
-def _bare(value: Any) -> Any:
-    return None if isinstance(value, (str, tuple)) and not value else value

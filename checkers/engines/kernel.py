@@ -90,7 +90,8 @@ class Kernel(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         assert isinstance(function, FunctionType)
-        self._function = function
+        self.function = function
+        """What the decorator was given."""
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__module__ = function.__module__
@@ -118,11 +119,6 @@ class Kernel(Generic[P, R]):
         """Whether the compiled form costs no waiting: it is in memory, or asked for by `always`."""
         return self.loaded if _forced is None else _forced
 
-    @property
-    def function(self) -> FunctionType:
-        """What the decorator was given."""
-        return self._function
-
     def plain_form(self) -> FunctionType:
         """The function over lists, which calls the plain forms of other kernels."""
         if self._plain is None:
@@ -141,9 +137,9 @@ class Kernel(Generic[P, R]):
 
     def uses(self) -> dict[str, Any]:
         """Global name → value, of all that the function refers to."""
-        scope = self._function.__globals__
+        scope = self.function.__globals__
         # The names of a code are those of attributes too, which may be those of functions that are no kernels.
-        used = {name: scope[name] for name in self._function.__code__.co_names if name in scope}
+        used = {name: scope[name] for name in self.function.__code__.co_names if name in scope}
         return {
             name: value for name, value in used.items() if isinstance(value, (Kernel, int, float, type, ModuleType))
         }
@@ -151,7 +147,7 @@ class Kernel(Generic[P, R]):
     def digest(self) -> str:
         """Of all that the compiled form is made from: the code of the function as it was imported, and its globals."""
         # Later formats of marshal tell equal objects apart by how often something refers to them.
-        hasher = hashlib.blake2b(marshal.dumps(self._function.__code__, 2), digest_size=8)
+        hasher = hashlib.blake2b(marshal.dumps(self.function.__code__, 2), digest_size=8)
         for name, value in sorted(self.uses().items()):
             about = value.digest() if isinstance(value, Kernel) else f"{value!r}{getattr(value, '_fields', '')}"
             hasher.update(f"{name} {about} ".encode())
@@ -182,9 +178,9 @@ class Kernel(Generic[P, R]):
     def _with_globals(self, other: dict[str, Any], form: Callable[["Kernel[..., Any]"], Any]) -> FunctionType:
         scope = {name: form(value) if isinstance(value, Kernel) else value for name, value in self.uses().items()}
         scope = {name: other.get(name, value) for name, value in scope.items()}
-        whole = self._function.__globals__
+        whole = self.function.__globals__
         scope |= {"__name__": whole["__name__"], "__builtins__": whole["__builtins__"]}
-        function = self._function
+        function = self.function
         return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
 
 

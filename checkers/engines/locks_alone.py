@@ -16,6 +16,7 @@ from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_by_owner import OwnerHolds, spans
 from checkers.engines.sorting import first_from
+from checkers.history.counting import grouped
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
@@ -174,9 +175,7 @@ def phantoms(
     """
     c = history.columns
     result = np.full(len(refused), -1, np.int64)
-    waiting: dict[int, list[int]] = {}
-    for row in np.sort(held.ghosts).tolist():
-        waiting.setdefault(int(c["key"][row]), []).append(row)
+    waiting = grouped(np.sort(held.ghosts).tolist(), lambda row: int(c["key"][row]))
     for n in np.flatnonzero(place < 0):
         k = int(c["key"][refused[n]])
         ghosts = waiting.get(k, [])

@@ -82,7 +82,8 @@ class StateSearch:
         self._open: list[tuple[int, int, int, int, _Node]] = []
         """A heap: (- event, how many are spent, how many in flight are placed, - how many came before, node)."""
         self._met = 0
-        self._furthest = 0
+        self.furthest = 0
+        """The furthest event that was reached."""
         self._there: dict[int, None] = {}
 
     def _lay_out(self) -> None:
@@ -139,14 +140,9 @@ class StateSearch:
         return True
 
     @property
-    def furthest(self) -> int:
-        """The furthest event that was reached."""
-        return self._furthest
-
-    @property
     def stuck(self) -> Stuck:
         """What is in flight there; where the search ended without an order, nothing gets past the return."""
-        event = self._furthest
+        event = self.furthest
         if event >= self._plan.answered:
             return Stuck(())
         flying = sorted({*self._changing[event], *self._reading[event]})
@@ -198,13 +194,13 @@ class StateSearch:
             if not event & 255:
                 self._look_at_the_clock()
         node.event, node.mask, node.placed = event, mask, placed
-        if event > self._furthest:
-            self._furthest = event
+        if event > self.furthest:
+            self.furthest = event
             self._there.clear()
         if event == events:
             self.order = self._path(node)
             return True
-        if event == self._furthest and len(self._there) < _STATES_TOLD:
+        if event == self.furthest and len(self._there) < _STATES_TOLD:
             self._there[state] = None
         key = event, mask, state
         spent = node.spent

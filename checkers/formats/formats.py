@@ -108,13 +108,9 @@ def load_with_defaults(path: Path) -> Loaded:
     return parse(path, path.read_bytes())
 
 
+@uncollected()
 def parse(path: Path, data: bytes) -> Loaded:
     """The history of a text file, from its bytes. Raises BadHistory."""
-    with uncollected():
-        return _parsed(path, data)
-
-
-def _parsed(path: Path, data: bytes) -> Loaded:
     family = _recognised(path, data[:_HEAD])
     source = opened(path, data)
     events = _events(source, family)

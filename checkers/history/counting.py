@@ -1,16 +1,18 @@
-"""Counts pairs without looking at each of them: intervals that meet, points in a quadrant.
+"""Counts pairs without looking at each of them: intervals that meet, points in a quadrant. Masks and groups of rows.
 
 All keys of a history are counted at once: their times are moved so far `apart` that no key meets another.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 class KeyOffsets(NamedTuple):
@@ -101,6 +103,14 @@ def united(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     last = np.roll(new, -1)
     last[-1:] = True
     return begins[new], ends[last]
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Key → its items, in their order."""
+    result: dict[K, list[T]] = {}
+    for item in items:
+        result.setdefault(key(item), []).append(item)
+    return result
 
 
 def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:

@@ -9,7 +9,6 @@ counted from its invocation; an unanswered renewal extends nothing; an unanswere
 invoked; expiry may come late, never early.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from checkers.history.counting import grouped
 from checkers.history.history import Facts
 from checkers.row_format import ACQUIRES, INFINITY, SHARED, F, Outcome
 
@@ -157,10 +157,7 @@ class Holds:
     @cached_property
     def by_key(self) -> dict[int, list[Hold]]:
         """Holds of each key that has any, in the order in which their acquires returned."""
-        result: defaultdict[int, list[Hold]] = defaultdict(list)
-        for hold in self._all:
-            result[hold.key].append(hold)
-        return dict(sorted(result.items()))
+        return dict(sorted(grouped(self._all, lambda hold: hold.key).items()))
 
     @cached_property
     def columns(self) -> HoldColumns:
@@ -265,11 +262,7 @@ def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int,
 
 
 def _rows_by_owner(view: Rows, kind: F) -> Mapping[int, Sequence[int]]:
-    result: defaultdict[int, list[int]] = defaultdict(list)
-    owner = view.column("owner")
-    for row in view.whole(kind):
-        result[owner[row]].append(row)
-    return result
+    return grouped(view.whole(kind), view.column("owner").__getitem__)
 
 
 def _closings(view: Rows) -> dict[int, int]:

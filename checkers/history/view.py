@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from checkers.history.counting import any_of
+from checkers.history.counting import any_of, grouped
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_leases import Hold, Holds
 from checkers.row_format import ACQUIRES, INFINITY, NESTED, F, Outcome
@@ -64,10 +64,7 @@ class View:
     @cached_property
     def attempts_by_key(self) -> dict[int, list[int]]:
         """Key → its rows among `attempts`."""
-        result: dict[int, list[int]] = {}
-        for row in self.attempts():
-            result.setdefault(self.column("key")[row], []).append(row)
-        return result
+        return grouped(self.attempts(), self.column("key").__getitem__)
 
     def worker(self, row: int) -> int:
         """The number of the worker that invoked an operation."""

@@ -5,7 +5,6 @@ turned away, who waited for whom and for how long: each a function of a `Measure
 that says why it is silent where nothing stressed what it measures.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from checkers.history.history import History
@@ -20,7 +19,6 @@ from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings
-from checkers.properties.check_result import CheckResult
 
 MEASURES: Final[tuple[Gauge, ...]] = (
     definite_overlap,
@@ -46,13 +44,10 @@ MEASURES: Final[tuple[Gauge, ...]] = (
 )
 
 
-def measures(
-    history: History, settings: Settings | None = None, results: Iterable[CheckResult] = ()
-) -> tuple[Measure, ...]:
+def measures(history: History, settings: Settings | None = None) -> tuple[Measure, ...]:
     """All of them, in the order of `MEASURES`.
 
-    settings  what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
-    results   those of `checkers.check` on this history, if somebody has them: they are not asked for again.
+    settings: what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
     """
-    measured = MeasuredHistory(history, settings or Settings(), results)
+    measured = MeasuredHistory(history, settings or Settings())
     return tuple(gauge(measured) for gauge in MEASURES)

@@ -5,7 +5,7 @@ name holders, who come again and again; know no leases; and have times that are 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -29,12 +29,12 @@ FOREVER: Final = 1 << 61
 class MeasuredHistory(View):
     """A history to be measured. settings fill in what a history from elsewhere does not say of itself."""
 
-    def __init__(self, history: History, settings: Settings, results: Iterable[CheckResult] = ()) -> None:
+    def __init__(self, history: History, settings: Settings) -> None:
         self.foreign = not history.facts.trial
         super().__init__(_attempts(history, settings) if self.foreign else history)
         self.recorded = history
         self.settings = settings
-        self._results = {} if self.foreign else {result.property: result for result in results}
+        self._results: dict[str, CheckResult] = {}
 
     def result(self, property: Property) -> CheckResult:
         """What a property says of the history."""

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from checkers.history.counting import grouped
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, Settings, State
 from checkers.row_format import F, Reason
 
@@ -44,9 +45,7 @@ class _Lock(Model):
         """
         if operation.failed:
             met = peers.where(F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, meets=(0, operation.ret))
-            by_owner: dict[int, list[Operation]] = {}
-            for peer in met:
-                by_owner.setdefault(peer.owner, []).append(peer)
+            by_owner = grouped(met, lambda peer: peer.owner)
             parts = (part for same in by_owner.values() for part in _parts(same))
             return [x.row for part in parts if max(x.ret for x in part) >= operation.inv or _open(part) for x in part]
         same = peers.where(F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, owner=operation.owner)

@@ -10,7 +10,7 @@ from typing import Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
-from checkers.history.counting import any_of
+from checkers.history.counting import any_of, grouped
 from checkers.history.history import History
 from checkers.models.model import UNSET, Operation
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
@@ -72,10 +72,8 @@ class Source:
 
     @cached_property
     def _indexes(self) -> dict[Any, list[int]]:
-        result: dict[Any, list[int]] = {}
-        for index, value in enumerate(self.history.values):
-            result.setdefault(value, []).append(index)
-        return result
+        values = self.history.values
+        return grouped(range(len(values)), values.__getitem__)
 
 
 class Operations(Sequence[Operation]):

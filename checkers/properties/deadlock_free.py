@@ -4,10 +4,10 @@ A worker waits for a key from the invocation of an acquire to its end, and holds
 Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, the lock did not break it.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_leases import Hold
 from checkers.history.interval_sets import length, moment, without
@@ -64,16 +64,14 @@ def _exercise(view: View) -> Exercise:
 
 def _waits(view: View) -> list[Wait]:
     """In order of their beginnings. An acquire without an answer waits until it was given up."""
-    by_worker: defaultdict[int, list[Hold]] = defaultdict(list)
-    for hold in view.holds:
-        by_worker[view.worker(hold.row)].append(hold)
+    by_worker = grouped(view.holds, lambda hold: view.worker(hold.row))
     inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
     moments = view.array("ret").tolist()
     waits = []
     current: dict[int, int] = {}
     for row in view.attempts():
         worker = view.worker(row)
-        holds = by_worker[worker]
+        holds = by_worker.get(worker, [])
         # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.
         first = current.get(worker, 0)
         while first < len(holds) and holds[first].left <= inv[row]:

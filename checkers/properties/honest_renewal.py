@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from checkers.claims import matches
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.history import Facts
 from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective, exclude
@@ -160,9 +161,7 @@ def _leases(view: View) -> list[RenewedLease]:
 
 def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedLease]:
     facts, inv, ttl, session = view.facts, view.column("inv"), view.column("ttl"), view.column("session")
-    holds: dict[int, list[Hold]] = {}
-    for hold in view.holds:
-        holds.setdefault(hold.session, []).append(hold)
+    holds = grouped(view.holds, lambda hold: hold.session)
     opened = {session[row]: row for row in reversed(view.rows(F.SESSION_OPEN, outcomes=(Outcome.OK,)))}
     closed = {
         session[row]: inv[row] for row in reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))

@@ -7,6 +7,7 @@ item.
 
 from typing import Final
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
@@ -42,11 +43,8 @@ def _jobs(view: View) -> list[list[int]]:
     """For each job the rows in which it was done, in order of invocation."""
     sales = view.facts.workload == SALES
     key, job, flags = view.column("key"), view.column("base" if sales else "value"), view.column("flags")
-    result: dict[tuple[int, int], list[int]] = {}
-    for row in view.rows(F.WRITE if sales else F.EFFECT, outcomes=(Outcome.OK,)):
-        if not flags[row] & LATE:
-            result.setdefault((key[row], job[row]), []).append(row)
-    return list(result.values())
+    done = [row for row in view.rows(F.WRITE if sales else F.EFFECT, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
+    return list(grouped(done, lambda row: (key[row], job[row])).values())
 
 
 NO_DUPLICATE: Final = Property("no-duplicate", _examine, _exercise, by_workload=True)

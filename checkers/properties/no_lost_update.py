@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from checkers.claims import matches
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
@@ -34,7 +35,7 @@ def _examine(view: View) -> Examined:
     final = _final_reads(view)
     writes = _writes(view)
     base, outcome = view.column("base"), view.column("outcome")
-    reads = _reads_by_owner(view)
+    reads = grouped(view.rows(F.READ, outcomes=(Outcome.OK,)), view.column("owner").__getitem__)
     lost = forks = 0
     for key, by_value in writes.items():
         if key not in final:
@@ -138,14 +139,6 @@ def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iter
     base = view.column("base")[write]
     of_base = [row for row in reads.get(owner[write], ()) if value[row] == base and inv[row] < inv[write]]
     yield from of_base[-1:]
-
-
-def _reads_by_owner(view: View) -> Mapping[int, list[int]]:
-    result: dict[int, list[int]] = {}
-    owner = view.column("owner")
-    for row in view.rows(F.READ, outcomes=(Outcome.OK,)):
-        result.setdefault(owner[row], []).append(row)
-    return result
 
 
 NO_LOST_UPDATE: Final = Property("no-lost-update", _examine, _exercise, by_workload=True, final=True)

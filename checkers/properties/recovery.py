@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from checkers.claims import ANY, NO_FAULT
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
@@ -148,12 +149,9 @@ def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str
 def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
     inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
-    result: dict[int, list[int]] = {}
-    for row in view.attempts():
-        # Who was killed before the heal never returned either.
-        if (moments[row] or inv[row]) > healed:
-            result.setdefault(key[row], []).append(row)
-    return result
+    # Who was killed before the heal never returned either.
+    waiting = (row for row in view.attempts() if (moments[row] or inv[row]) > healed)
+    return grouped(waiting, key.__getitem__)
 
 
 def _ends(view: View) -> list[float]:

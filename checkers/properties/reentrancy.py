@@ -1,11 +1,11 @@
 """`reentrancy`: a holder may acquire again, gets the same grant, and its inner release frees nothing."""
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_leases import Hold, exclude
 from checkers.history.view import View
@@ -41,13 +41,11 @@ def _exercise(view: View) -> Exercise:
 
 def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Hold]]:
     """Rows of nested operations, each with the grant that its worker held then."""
-    holds: defaultdict[tuple[int, int], list[Hold]] = defaultdict(list)
-    for hold in view.holds:
-        holds[view.worker(hold.row), hold.key].append(hold)
+    holds = grouped(view.holds, lambda hold: (view.worker(hold.row), hold.key))
     inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
     for row in view.rows(*kinds):
         if flags[row] & NESTED:
-            own = holds[view.worker(row), key[row]]
+            own = holds.get((view.worker(row), key[row]), [])
             place = bisect_right(own, inv[row], key=attrgetter("ret"))
             if place:
                 yield row, own[place - 1]

@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 
 from checkers.claims import NO_FAULT
-from checkers.history.counting import apart
+from checkers.history.counting import apart, grouped
 from checkers.history.history import FaultInterval
 from checkers.history.holds_and_leases import Hold
 from checkers.history.interval_sets import Span, united
@@ -172,9 +172,7 @@ def expired_while_held(view: View) -> int:
 
 def fault_missed(view: View) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
-    came: dict[str, list[FaultInterval]] = {}
-    for fault in view.struck:
-        came.setdefault(fault.name, []).append(fault)
+    came = grouped(view.struck, lambda fault: fault.name)
     for name in view.facts.fault_names:
         if name == NO_FAULT:
             continue

@@ -124,7 +124,7 @@ class Narrator:
 
     def clock(self, ns: int) -> str:
         """A time as people read it."""
-        return f"{(ns - self._view.zero) / 1e9:.3f} s"
+        return self._view.clock(ns)
 
     def worker(self, process: int) -> str:
         """The worker that has this process number, or the harness."""

@@ -11,6 +11,7 @@ import pytest
 from checkers.bench import __main__ as bench
 from checkers.bench import baseline, cases, generate, texts, timing
 from checkers.bench.generate import GENERATORS, HistoryShape, TooSmall
+from checkers.formats.formats import load_any
 from checkers.history.history import History, malformed
 from checkers.linearizability import decide
 from checkers.models.model import Settings
@@ -131,8 +132,8 @@ def test_texts_are_read_as_they_were_meant(name: str, tmp_path: Path) -> None:
     history = generate.cas_register(HistoryShape(400, 5, 7, unknown=9))
     path = tmp_path / name
     path.write_text("".join(texts.FORMATS[name](history)))
-    read: History = texts.loaded(path)
+    read: History = load_any(path)
     assert len(read) == len(history)
     assert decide(read, "cas-register", Settings()).valid
     path.write_text("".join(texts.FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
-    assert decide(texts.loaded(path), "cas-register", Settings()).valid is False
+    assert decide(load_any(path), "cas-register", Settings()).valid is False

@@ -6,10 +6,8 @@ from random import Random
 
 import pytest
 
-from checkers.check import check
 from checkers.history.history import History
 from checkers.measures.all_measures import MEASURES, measures
-from checkers.properties.property import Property
 from checkers.row_format import F, Reason
 from checkers.tests import generate
 from checkers.tests.build import FAIL, INFO, Book
@@ -57,14 +55,6 @@ def test_nothing_is_measured_of_nothing(trial: str) -> None:
     assert all(measure.unexercised for measure in measures(empty))
     unknown = Book(trial=trial).acquire(1, 0, 0 if trial else 1, outcome=INFO).history()
     assert all(measure.unexercised for measure in measures(unknown))
-
-
-def test_results_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = full().history()
-    results = check(history, ["server-exclusion", "owner-release"])
-    expected = measures(history)
-    monkeypatch.setattr(Property, "result", None)
-    assert measures(history, results=results) == expected
 
 
 def test_any_history_has_an_answer() -> None:
