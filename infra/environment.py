@@ -107,7 +107,7 @@ class Environment(ABC):
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
         """The cluster of a backend; returns when every member serves. Raises Failed when it does not come to that.
 
-        version: where the cluster is ours, see `images.resolve`; Unknown is raised for one that does not exist.
+        version: where the cluster is ours, see `images.resolve`; UnknownName is raised for one that does not exist.
         """
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Environment(ABC):
         return self._clusters[backend]
 
     def node(self, name: str) -> Node:
-        """A node of a cluster that was booted; raises Unknown with the list of those otherwise."""
+        """A node of a cluster that was booted; raises UnknownName with the list of those otherwise."""
         there = {node.name: node for node in self._nodes()}
         if name not in there:
             raise UnknownName(f"no node {name!r} in {self.name}; there are {', '.join(there)}")

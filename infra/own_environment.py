@@ -62,8 +62,8 @@ class OwnEnvironment(Environment):
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
         """The cluster of a backend, booted if it is not there yet; returns when every member serves.
 
-        version: see `images.resolve`. Raises Unknown for what does not exist, Failed when another version of it runs or
-        it does not get ready.
+        version: see `images.resolve`. Raises UnknownName for what does not exist, Failed when another version of it
+        runs or it does not get ready.
         """
         self.boot({backend: version}, say)
         return self.cluster(backend)

@@ -47,7 +47,7 @@ class BaselineTiming:
     passed: str = ""
 
 
-def build(go: str | None = None) -> Path:
+def build() -> Path:
     """The program, built if it is not there already. Raises PorcupineUnavailable."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / "bench"
     program = folder / "porcupine"
@@ -55,23 +55,23 @@ def build(go: str | None = None) -> Path:
     if program.exists() and program.stat().st_mtime >= newest:
         return program
     folder.mkdir(parents=True, exist_ok=True)
-    _go(go, "build", "-trimpath", "-o", str(program))
+    _go("build", "-trimpath", "-o", str(program))
     os.utime(program)
     return program
 
 
-def logs(go: str | None = None) -> list[Path]:
+def logs() -> list[Path]:
     """The logs of etcd under Jepsen that come with Porcupine's module. Raises PorcupineUnavailable."""
-    _go(go, "mod", "download")
-    folder = Path(_go(go, "list", "-m", "-f", "{{.Dir}}", _MODULE).strip())
+    _go("mod", "download")
+    folder = Path(_go("list", "-m", "-f", "{{.Dir}}", _MODULE).strip())
     files = sorted(file for file in (folder / "test_data" / "jepsen").glob("*.log") if file.stat().st_size)
     if not files:
         raise PorcupineUnavailable(f"{folder}: no logs in this version of the module")
     return files
 
 
-def _go(go: str | None, *arguments: str) -> str:
-    command = go or shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
+def _go(*arguments: str) -> str:
+    command = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
     if command is None:
         raise PorcupineUnavailable("go is not installed: Porcupine is built from its Go module (https://go.dev/dl)")
     try:

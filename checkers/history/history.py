@@ -293,18 +293,12 @@ def malformed(history: History) -> str | None:
         ("rows are not in the order of invocation", np.diff(c["inv"], prepend=c["inv"][:1]) < 0),
         ("invoked at a time that is not positive", c["inv"] <= 0),
         ("an unknown kind of operation", (c["f"] < 1) | (c["f"] > max(row_format.F))),
-        (
-            "an unknown outcome",
-            (c["outcome"] < row_format.Outcome.OK) | (c["outcome"] > row_format.Outcome.INFO),
-        ),
+        ("an unknown outcome", (c["outcome"] < row_format.Outcome.OK) | (c["outcome"] > row_format.Outcome.INFO)),
         ("completed before it was invoked", (c["outcome"] != row_format.Outcome.INFO) & (c["ret"] < c["inv"])),
         ("a key that the lane does not have", c["key"] >= max(len(history.facts.keys), 1)),
         ("an error text that is missing", (c["error"] < 0) | (c["error"] >= max(len(history.errors), 1))),
         ("a granted acquire without an owner", _granted(c) & (c["owner"] == 0)),
-        (
-            "a granted acquire without a session",
-            _granted(c) & (c["session"] == 0) & (history.facts.lease == "session"),
-        ),
+        ("a granted acquire without a session", _granted(c) & (c["session"] == 0) & (history.facts.lease == "session")),
     )
     for what, bad in checks:
         if bad.any():

@@ -9,7 +9,7 @@ counted from its invocation; an unanswered renewal extends nothing; an unanswere
 invoked; expiry may come late, never early.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -185,7 +185,7 @@ def _granted(view: Rows) -> Iterator[Hold]:
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
     key, session, process = view.column("key"), view.column("session"), view.column("process")
-    renewals, releases, lost = (_rows_by_owner(view, kind) for kind in (F.RENEW, F.RELEASE, F.LOST))
+    renewals, releases, lost = (grouped(view.whole(kind), owner.__getitem__) for kind in (F.RENEW, F.RELEASE, F.LOST))
     flags = view.column("flags")
     last, closed, again = _last_events(view), _closings(view), next_asked(view)
     for row in view.whole(*ACQUIRES, outcomes=(Outcome.OK,)):
@@ -259,10 +259,6 @@ def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int,
                 extended = max(extended, hold.start, hold.freeing if hold.freeing < INFINITY else 0)
             result[hold.session] = (extended, max(seen, hold.start))
     return result
-
-
-def _rows_by_owner(view: Rows, kind: F) -> Mapping[int, Sequence[int]]:
-    return grouped(view.whole(kind), view.column("owner").__getitem__)
 
 
 def _closings(view: Rows) -> dict[int, int]:

@@ -46,10 +46,7 @@ def possible_overlap(measured: MeasuredHistory) -> Reading:
     readers = holds.shared
     touching = meeting(begin, over) - meeting(begin[readers], over[readers])
     return Reading(
-        (
-            count("pairs", touching - _definite(measured)),
-            count("open", int((holds.freed > measured.finish).sum())),
-        ),
+        (count("pairs", touching - _definite(measured)), count("open", int((holds.freed > measured.finish).sum()))),
         measured.idle,
     )
 

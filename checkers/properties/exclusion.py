@@ -146,10 +146,7 @@ def _in_order(holds: Sequence[Hold]) -> tuple[int, ...]:
 
 
 SERVER_EXCLUSION: Final = Property(
-    "server-exclusion",
-    _examine_server,
-    exercised_lock,
-    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+    "server-exclusion", _examine_server, exercised_lock, needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT})
 )
 HOLDER_EXCLUSION: Final = Property(
     "holder-exclusion", _examine_holders, _exercise_holders, needs=frozenset({Need.EXCLUDES})

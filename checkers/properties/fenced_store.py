@@ -134,9 +134,5 @@ def _stale_attempts(view: View) -> int:
 
 
 FENCED_STORE: Final = Property(
-    "fenced-store",
-    _examine,
-    _exercise,
-    by_workload=True,
-    not_expected_in={"unfenced": "the store has no fence"},
+    "fenced-store", _examine, _exercise, by_workload=True, not_expected_in={"unfenced": "the store has no fence"}
 )

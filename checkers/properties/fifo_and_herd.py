@@ -130,9 +130,5 @@ def _crowded(view: View) -> int:
 
 FIFO: Final = Property("fifo", _examine_fifo, _exercise_fifo, needs=frozenset({Need.EXCLUDES, Need.FAIR}))
 HERD_FREE: Final = Property(
-    "herd-free",
-    _examine_herd_free,
-    _exercise_herd_free,
-    needs=frozenset({Need.WAKES}),
-    optional=True,
+    "herd-free", _examine_herd_free, _exercise_herd_free, needs=frozenset({Need.WAKES}), optional=True
 )

@@ -15,7 +15,7 @@ from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.migration import Carry
 from infra.docker.client import TIMEOUT
-from infra.docker.compose import BOOTED
+from infra.docker.compose import BOOTED, containers
 from infra.docker.images import PACKAGER
 from infra.errors import Failed
 from infra.network import topology
@@ -212,7 +212,7 @@ def states(client: DockerClient, environment: str) -> Mapping[str, State]:
     """Service -> state of every container of an environment, in one question."""
     return {
         service: container["State"] if container["State"] in ("running", "paused") else "stopped"
-        for service, container in _containers(client, environment).items()
+        for service, container in containers(client, environment).items()
     }
 
 
@@ -220,7 +220,7 @@ def cpu_seconds(client: DockerClient, environment: str) -> dict[str, float]:
     """Service -> CPU seconds of its processes, and of those that they have waited for. Empty where the engine's
     processes are not seen from here. The engine itself takes a second to tell that of one container.
     """
-    services = {container["Id"]: service for service, container in _containers(client, environment).items()}
+    services = {container["Id"]: service for service, container in containers(client, environment).items()}
     used: dict[str, float] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -238,7 +238,7 @@ def replaced(client: DockerClient, environment: str, kept: Mapping[str, str]) ->
     kept: node -> what it is meant to be where that is not what its backend was booted with.
     """
     others = {}
-    for service, container in sorted(_containers(client, environment).items()):
+    for service, container in sorted(containers(client, environment).items()):
         meant = container["Labels"].get(BOOTED) and kept.get(service, container["Labels"][BOOTED])
         if meant and container["Image"] != meant:
             # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
@@ -246,8 +246,3 @@ def replaced(client: DockerClient, environment: str, kept: Mapping[str, str]) ->
             if image != meant:
                 others[service] = image, meant
     return others
-
-
-def _containers(client: DockerClient, environment: str) -> dict[str, dict[str, Any]]:
-    listed = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
-    return {container["Labels"]["com.docker.compose.service"]: container for container in listed}

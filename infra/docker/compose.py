@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CalledProcessError
-from typing import Final
+from typing import Any, Final
 
 from docker import DockerClient
 from testcontainers.compose import DockerCompose
@@ -117,18 +117,23 @@ def container(environment: str, service: str) -> str:
     return f"{environment}-{service}-1"
 
 
+def containers(client: DockerClient, environment: str) -> dict[str, dict[str, Any]]:
+    """Service -> what the engine lists of its container, running or not."""
+    listed = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
+    return {container["Labels"]["com.docker.compose.service"]: container for container in listed}
+
+
 def read(client: DockerClient, environment: str) -> ComposeSettings:
     """The settings of an environment that runs, from its containers. Raises Failed when it has no centre."""
-    listed = client.api.containers(all=True, filters={"label": f"com.docker.compose.project={environment}"})
-    containers = {container["Labels"]["com.docker.compose.service"]: container for container in listed}
-    if not {"toxiproxy", topology.STORE} <= containers.keys():
+    there = containers(client, environment)
+    if not {"toxiproxy", topology.STORE} <= there.keys():
         raise Failed(f"environment {environment} is not whole: python -m infra down --env {environment} removes it")
-    toxiproxy = containers["toxiproxy"]
-    store = client.api.inspect_container(containers[topology.STORE]["Id"])
+    toxiproxy = there["toxiproxy"]
+    store = client.api.inspect_container(there[topology.STORE]["Id"])
     variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])
-    chosen = {topology.own_image_variable(service): container["Image"] for service, container in containers.items()}
+    chosen = {topology.own_image_variable(service): container["Image"] for service, container in there.items()}
     for backend in BACKENDS.values():
-        if first := containers.get(backend.members[0]):
+        if first := there.get(backend.members[0]):
             chosen[topology.image_variable(backend.name)] = first["Labels"].get(BOOTED, first["Image"])
     return ComposeSettings(
         name=environment,
