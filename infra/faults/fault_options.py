@@ -115,12 +115,7 @@ def listed(names: Sequence[str]) -> str:
 
 def choice(name: str, known: Sequence[str]) -> Option:
     """One of a few words; by chance any of them."""
-
-    def check(value: Any, _: Site, __: Options) -> str:
-        must(value in known, "be " + (" or ".join(known) if len(known) == 2 else f"one of {listed(known)}"))
-        return str(value)
-
-    return Option(name, check, lambda rng, _, __: str(rng.choice(known)))
+    return one_of(name, lambda _: known, lambda rng, _: str(rng.choice(known)))
 
 
 def one_of(
@@ -129,7 +124,8 @@ def one_of(
     """One of the names that a backend has."""
 
     def check(value: Any, site: Site, _: Options) -> str:
-        must(value in known(site), f"be one of {listed(known(site))}")
+        names = known(site)
+        must(value in names, "be " + (" or ".join(names) if len(names) == 2 else f"one of {listed(names)}"))
         return str(value)
 
     return Option(name, check, draw and (lambda rng, site, _: draw(rng, site)))

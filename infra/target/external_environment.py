@@ -219,10 +219,7 @@ class ExternalEnvironment(Environment):
 
     def _seen_from_container(self, host: str, port: int) -> str:
         """The address of a host for Toxiproxy's container, to which this machine's loopback is its own."""
-        addresses = {
-            ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        }
-        address = min(addresses, key=lambda address: (address.version, address))
+        address = min(_addresses(host, port), key=lambda address: (address.version, address))
         if not (address.is_loopback or address.is_unspecified):
             return str(address)
         return addressing.address(self._settings.slot, GATEWAY) if sys.platform == "linux" else DESKTOP
@@ -261,11 +258,13 @@ def _listener(number: int, group: int) -> int:
     return topology.listener(topology.NODES[0], group) - 1 + number
 
 
+def _addresses(host: str, port: int | None = None) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """All that the name stands for. Raises gaierror."""
+    return {ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+
+
 def _is_loopback(host: str) -> bool:
     try:
-        return any(
-            ipaddress.ip_address(info[4][0]).is_loopback
-            for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        )
+        return any(address.is_loopback for address in _addresses(host))
     except socket.gaierror:
         return False
