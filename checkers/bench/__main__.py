@@ -139,12 +139,7 @@ def text(options: Options) -> Iterator[str]:
 
 
 PARTS: Final[Mapping[str, Callable[[Options], Iterator[str]]]] = {
-    "large": large,
-    "unanswered": unanswered,
-    "alone": alone,
-    "logs": logs,
-    "command": command,
-    "text": text,
+    part.__name__: part for part in (large, unanswered, alone, logs, command, text)
 }
 
 
@@ -205,10 +200,10 @@ def _row(pair: _Pair, case: BenchCase, *more: object) -> str:
     else:
         seconds = statistics.median(pair.theirs.seconds)
         more_than = "≥ " if pair.theirs.passed else ""
-        stopped = " (stopped)" if pair.theirs.passed else ""
+        stopped = " (stopped)" if pair.theirs.passed == "bytes" else ""
         words += [
             f"{more_than}{seconds:.3g}",
-            f"{pair.theirs.peak / 1e9:.2f} GB{stopped if pair.theirs.passed == 'bytes' else ''}",
+            f"{pair.theirs.peak / 1e9:.2f} GB{stopped}",
             f"{more_than}{seconds / pair.ours:,.0f} ×",
         ]
     return f"| {' | '.join(words)} |"

@@ -17,10 +17,8 @@ class BenchCase(NamedTuple):
 
 def large(*, quick: bool) -> Iterator[BenchCase]:
     """Large histories, of one key and of many, valid and bad."""
-    sizes: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
-    if quick:
-        sizes = [(20_000, (2, 10), (1, 100))]
-    else:
+    sizes: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [(20_000, (2, 10), (1, 100))]
+    if not quick:
         sizes = [
             (100_000, (2, 5, 10, 50), (1, 10, 1_000)),
             (1_000_000, (2, 5, 10, 50), (100, 1_000, 100_000)),

@@ -112,13 +112,12 @@ def fenced(shape: HistoryShape) -> History:
     rows["f"][:] = np.where(write, F.WRITE, F.READ)
     rows["owner"] = rows["token"] * shape.keys + rows["key"] + 1
     accepted = rows["outcome"] == Outcome.OK
-    spared = np.empty(0, np.int64)
+    spared: tuple[int, ...] = ()
     if shape.bad:
-        stale, newer = _stale_write(rng, rows, write, accepted)
+        spared = stale, _ = _stale_write(rng, rows, write, accepted)
         rows["outcome"][stale], rows["reason"][stale] = Outcome.OK, Reason.NONE
-        spared = np.array([stale, newer])
     if shape.unknown:
-        choice = _sample(rng, n, shape.unknown, *spared.tolist(), among=write & accepted)
+        choice = _sample(rng, n, shape.unknown, *spared, among=write & accepted)
         rows["outcome"][choice] = Outcome.INFO
     return _history("fenced-store", shape, rows)
 
@@ -141,11 +140,10 @@ def cas_register(shape: HistoryShape) -> History:
             value[key] = row
         rows["value"][row] = value[key]
     changes = rows["f"] != F.READ
-    spared: list[int] = []
+    spared: tuple[int, ...] = ()
     if shape.bad:
-        read, older, newer = _stale_read(rng, rows, changes)
+        spared = read, older, _ = _stale_read(rng, rows, changes)
         rows["value"][read] = rows["value"][older]
-        spared = [read, older, newer]
     if shape.unknown:
         choice = _sample(rng, shape.operations, shape.unknown, *spared, among=changes)
         rows["outcome"][choice] = Outcome.INFO
@@ -216,8 +214,8 @@ def _holds(shape: HistoryShape, rng: np.random.Generator) -> Table:
     streams = max(1, min(shape.processes // 2, shape.keys))
     stream = rng.integers(0, streams, 2 * holds)
     order = np.argsort(stream, kind="stable")
-    counts = np.bincount(stream, minlength=streams) // 2
-    begins = np.cumsum(np.bincount(stream, minlength=streams)) - np.bincount(stream, minlength=streams)
+    sizes = np.bincount(stream, minlength=streams)
+    counts, begins = sizes // 2, np.cumsum(sizes) - sizes
     nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     place = np.repeat(begins, counts) + 2 * nth
     acquire, release = order[place], order[place + 1]
@@ -245,13 +243,8 @@ def _dealt(rng: np.random.Generator, stream: Ints, count: int, streams: int) -> 
 def _accesses(shape: HistoryShape, rng: np.random.Generator) -> Table:
     """Rows without meaning, one at each point: random processes and keys."""
     n = shape.operations
-    rows = _table(
-        n,
-        f=F.READ,
-        key=rng.integers(0, shape.keys, n),
-        process=rng.integers(0, shape.processes, n),
-        owner=1,
-    )
+    key, process = rng.integers(0, shape.keys, n), rng.integers(0, shape.processes, n)
+    rows = _table(n, f=F.READ, key=key, process=process, owner=1)
     _widen(rows, np.arange(n), rng)
     return rows
 
