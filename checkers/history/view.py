@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from checkers.history.counting import any_of, grouped
+from checkers.history.counting import Ints, any_of, grouped
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_leases import Hold, Holds
 from checkers.row_format import ACQUIRES, INFINITY, NESTED, F, Outcome
@@ -105,6 +105,12 @@ class View:
         return f"{(ns - self.zero) / 1e9:.3f} s"
 
     @cached_property
+    def ended(self) -> Ints:
+        """ns, by row; when it returned, or its answer was given up; the invocation where nobody knows."""
+        ended: Ints = np.maximum(self.array("ret"), self.array("inv"))
+        return ended
+
+    @cached_property
     def finish(self) -> int:
         """ns; the last moment that the history knows of."""
-        return max(int(self.array("inv").max(initial=0)), int(self.array("ret").max(initial=0)))
+        return int(self.ended.max(initial=0))

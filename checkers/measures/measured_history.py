@@ -58,12 +58,6 @@ class MeasuredHistory(View):
         return np.array(self.whole(F.RELEASE), np.int64)
 
     @cached_property
-    def ended(self) -> Ints:
-        """ns, by row; when it returned, or its answer was given up; the invocation where nobody knows."""
-        ended: Ints = np.maximum(self.array("ret"), self.array("inv"))
-        return ended
-
-    @cached_property
     def unasked(self) -> str | None:
         """Why nothing can be said of acquires, or None."""
         return None if len(self.acquires) else "nobody asked for a lock"

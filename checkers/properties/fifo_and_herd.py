@@ -117,13 +117,13 @@ def _releases(view: View) -> list[int]:
 
 def _crowded(view: View) -> int:
     """Releases during which two or more acquires of the key had no answer yet."""
-    inv, ret, key = view.array("inv"), np.maximum(view.array("ret"), view.array("inv")), view.array("key")
+    inv, key = view.array("inv"), view.array("key")
     places, releases = np.array(view.attempts(), int), np.array(_releases(view), int)
     total = 0
     for number in np.unique(key[releases]):
         waiting, at = places[key[places] == number], inv[releases[key[releases] == number]]
         begun = np.searchsorted(np.sort(inv[waiting]), at, "left")
-        ended = np.searchsorted(np.sort(ret[waiting]), at, "right")
+        ended = np.searchsorted(np.sort(view.ended[waiting]), at, "right")
         total += int((begun - ended >= 2).sum())
     return total
 

@@ -204,9 +204,9 @@ def _crashes(view: View) -> Iterator[Crash]:
 
 def _last(view: View, hold: Hold) -> int:
     """ns; the last thing that was recorded of a grant or its session, and may have prolonged it."""
-    inv, ret, owner, session = (view.array(name) for name in ("inv", "ret", "owner", "session"))
+    owner, session = view.array("owner"), view.array("session")
     its = (owner == hold.owner) | ((session == hold.session) & (session != 0))
-    return max(int(inv[its].max(initial=0)), int(ret[its].max(initial=0)))
+    return int(view.ended[its].max(initial=0))
 
 
 def _beside(view: View, hold: Hold) -> Iterator[Span]:

@@ -90,14 +90,13 @@ def contended(view: View) -> int:
     """
     kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
     acquires = np.isin(kinds, ACQUIRES) & (flags & NESTED == 0)
-    rets = np.maximum(view.array("ret"), invs)  # a lost answer: as long as it was waited for
     total = 0
     for shared in (False, True):
         mine = acquires & (flags & SHARED == SHARED * shared)
         holds = [(hold.key, hold.ret, hold.left) for hold in view.holds if not (shared and hold.shared)]
         key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
         sent, answered, begins, ends = apart(
-            (keys[mine], invs[mine]), (keys[mine], rets[mine]), (key, ret), (key, left)
+            (keys[mine], invs[mine]), (keys[mine], view.ended[mine]), (key, ret), (key, left)
         ).places
         # Its own hold begins when it returns and is not met.
         met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), sent, "right")
@@ -113,10 +112,9 @@ def under_fault(view: View) -> int:
 def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
     """How many operations were in flight at some moment of these spans."""
     invs = view.array("inv")
-    rets = np.maximum(view.array("ret"), invs)
     met = np.zeros(len(invs), bool)
     for begun, ended in spans:
-        met |= (invs <= ended) & (rets >= begun)
+        met |= (invs <= ended) & (view.ended >= begun)
     return int((met & (view.array("flags") & FINAL == 0) & (view.array("f") != F.STALL)).sum())
 
 
