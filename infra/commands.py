@@ -269,8 +269,7 @@ def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None
     for backend, cluster in environment.clusters.items():
         leader = cluster.leader()
         members, auxiliaries = cluster.all_healths()
-        everybody = zip((*cluster.nodes, *cluster.auxiliaries), (*members, *auxiliaries), strict=True)
-        for node, health in everybody:
+        for node, health in zip(cluster.everybody, (*members, *auxiliaries), strict=True):
             what = [states.get(node.name, "gone"), health.version if health else "does not serve"]
             what += ["leader"] if node is leader else []
             print(f"  {node.name:<14} {', '.join(what)}")

@@ -215,7 +215,7 @@ class Environment(ABC):
             )
 
     def _nodes(self) -> list[Node]:
-        return [node for cluster in self._clusters.values() for node in (*cluster.nodes, *cluster.auxiliaries)]
+        return [node for cluster in self._clusters.values() for node in cluster.everybody]
 
     def _await_paths(self, *members: str) -> None:
         """Wait until every node answers past the proxies and through those of every client group."""

@@ -199,9 +199,7 @@ class OwnEnvironment(Environment):
         return [
             why
             for cluster in self.clusters.values()
-            for why in node_repair.give_back(
-                (*cluster.nodes, *cluster.auxiliaries), meant, self.links, MonotonicClock()
-            )
+            for why in node_repair.give_back(cluster.everybody, meant, self.links, MonotonicClock())
         ]
 
     def _empty(self, node: str) -> None:

@@ -236,8 +236,8 @@ class Cluster:
         self.nodes: Final = tuple(nodes)
         self.auxiliaries: Final = tuple(auxiliaries)
         self.backend: Final = self.nodes[0].backend
-        everybody = len(self.nodes) + len(self.auxiliaries)
-        self._pool = ThreadPoolExecutor(max_workers=everybody, thread_name_prefix=self.backend)
+        self.everybody: Final = (*self.nodes, *self.auxiliaries)
+        self._pool = ThreadPoolExecutor(max_workers=len(self.everybody), thread_name_prefix=self.backend)
 
     def __repr__(self) -> str:
         return f"Cluster({self.backend})"
@@ -248,7 +248,7 @@ class Cluster:
 
     def all_healths(self) -> tuple[list[Health | None], list[Health | None]]:
         """What each member says, and each auxiliary."""
-        healths = list(self._pool.map(Node.health, (*self.nodes, *self.auxiliaries)))
+        healths = list(self._pool.map(Node.health, self.everybody))
         return healths[: len(self.nodes)], healths[len(self.nodes) :]
 
     def leader(self) -> Node | None:
@@ -270,8 +270,8 @@ class Cluster:
         """
         deadline = time.monotonic() + timeout
         while not BACKENDS[self.backend].whole(*(healths := self.all_healths())):
-            everybody = zip((*self.nodes, *self.auxiliaries), (*healths[0], *healths[1]), strict=True)
-            missing = [node for node, health in everybody if not health]
+            told = zip(self.everybody, (*healths[0], *healths[1]), strict=True)
+            missing = [node for node, health in told if not health]
             ended = [node for node in missing if node.state() == "stopped"]
             if (ended and not mend) or time.monotonic() > deadline:
                 ends = [f"{node.name} ended: {last_words(node.process.logs())}" for node in ended]

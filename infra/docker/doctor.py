@@ -260,17 +260,14 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     if (options.all or options.tests) and not options.fix:
         parser.error("--all and --tests go with --fix")
-    if not options.fix:
-        results = checks()
-        show(results)
-        return int(any(check.hurts for check in results))
     trouble: Trouble | None = None
     try:
-        results = fix(everything=options.all, tests=options.tests)
+        results = fix(everything=options.all, tests=options.tests) if options.fix else checks()
     except Trouble as error:
         trouble, results = error, checks()
-    if trouble or any(check.hurts for check in results):
+    hurts = any(check.hurts for check in results)
+    if hurts or trouble or not options.fix:
         show(results)
     if trouble:
         raise trouble
-    return int(any(check.hurts for check in results))
+    return int(hurts)
