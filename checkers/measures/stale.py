@@ -160,10 +160,7 @@ def lost_update(measured: MeasuredHistory) -> Reading:
         return silent("judged by the models set-full, counter and kv" if kept else "nobody keeps a list of updates")
     lost = lost_updates(measured)
     return Reading(
-        (
-            count("lost", len(lost)),
-            count("acknowledged", len(measured.rows(F.WRITE, outcomes=(Outcome.OK,)))),
-        ),
+        (count("lost", len(lost)), count("acknowledged", len(measured.rows(F.WRITE, outcomes=(Outcome.OK,))))),
         NO_LOST_UPDATE.missing(measured),
         witnesses(lost),
         "an acknowledged update is lost" if lost else None,

@@ -207,10 +207,5 @@ def _release_refused(view: View, hold: Hold) -> bool:
 
 
 HONEST_RENEWAL: Final = Property(
-    "honest-renewal",
-    _examine,
-    _exercise,
-    needs=frozenset({Need.RENEWED}),
-    optional=True,
-    unexpected=_unexpected,
+    "honest-renewal", _examine, _exercise, needs=frozenset({Need.RENEWED}), optional=True, unexpected=_unexpected
 )
