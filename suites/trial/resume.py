@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict, heaviest
-from checkers.history.history import BadHistory
 from infra.docker import base, images
 from infra.errors import Trouble
 from infra.faults.all_faults import FAULTS
@@ -120,7 +119,7 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
             resumable.set_aside(run, folder)
         for folder in kept.trials:
             run.complete_trial(folder)
-    except (BadFile, BadHistory, OSError) as error:
+    except (BadFile, OSError) as error:
         raise BadOption(f"--resume {name}: {files.reason(error)}") from error
     return run, Event("resumed", {"kept": kept.done, "stored": len(kept.trials), "again": len(again)})
 
@@ -145,7 +144,7 @@ def examine(selection: Selection, run: Run) -> Kept:
     for folder in files.entries(run.path / "trials", problems):
         try:
             record = load_trial(folder)
-        except (BadFile, BadHistory) as error:
+        except BadFile as error:
             aside[folder] = str(error).removeprefix(f"{folder}: ")
             continue
         trial = _today(selection, record.about)
