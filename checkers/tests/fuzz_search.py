@@ -1,4 +1,4 @@
-"""The search in all its forms, the shrinker and the verifier, against exhaustive search, for every model there is.
+"""Engines, the search in all its forms, the shrinker and the verifier, against exhaustive search, for every model.
 
 The truth is that of `orders`: all of them, of the same specification. See `checkers.tests.fuzz`.
 """
@@ -22,9 +22,9 @@ from checkers.models.model import Illegal, Model, Operation, Settings
 from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.proofs.shrink import shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
-from checkers.row_format import NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import NESTED, NONE, SHARED, F, Outcome, Reason
 from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement
+from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.orders import explained
 
 LONG: Final = 1e9
@@ -59,7 +59,7 @@ DOMAINS: Final[Mapping[str, Domain]] = {
     "reentrant-mutex": Domain(_LOCK, settings=_STRICT),
     "rwlock": Domain(_LOCK, settings=_STRICT, flags=(0, SHARED)),
     "semaphore": Domain(_LOCK, settings=replace(_STRICT, permits=2)),
-    "fencing-tokens": Domain(_LOCK, flags=(0, 0, SHARED)),
+    "fencing-tokens": Domain(_LOCK, flags=(0, 0, 0, SHARED, SHARED, NESTED)),
     "fenced-store": Domain((F.READ, F.WRITE, F.WRITE), _NUMBERS),
     "register": Domain((F.READ, F.WRITE), _NUMBERS),
     "cas-register": Domain((F.READ, F.WRITE, F.CAS, F.CAS), _NUMBERS, _NUMBERS),
@@ -148,7 +148,7 @@ def linearizable(operations: Sequence[Operation], model: Model) -> bool:
 
 
 def everything(rng: Random, *, name: str) -> str:
-    """One history through every form of the search; an order or a shrunk sub-history through the verifier."""
+    """One history through its engine and every form of the search; what is a proof through the verifier."""
     given = history(rng, name)
     statement, settings = MODELS[name], DOMAINS[name].settings
     model = statement.make(given, settings)
@@ -161,6 +161,11 @@ def everything(rng: Random, *, name: str) -> str:
     for form, found in answers:
         if found.valid is not truth:
             raise Disagreement(f"{form} says {found.valid}, exhaustive search {truth}:\n{_shown(counting)}")
+    if statement.engine is not None:
+        answer = statement.engine(given, settings)
+        if not answer.undecided and bool(answer.conflicts) is truth:
+            raise Disagreement(f"the engine says {answer}, exhaustive search {truth}:\n{_shown(counting)}")
+        replayed(given, answer, model)
     form, found = rng.choice(answers)
     _verified(given, statement, settings, operations, model, found, form)
     if truth:

@@ -41,11 +41,9 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
                 seen.add(token)
                 owner = token
             accepted = not write or owner == token
-        elif mode == "unfenced":
-            accepted = True
         else:
             accepted = not fenced or (token > highest if strict and write else token >= highest)
-        if fenced and mode != "unfenced" and rng.random() < fault:
+        if fenced and rng.random() < fault:
             accepted = not accepted
         if not write and not fenced:
             accepted = True

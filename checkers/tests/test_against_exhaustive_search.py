@@ -37,7 +37,7 @@ def test_a_wrong_truth_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = brute.fence("fence-writes-strict")
     monkeypatch.setattr(brute, "fence", lambda mode: wrong)
     with pytest.raises(Disagreement, match="checker says"):
-        run("fence-writes", 500, seed=7)
+        run("fenced-store-writes", 500, seed=7)
 
 
 def test_generators_reach_what_is_hard() -> None:

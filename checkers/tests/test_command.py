@@ -1,8 +1,6 @@
 """`python -m checkers` on recordings: what it prints and how it ends."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,11 +107,3 @@ def test_every_property_can_be_asked_for(folder: Path, run: Run) -> None:
     status, out, _ = run(folder / "good.arrow", *(word for name in PROPERTIES for word in ("--property", name)))
     assert status == 0
     assert all(name in out for name in PROPERTIES)
-
-
-def test_output_that_nobody_reads_is_no_crash(folder: Path) -> None:
-    many = " ".join([str(folder / "bad.arrow")] * 200)  # more than a pipe holds
-    pipeline = f"{sys.executable} -m checkers {many} --explain | head -1"
-    done = subprocess.run(pipeline, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S602
-    assert len(done.stdout.splitlines()) == 1
-    assert done.stderr == ""

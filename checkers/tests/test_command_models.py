@@ -214,26 +214,6 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str)
     assert (out, err.startswith("usage: "), "invalid _" in err) == ("", True, False)
 
 
-def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(
-        "from checkers.models.model import ILLEGAL\n"
-        "class Ascending:\n"
-        "    initial = 0\n"
-        "    def step(self, state, operation):\n"
-        "        return operation.value if operation.value > state else ILLEGAL\n"
-    )
-    rising = events(*calls((0, "write", 1, "ok"), (0, "write", 2, "ok")))
-    falling = events(*calls((0, "write", 2, "ok"), (0, "write", 1, "ok")))
-    assert judge(tmp_path, capsys, rising, "--model", f"{own}:Ascending")[0] == 0
-    status, answer = judge(tmp_path, capsys, falling, "--model", f"{own}:Ascending", "--explain")
-    assert (status, answer["proof"]) == (1, "verified")
-    odd = events(*calls((0, "write", "x", "ok")))
-    status, answer = judge(tmp_path, capsys, odd, "--model", f"{own}:Ascending")
-    assert status == 2
-    assert "TypeError" in answer["reason"]
-
-
 def test_folders_and_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.edn").write_text(FRESH)

@@ -7,7 +7,6 @@ import pytest
 
 from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
 from checkers.engines.tokens import fencing_tokens
-from checkers.history.history import History
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import FINAL, NESTED, NONE, SHARED, Outcome, Reason
@@ -160,16 +159,6 @@ def test_the_lane_knows_its_rule_better_than_the_settings() -> None:
     assert judge(book, store="fence-writes-strict").conflicts
     with pytest.raises(ValueError, match="no rule of a fenced store: 'guarded'"):
         judge(book, store="guarded")
-
-
-def test_an_empty_history_and_keys_without_accesses() -> None:
-    book = store("fence-writes").acquire(1, 2, 1, token=1)
-    answer = judge(book)
-    assert (answer.conflicts, answer.undecided, answer.order().tolist()) == ((), {}, [])
-    history = book.history()
-    nothing = History(history.facts, {name: column[:0] for name, column in history.columns.items()})
-    assert fenced_store(nothing, Settings()).conflicts == ()
-    assert fencing_tokens(nothing, Settings()).order().tolist() == []
 
 
 @pytest.mark.parametrize("factor", [1, 10**9, 10**16])

@@ -16,7 +16,9 @@ from checkers.tests.build import FACTS, INFO, Book
 
 
 def some() -> Book:
-    book = Book(claims=(Claim("token-order"),), hazards=(Hazard("recovery", ("cut-*",), "frozen-past-ttl"),))
+    """Each of its facts is of another type than the next."""
+    hazards = (Hazard("recovery", ("cut-*",), "frozen-past-ttl"),)
+    book = Book(claims=(Claim("token-order"),), hazards=hazards, versions={"redis": "8.0.2"}, drift=0.01, fair=True)
     for owner in range(1, 20):
         book.acquire(owner * 10, owner * 10 + 1, owner, token=owner).release(owner * 10 + 2, 0, owner, INFO)
     return book.fault("cut-client-drop", 3, 9, target="c1", owner=4, process=2)
@@ -131,9 +133,3 @@ def test_recordings(tmp_path: Path) -> None:
     path.write_bytes(b"x")
     with pytest.raises(BadHistory, match="shorter"):
         read_recording(path)
-
-
-def test_facts_survive_with_all_their_types(tmp_path: Path) -> None:
-    facts = replace(FACTS, versions={"redis": "8.0.2"}, properties=("recovery",), drift=0.01, fair=True)
-    save(from_rows(facts, np.zeros(0, DTYPE)), tmp_path / "lane.arrow")
-    assert load(tmp_path / "lane.arrow").facts == facts

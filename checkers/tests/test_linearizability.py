@@ -123,8 +123,12 @@ def test_models_without_keys_have_one_state() -> None:
     assert decide(history, whole, SETTINGS).key == WHOLE
 
 
-def test_an_empty_history_is_valid() -> None:
-    assert decide(Book().acquire(1, 2, 1).history(), REGISTER, SETTINGS).valid
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_history_without_operations_of_the_model_is_valid(name: str) -> None:
+    other = Book(keys=("a",)).add(next(kind for kind in F if kind not in MODELS[name].kinds), 1, 2, owner=1)
+    for book in (Book(keys=("a",)), other):
+        judged = decide(book.history(), name, Settings(ttl=1))
+        assert (judged.valid, judged.order().tolist()) == (True, [])
 
 
 def test_many_unknown_operations_in_a_bad_key() -> None:

@@ -6,7 +6,6 @@ from checkers.engines import locks
 from checkers.models.engine_answer import Engine
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason
-from checkers.tests import fuzz_locks
 from checkers.tests.build import FAIL, INFO, Book
 
 PLAIN, STRICT = Settings(), Settings(strict_try=True)
@@ -153,13 +152,3 @@ def test_permits_are_counted() -> None:
     tried = refused(Book().acquire(1, 2, 7).acquire(3, 4, 8), 5, 6, 9)
     assert judged(locks.semaphore, tried, Settings(permits=2, strict_try=True))[0] == "valid"
     assert judged(locks.semaphore, tried, Settings(permits=3, strict_try=True))[0] == "refused-while-free"
-
-
-@pytest.mark.parametrize("name", list(fuzz_locks.MODELS))
-def test_nothing_at_all_is_valid(name: str) -> None:
-    engine, _ = fuzz_locks.MODELS[name]
-    for book in (Book(), Book().write(1, 2, 7, 5)):
-        answer = engine(book.history(), STRICT)
-        assert answer.conflicts == ()
-        assert not answer.undecided
-        assert not len(answer.order())

@@ -139,15 +139,6 @@ def test_late_times_and_the_same_values_under_all_keys_change_nothing() -> None:
     assert cas_register(History(FACTS, wide), PLAIN)[:2] == late[:2]
 
 
-def test_an_empty_history_is_valid() -> None:
-    empty = History(FACTS, {name: column[:0] for name, column in history_of([read(None, 1, 2)]).columns.items()})
-    for engine in (register, cas_register, kv):
-        answer = engine(empty, PLAIN)
-        assert not answer.conflicts
-        assert not answer.undecided
-        assert len(answer.order()) == 0
-
-
 def transact(parts: tuple[Any, ...], inv: int, ret: int, outcome: str = "ok") -> Act:
     return Act(F.TRANSACT, outcome, parts, inv, ret)
 

@@ -68,10 +68,6 @@ def test_invalid_says_where_it_is_stuck() -> None:
     assert found.stuck.states == (8,)
 
 
-def test_nothing_is_valid() -> None:
-    assert search(Operations(Source(Book().history()), np.empty(0, np.int64)), Cell()) == Searched(True)
-
-
 def test_failed_operations_are_left_out_unless_they_are_evidence() -> None:
     book = Book().write(1, 2, 1, 7, FAIL).read(5, 6, 2, NONE)
     assert search(of(book), Cell()).valid
@@ -212,12 +208,6 @@ def test_the_budget_is_honoured_in_a_table(monkeypatch: pytest.MonkeyPatch) -> N
         found = search(of(book), Cell(), 1.0)
     assert found.valid is None
     assert 101 <= now < 101.1
-
-
-def test_no_budget_at_all_is_unknown_and_says_so() -> None:
-    found = search(of(Book().write(1, 2, 1, 7)), Cell(), 0.0)
-    assert found.valid is None
-    assert "with 1 operations" in found.reason
 
 
 def test_a_bad_key_is_found_beside_one_that_explodes() -> None:

@@ -3,11 +3,8 @@
 import base64
 import hashlib
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -216,25 +213,6 @@ def test_results_before_the_command_and_after_it_mean_the_same(root: Path, capsy
     assert command.main(["list", "--results", str(root)]) == 0
     assert capsys.readouterr().out == before
     assert before.count("\n") == 3
-
-
-def listed(root: Path, *before: str, stdout: int | None = None) -> subprocess.CompletedProcess[str]:
-    """By a process of its own. before: words of the shell that starts it."""
-    words = [*before, sys.executable, "-m", "results", "list", "--results", str(root)]
-    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
-    return subprocess.run(
-        words, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120, check=False, env=environment
-    )
-
-
-def test_a_reader_that_went_away_and_none_at_all(root: Path) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "wb"):
-        gone = listed(root, stdout=write)
-    assert (gone.returncode, gone.stderr) == (2, "")
-    none = listed(root, "sh", "-c", 'exec "$@" >&-', "sh")
-    assert (none.returncode, none.stderr) == (0, "")
 
 
 def test_ctrl_c_and_a_bug_of_ours_end_with_2(

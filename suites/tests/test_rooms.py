@@ -12,22 +12,31 @@ from suites.__main__ import main as suites
 from suites.worker.pool import ROOT
 
 
-def called(*argv: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", *argv]
-    return subprocess.run(command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+def called(room: str, *before: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """Asked for help. before: words of the shell that starts it."""
+    command = [*before, sys.executable, "-m", room, "--help"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    return subprocess.run(
+        command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=environment
+    )
 
 
-@pytest.mark.parametrize("room", ["suites", "infra", "checkers", "results"])
-def test_help_is_told_and_a_reader_who_has_gone_is_no_traceback(room: str) -> None:
-    told = called(room, "--help")
+@pytest.mark.parametrize(("room", "status"), [("suites", 1), ("infra", 1), ("checkers", 2), ("results", 2)])
+def test_help_is_told_and_a_reader_who_has_gone_is_no_traceback(room: str, status: int) -> None:
+    told = called(room)
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("usage: python -m " + room)
     reads, writes = os.pipe()
     os.close(reads)
-    try:
-        assert called(room, "--help", stdout=writes).stderr == ""
-    finally:
-        os.close(writes)
+    with os.fdopen(writes, "wb"):
+        gone = called(room, stdout=writes)
+    assert (gone.returncode, gone.stderr) == (status, "")
+
+
+@pytest.mark.parametrize("room", ["checkers", "results"])
+def test_an_output_that_was_closed_is_no_failure(room: str) -> None:
+    none = called(room, "sh", "-c", 'exec "$@" >&-', "sh")
+    assert (none.returncode, none.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("main", [infra, suites], ids=["infra", "suites"])
