@@ -99,7 +99,7 @@ CONTRACT = [
     for backend in BACKENDS
     if not (fault.applies(backend) or fault.planned or fault.needs == ("workers",) or name in ELSEWHERE)
 ]
-SECONDS = ("cut-client-hold", "slow-links", "kill-server", "pause-server", "slow-disk", "stall-holder")
+SECONDS = ("cut-client-hold", "kill-server", "slow-disk", "stall-holder")
 """What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
 
 

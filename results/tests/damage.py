@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -73,3 +74,9 @@ def variants(path: Path) -> Iterator[tuple[str, bytes]]:
     whole = path.read_bytes()
     for size in (1, len(whole) // 2, len(whole) - 3):
         yield f"{path.name}: {size} bytes", whole[:size]
+
+
+def some(path: Path, most: int = 40) -> list[tuple[str, bytes]]:
+    """Of thousands of variants."""
+    found = list(variants(path))
+    return random.Random(7).sample(found, min(most, len(found)))

@@ -352,7 +352,7 @@ def _repeated(digest: re.Match[str]) -> str:
     return digest[0] if len({*digest[0]}) == 1 else "DIGEST"
 
 
-@pytest.mark.parametrize("rolled", ["x", [5], [{"at": "1", "what": "x", "refused": False}], [{"at": 1.0}]])
+@pytest.mark.parametrize("rolled", ["x", [{"at": "1", "what": "x", "refused": False}], [{"at": 1.0}]])
 def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None:
     (file,) = (run.path / "trials").glob("*rollback-end*/trial.json")
     told = json.loads(file.read_text())
@@ -361,9 +361,7 @@ def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None
     assert doubt.startswith("1 trial came to no verdict: trials/redis-rollback-end-7-rollback/trial.json: damaged (")
 
 
-@pytest.mark.parametrize(
-    ("command", "interruptions"), [(5, "x"), ("pytest", [5]), ({"x": []}, {"at": "now"}), (None, 7)]
-)
+@pytest.mark.parametrize(("command", "interruptions"), [(5, [5]), ("pytest", {"at": "now"})])
 def test_what_was_asked_for_may_be_damaged(
     tmp_path: Path, command: object, interruptions: object, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,9 +50,8 @@ def test_a_version_is_never_a_regression_of_itself(draw: Draw) -> None:
         assert found.decision is not Decision.REGRESSION
 
 
-@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_version_that_is_three_times_slower_is_a_regression(draw: Draw) -> None:
-    found = [certified(draw, seed, "all of it").decision for seed in range(DRAWINGS)]
+def test_a_version_that_is_three_times_slower_is_a_regression() -> None:
+    found = [certified(DRAWS["from one run each"], seed, "all of it").decision for seed in range(DRAWINGS)]
     assert found.count(Decision.REGRESSION) >= 0.95 * DRAWINGS - 1
 
 

@@ -2,7 +2,6 @@
 
 import io
 import os
-import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -43,24 +42,18 @@ def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
     return printed
 
 
-def some(path: Path, most: int = 60) -> list[tuple[str, bytes]]:
-    """Of thousands of variants."""
-    variants = list(damage.variants(path))
-    return random.Random(7).sample(variants, min(most, len(variants)))
-
-
 @pytest.mark.parametrize("name", ["run.json", "summary.json", f"trials/{TRIAL}/trial.json", "not-run"])
 def test_a_file_with_any_value_of_another_type(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = run.path / name
     path = next(path.iterdir()) if path.is_dir() else path
-    for _, text in some(path):
+    for _, text in damage.some(path):
         path.write_bytes(text)
         look(run, capsys)
 
 
 def test_verdicts_with_any_value_of_another_type(run: Run) -> None:
     path = run.path / "trials" / TRIAL / "verdicts.json"
-    for kind, text in some(path):
+    for kind, text in damage.some(path):
         path.write_bytes(text)
         contents = run.read()
         lanes = {cell.lane for cell in contents.cells}
@@ -74,7 +67,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
     drawn = 0
     for path in (folder / "trial.json", folder / "verdicts.json"):
         whole = path.read_bytes()
-        for _, text in some(path, 25):
+        for _, text in damage.some(path, 25):
             path.write_bytes(text)
             with suppress(BadFile):
                 run.draw_trial(folder)
@@ -85,7 +78,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
 
 def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
     path = run.path / "trials" / TRIAL / "trial.json"
-    for _, text in some(path, 15):
+    for _, text in damage.some(path, 15):
         path.write_bytes(text)
         run.close({})
         assert summary.load(run.path).run == run.path.name

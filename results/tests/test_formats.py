@@ -128,14 +128,14 @@ def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None
     file.write_text(json.dumps({**whole, "cells": whole["cells"][:1], "lanes": whole["lanes"][:1]}))
     now, then = (jsonschema.Draft202012Validator(schema) for schema in (SCHEMA, PUBLISHED))
     taken = 0
-    for kind, text in damage.variants(file):
+    for kind, text in damage.some(file, 400):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
             continue
         assert now.is_valid(data) == then.is_valid(data), kind
         taken += now.is_valid(data)
-    assert taken > 100
+    assert taken > 40
 
 
 def test_what_was_described_is_described() -> None:

@@ -1,7 +1,5 @@
 """`python -m results prune`: what it removes, and above all what it does not."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -9,10 +7,8 @@ from unittest.mock import Mock
 import pytest
 
 from results.commands import prune
-from results.storage import running
 from results.tests import hostile, samples
 
-ROOT = Path(__file__).parents[2]
 NOW = datetime.now(UTC)
 
 
@@ -111,21 +107,12 @@ def test_a_run_that_was_interrupted_may_go(root: Path) -> None:
 
 
 def test_a_run_that_is_still_going_on_is_kept(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = (
-        "import sys; from pathlib import Path; from results.tests import hostile, samples\n"
-        "run = samples.run(Path(sys.argv[1])); print('made', flush=True); sys.stdin.read()"
-    )
-    words = [sys.executable, "-c", code, str(root / "going-on")]
-    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        try:
-            assert other.stdout is not None
-            assert other.stdout.readline() == b"made\n"
-            done(root, "--keep", "0", "--yes", "--failed-too")
-            assert left(root) == ["going-on"]
-            assert "going-on  kept: still going on" in capsys.readouterr().out
-        finally:
-            other.kill()
-    assert not running.is_running(root / "going-on"), "its process is gone"
+    run = samples.run(root / "going-on")
+    done(root, "--keep", "0", "--yes", "--failed-too")
+    assert left(root) == ["going-on"]
+    assert "going-on  kept: still going on" in capsys.readouterr().out
+    assert run.going_on is not None
+    run.going_on.close()
     done(root, "--keep", "0", "--yes")
     assert left(root) == []
 

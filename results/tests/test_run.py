@@ -1,9 +1,8 @@
 """Run folders: what is saved comes back, damage is named, and processes do not get in each other's way."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,13 +82,10 @@ def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatc
     assert len(run.read().cells) == 16
 
 
-def test_two_processes_save_into_one_run(run: Run) -> None:
-    code = (
-        "import sys; from pathlib import Path; from results.tests import samples\n"
-        "for number in range(5): samples.Run.open(Path(sys.argv[1])).save_trial(samples.trial(f'trial-{number}'))"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(run.path)], cwd=ROOT) for _ in range(2)]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+def test_two_save_into_one_run_at_once(run: Run) -> None:
+    records = [samples.trial(f"trial-{number}") for number in range(5)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: [*map(Run.open(run.path).save_trial, records)], range(2)))
     contents = run.read()
     assert (len(contents.cells), contents.problems) == (2 * 5 * 8, ())
     names = {f"trial-{number}{suffix}" for number in range(5) for suffix in ("", "~2")}

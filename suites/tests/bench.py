@@ -166,8 +166,8 @@ class Bench(Generic[Client]):
         return self.rows(kind)
 
     def silent(self, kind: F) -> int:
-        """How many rows of a kind there are, which become no more for two TTL."""
-        before, deadline = len(self.rows(kind)), time.monotonic() + 2 * TTL
+        """How many rows of a kind there are, which become no more for a TTL: it is time for three renewals."""
+        before, deadline = len(self.rows(kind)), time.monotonic() + TTL
         while time.monotonic() < deadline:
             assert len(self.rows(kind)) == before
             time.sleep(0.002)

@@ -71,7 +71,7 @@ def run_on(server: ForkServer, folder: Path, lock: str) -> None:
 
 @pytest.mark.usefixtures("interruptible")
 class TestTheirEnd:
-    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
+    @pytest.mark.parametrize("how", [signal.SIGKILL, None])
     def test_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
         command = [sys.executable, "-c", HARNESS, str(tmp_path)]
         with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True) as harness:

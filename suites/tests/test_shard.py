@@ -14,7 +14,7 @@ from suites.selection.shards import Shard, cut, parse
 from suites.tests.selections import asked, collected, refused
 
 PROFILES = ("smoke", "default", "nightly")
-MANY = (1, 3, 7, 16, 61)
+MANY = (1, 7, 61)
 GOOD = ["1/1", "1/2", "2/2", "1000/1000"]
 
 
@@ -51,9 +51,9 @@ def test_the_shards_together_are_the_whole_and_no_test_is_in_two(profile: str, n
     assert run.only(Shard(i, n)).elsewhere == {where for where, number in places.items() if number != i}
 
 
-@pytest.mark.parametrize(("profile", "n"), [("smoke", 5), ("default", 2)])
-def test_what_a_shard_asks(profile: str, n: int) -> None:
-    run = whole(profile)
+@pytest.mark.parametrize(("options", "n"), [({"profile": "smoke"}, 5), ({"lock": ["redis", "etcd"]}, 2)])
+def test_what_a_shard_asks(options: dict[str, object], n: int) -> None:
+    run = asked(**options)
     parts = [run.only(Shard(i, n)) for i in range(1, n + 1)]
     asks = [question for part in parts for question in questions(part)]
     assert sorted(asks) == sorted(questions(run))

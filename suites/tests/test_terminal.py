@@ -222,8 +222,8 @@ class TestTerminal:
 
     @pytest.mark.parametrize(
         ("argv", "environment"),
-        [(["--color=no"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})],
-        ids=["option", "variable", "dumb"],
+        [(["--color=no"], {}), ([], {"TERM": "dumb"})],
+        ids=["option", "dumb"],
     )
     def test_without_colour_has_none(self, tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv, **environment)

@@ -33,9 +33,8 @@ _OPENED: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one page: bytes; CPU seconds of its thread until it was drawn, and while it was moved; marks on the canvas."""
+    """Of one page: CPU seconds of its thread until it was drawn, and while it was moved; marks on the canvas."""
 
-    size: int
     opening: float
     moving: float
     marks: int
@@ -62,7 +61,7 @@ def measure(chromium: Browser, path: Path, root: Path) -> Measured:
         before = work(session)
         marks = move(page, canvas)
         moving = work(session) - before
-    return Measured(path.stat().st_size, opening, moving, marks)
+    return Measured(opening, moving, marks)
 
 
 def move(page: Page, canvas: Locator) -> int:
@@ -109,9 +108,3 @@ def test_moves_at_the_same_cost(measured: list[Measured]) -> None:
     small, large = measured
     assert large.moving < 2.5 * small.moving
     assert large.marks < 2.5 * small.marks
-
-
-def test_is_no_larger_than_its_operations(measured: list[Measured]) -> None:
-    small, large = measured
-    assert small.size <= 1_500_000
-    assert large.size < 11 * small.size

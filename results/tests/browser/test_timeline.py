@@ -22,21 +22,6 @@ _FOUND: Final = """
 """
 """Every operation that the pointer can find: its row and a place."""
 
-_COLOURS: Final = """
-(canvas) => {
-  const copy = new OffscreenCanvas(canvas.width, canvas.height), context = copy.getContext("2d");
-  context.drawImage(canvas, 0, 0);
-  return new Set(new Uint32Array(context.getImageData(0, 0, copy.width, copy.height).data.buffer)).size;
-}
-"""
-
-
-@pytest.mark.parametrize("name", ["recorded", "passing", "quiet"])
-def test_draws_something(chromium: Browser, made: Made, name: str) -> None:
-    with timeline(chromium, made.page(name), made.root) as (_, canvas):
-        assert canvas.evaluate(_COLOURS) > 5
-        assert int(canvas.get_attribute("data-drawn") or 0) > 0
-
 
 def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
     """By the pointer what does not stand too close to others, by key all that workers did."""
