@@ -1,6 +1,5 @@
 """Pages: in reading order, complete, small, and deaf to hostile strings."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from checkers.row_format import NONE, F, Outcome
 from results.pages import trial_page
 from results.record import LaneRecord, TrialRecord
 from results.report import sentences
-from results.tests import hostile, samples
+from results.tests import samples
 from results.tests.golden import golden
 from results.tests.markup import Page, unpacked
 
@@ -168,15 +167,6 @@ def test_counters_that_all_properties_share_are_said_once_and_explained() -> Non
     assert text.count("6 grants") == 1
     for said in ("5 hand-overs", "6 tokens", "hand-overs grants that followed on another client's"):
         assert said in text
-
-
-def test_hostile_strings_stay_text() -> None:
-    scripts = len(list(read(samples.trial("t", samples.stale_write())).all("script")))
-    for reader in (read(hostile.trial()), *packed(hostile.trial())):
-        assert len([script for script in reader.all("script") if "data-packed" not in script.given]) in (0, scripts)
-        assert not list(reader.all("img"))
-        assert "49" not in re.findall(r"&(\d+)", reader.text)
-        assert reader.text.count("<script>pwned=1</script>") > 5
 
 
 @pytest.mark.parametrize("broken", [False, True])
