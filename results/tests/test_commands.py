@@ -225,6 +225,15 @@ def test_ctrl_c_and_a_bug_of_ours_end_with_2(
         assert re.search(words, capsys.readouterr().err)
 
 
+def test_a_reader_who_goes_away_in_the_midst_of_it_is_no_bug(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    with pytest.raises(SystemExit, match="2"):
+        to_the_end(Mock(side_effect=BrokenPipeError))
+    assert capfd.readouterr().err == ""
+
+
 def test_an_unreadable_run_hides_no_other(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
