@@ -9,7 +9,7 @@ from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
 from checkers.engines.tokens import fencing_tokens
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Settings
-from checkers.row_format import FINAL, NESTED, NONE, SHARED, Outcome, Reason
+from checkers.row_format import FINAL, NONE
 from checkers.tests.build import FAIL, INFO, OK, Book
 
 MODES = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
@@ -54,27 +54,12 @@ def test_a_refusal_needs_a_reason(mode: str) -> None:
     assert (judge(equal).conflicts == ()) == mode.endswith("strict")
 
 
-def test_an_unread_write_that_later_reads_rule_out_explains_nothing() -> None:
-    book = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 0, 2, 20, INFO, token=2)
-    book.write(4, 5, 1, 11, FAIL, token=1)
-    assert not judge(book).conflicts
-    assert only(book.read(6, 7, 3, 10, token=3)) == ("needless-refusal", (3, 2))
-
-
 def test_a_write_that_later_tokens_read_was_last_and_explains_nothing() -> None:
     """Both groups above can begin at 5: that of the lower token is the one whose write was in time."""
     book = store("fence-reads-and-writes").read(2, 2, 1, 0, FAIL, token=1).write(2, 8, 2, 20, token=2)
     book.read(5, 7, 3, 20, token=3).read(5, 6, 2, 20, token=2)
     assert not judge(book).conflicts
     assert only(book.write(5, 8, 2, 21, token=2)) == ("needless-refusal", (1, 2, 3, 4, 0))
-
-
-def test_a_write_that_is_read_for_too_long_to_be_first_explains_nothing() -> None:
-    """Reads belong to the token of what they return, whatever their own."""
-    book = store("fence-writes").write(1, 1, 1, 1, FAIL, token=1).write(1, 6, 2, 20, token=2)
-    book.write(2, 3, 2, 21, token=2)
-    assert not judge(book).conflicts
-    assert only(book.read(5, 7, 3, 20, token=0)) == ("needless-refusal", (1, 2, 3, 0))
 
 
 def test_a_read_of_what_was_refused_or_never_written() -> None:
@@ -161,7 +146,7 @@ def test_the_lane_knows_its_rule_better_than_the_settings() -> None:
         judge(book, store="guarded")
 
 
-@pytest.mark.parametrize("factor", [1, 10**9, 10**16])
+@pytest.mark.parametrize("factor", [10**9, 10**16])
 def test_tokens_and_values_of_any_size(factor: int) -> None:
     book = store("fence-writes")
     for n in range(300):  # tokens fall: each refused but the first
@@ -171,44 +156,10 @@ def test_tokens_and_values_of_any_size(factor: int) -> None:
     assert only(book.write(700, 701, 1, 9, token=(-150) * factor))[0] == "stale-write-accepted"
 
 
-def test_two_keys_may_write_the_same_far_values() -> None:
-    book = Book(store="fence-writes", keys=("a", "b"))
-    for n in range(100):
-        for key in (0, 1):
-            book.write(8 * n + 1, 8 * n + 2, 1, n * 10**12, token=n, key=key)
-            book.read(8 * n + 3, 8 * n + 4, 1, n * 10**12, token=n, key=key)
-    assert not judge(book).conflicts
-    (conflict,) = judge(book.read(900, 901, 1, 98 * 10**12, key=1)).conflicts
-    assert (conflict.kind, conflict.key) == ("stale-read", 1)
-
-
-def grants(*rows: tuple[int, int, int, int, Outcome]) -> EngineAnswer:
-    book = Book(keys=("a",))
-    for owner, (inv, ret, token, flags, outcome) in enumerate(rows, 1):
-        book.acquire(inv, ret, owner, token=token, flags=flags, outcome=outcome)
-    return fencing_tokens(book.history(), Settings())
-
-
 def test_tokens_must_grow_in_real_time() -> None:
-    assert not grants((1, 2, 1, 0, OK), (3, 4, 2, 0, OK), (4, 5, 3, 0, OK)).conflicts
-    (conflict,) = grants((1, 2, 2, 0, OK), (3, 4, 1, 0, OK)).conflicts
-    assert (conflict.kind, conflict.rows) == ("token-not-larger", (0, 1))
-    assert not grants((1, 3, 2, 0, OK), (3, 4, 1, 0, OK)).conflicts  # a tie
-    (conflict,) = grants((1, 5, 2, 0, OK), (3, 4, 2, 0, OK)).conflicts
-    assert (conflict.kind, conflict.rows) == ("token-repeated", (0, 1))
-
-
-def test_readers_and_inner_acquires_may_share_a_token_and_unknown_ones_have_none() -> None:
-    answer = grants((1, 2, 1, SHARED, OK), (3, 4, 1, SHARED, OK), (5, 6, 1, NESTED, OK), (7, 0, 1, 0, INFO))
-    assert not answer.conflicts
-    assert answer.order().tolist() == [0, 1, 2]
-    assert grants((1, 2, 1, SHARED, OK), (3, 4, 1, SHARED, OK), (5, 6, 1, 0, OK)).conflicts
-    assert not grants((1, 2, 5, 0, FAIL), (3, 4, 1, 0, OK), (5, 6, NONE, 0, OK)).conflicts
-
-
-def test_failures_without_a_refusal_are_no_evidence() -> None:
-    book = store("fence-writes").write(1, 2, 1, 10, FAIL, token=1, reason=Reason.TIMEOUT)
-    answer = judge(book)
-    assert (answer.conflicts, answer.order().tolist()) == ((), [])
-    assert not judge(store("fence-writes").read(1, 2, 1, NONE, FAIL, token=1)).conflicts
-    assert judge(store("fence-reads-and-writes").read(1, 2, 1, NONE, FAIL, token=1)).conflicts
+    for book, kind in (
+        (Book(keys=("a",)).acquire(1, 2, 1, token=2).acquire(3, 4, 2, token=1), "token-not-larger"),
+        (Book(keys=("a",)).acquire(1, 5, 1, token=2).acquire(3, 4, 2, token=2), "token-repeated"),
+    ):
+        (conflict,) = fencing_tokens(book.history(), Settings()).conflicts
+        assert (conflict.kind, conflict.rows) == (kind, (0, 1))
