@@ -125,7 +125,9 @@ def parse(option: Any) -> Selection:
         raise BadOption("--plan and --faults: a run does one or the other")
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
     certified = upgraded is not ONLY
-    faults = tuple(plans) or _faults(option.faults, upgrade=certified) or (*(profile.faults or EVERY_FAULT), *storms)
+    more = profile.own if any(name not in registry.LOCKS for name in option.lock) else ()
+    usual = (*(profile.faults or EVERY_FAULT), *more, *storms)
+    faults = tuple(plans) or _faults(option.faults, upgrade=certified) or usual
     there = _lanes(option.lock, load(option))
     lanes = tuple(
         lane

@@ -197,6 +197,12 @@ class TestCases:
         ids = [case.id for case in asked().cases("holder-exclusion")]
         assert len(ids) == len(set(ids))
 
+    def test_a_lock_of_ones_own_meets_faults_that_ours_meet_only_at_night(self, tmp_path: Path) -> None:
+        assert "skew-workers" in asked(lock=[lock_file(tmp_path)]).faults
+        assert "skew-workers" in asked(profile="nightly").faults
+        assert "skew-workers" not in asked(lock=["redis"]).faults
+        assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).faults == ("kill-holder",)
+
     def test_recovery_is_asked_wherever_there_is_a_fault_of_a_lock_with_a_bound(self, tmp_path: Path) -> None:
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
