@@ -47,7 +47,7 @@ class RedlockUnchecked(Redlock):
         ),
     )
 
-    REQUEST: ClassVar[float] = 2.5
+    REQUEST: ClassVar[float] = 5.0
 
     def _expires(self, _sent: int) -> int:
         return now() + validity(self._ttl)

@@ -167,7 +167,7 @@ STRIKES: Final = (
         "Docker: the container's processes frozen",
         "silence, then late answers",
         "pause",
-        spans=(1.4, 1.7),  # a client that waits for as long as it takes is to be found out
+        spans=(1.3, 1.5),  # a client that waits for as long as it takes is to be found out
         about="call",
     ),
     _strike(
