@@ -147,8 +147,8 @@ class F(IntEnum):
     EFFECT = 12
     """The holder did something that no fence can refuse and nobody can undo (it sent an e-mail): the job ``value``."""
     STALL = 13
-    """From its invocation to its completion the worker's sentinel thread, which sleeps for short times only, did not
-    run: the machine stalled the process."""
+    """The machine stalled the process: from its invocation to its completion the worker's sentinel thread, which sleeps
+    for short times only, did not run, or another of its threads waited for a CPU for most of that time."""
     CAS = 14
     """Compare and set: ``base`` is what was expected, ``value`` what was to be stored. These and what follows are never
     recorded by the suite: they come with histories from elsewhere."""
