@@ -83,6 +83,11 @@ class Lane:
         return self.lock.min_ttl if self.lock_name in registry.CONTROLS else self.load.ttl or self.lock.min_ttl
 
     @property
+    def held_for(self) -> float:
+        """Seconds for which a holder stays at most, as a rule."""
+        return self.ttl * self.workload.holds
+
+    @property
     def grain(self) -> float:
         """Seconds by which the server may end its leases early."""
         return grain_of(self.lock, self.ttl)

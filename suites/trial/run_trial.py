@@ -186,7 +186,8 @@ class RunningTrial:
     def heal(self) -> None:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         self.runner.final_heal()
-        patience = longest_ttl(self.trial.lanes) + self.trial.beyond_ttl + ACQUIRE_BEYOND_TTL
+        longest = max(lane.held_for for lane in self.trial.lanes)
+        patience = longest + self.trial.beyond_ttl + ACQUIRE_BEYOND_TTL
         self.tell(waits("the workers to end", patience))
         self.stuck = self.server.finish(self.handles, patience)
 
@@ -363,7 +364,7 @@ def _launch(
                     number=number,
                     count=count,
                     seed=f"{trial.seed}/{lane.name}/{number}",
-                    acquire_timeout=lane.ttl + beyond,
+                    acquire_timeout=lane.held_for + beyond,
                     store_timeout=STORE_TIMEOUT,
                     pace=lane.lock.pace or pace,
                     rate=(lane.load.rate or 0.0) / count,

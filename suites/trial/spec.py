@@ -58,7 +58,7 @@ class Trial:
 
     @property
     def beyond_ttl(self) -> float:
-        """Seconds that an acquire waits beyond the TTL."""
+        """Seconds that an acquire waits beyond what a holder stays."""
         return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
 
     def plan_to_run(self) -> Plan:

@@ -22,6 +22,7 @@ class Churn(Workload):
     name: ClassVar[str] = "churn"
     order: ClassVar[tuple[int, ...]] = (0, 1)
     returns: ClassVar[bool] = True
+    holds: ClassVar[float] = 2.0  # a term, and the requests for the others
     keys: ClassVar[int] = 300
     workers: ClassVar[int] = 4
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # two want the same lock: nobody stands behind a waiter

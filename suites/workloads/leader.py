@@ -12,6 +12,7 @@ STEPS: Final = 9
 class Leader(Workload):
     name: ClassVar[str] = "leader"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
+    holds: ClassVar[float] = TERM[1]
     keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind one that waits
 

@@ -95,6 +95,7 @@ class Workload(ABC):
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
     returns     whether a trial goes on after a fault until every worker has held again, and released, the lock that it
                 takes first.
+    holds       TTLs for which a holder stays at most, as a rule: who waits for it has the patience.
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
@@ -109,6 +110,7 @@ class Workload(ABC):
     unasked: ClassVar[tuple[str, ...]] = ()
     stores: ClassVar[tuple[str, ...]] = ("unfenced",)
     returns: ClassVar[bool] = False
+    holds: ClassVar[float] = 1.0
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 
