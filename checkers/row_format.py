@@ -9,6 +9,7 @@ is unknown. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one
 Standard library only: workers import this in virtual environments where nothing of ours is installed.
 """
 
+import mmap
 import struct
 from enum import IntEnum
 
@@ -65,6 +66,13 @@ ROUNDS = 56
 and what follows, of the renewal thread a request and its answer."""
 
 WORD = struct.Struct("<q")
+
+
+def word(page: mmap.mmap, at: int) -> int:
+    """The word that stands there."""
+    value: int = WORD.unpack_from(page, at)[0]
+    return value
+
 
 ROW = struct.Struct("<qqqqqqqqqiiIBBBB")
 """inv, ret, sent, ttl, token, owner, value, base, session, process, error, key, f, outcome, reason, flags."""

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import accumulate
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from checkers.claims import NO_FAULT
@@ -46,13 +47,14 @@ def _examine(view: View) -> Examined:
     Counted is the time in which an answered acquire certainly waited, less the stalls of the lane's workers. Sound:
     checkers/CONDITIONS.md, section 12.
     """
-    findings = [_late(view, one.hold, one.late) for one in view.once(_hand_overs) if one.late < one.end]
-    slowest = max((length(one.waiting) for one in view.once(_hand_overs)), default=0)
+    hand_overs = view.once(_hand_overs)
+    findings = [_late(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
+    slowest = max((length(given.waiting) for given in hand_overs), default=0)
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
-    judged = _at_once(view) + sum(one.waiting[0][0] == one.hold.freed for one in view.once(_hand_overs))
+    judged = _at_once(view) + sum(given.waiting[0][0] == given.hold.freed for given in view.once(_hand_overs))
     return Exercise(unless(judged, "nobody waited for what was released, away from faults"), {JUDGED: judged})
 
 
@@ -109,17 +111,19 @@ def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandO
     not late before its request: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each
     was sent (ns).
     """
-    coming, possible, doubted = sorted(found, key=lambda one: one.late), list[tuple[int, int, int]](), dict[int, int]()
+    coming = sorted(found, key=attrgetter("late"))
+    possible: list[tuple[int, int, int]] = []  # (minus how long it took, its end, from when it is late): a heap
+    doubted: dict[int, int] = {}  # its end → when the acquire was sent that may have had it
     for sent in sorted(unanswered, reverse=True):
         while coming and coming[-1].late > sent:
-            one = coming.pop()
-            heappush(possible, (-length(one.waiting), one.end, one.late))
+            given = coming.pop()
+            heappush(possible, (-length(given.waiting), given.end, given.late))
         while possible:
             _, end, late = heappop(possible)
             if doubted.get(end, INFINITY) >= late:
                 doubted[end] = sent
                 break
-    return [one for one in found if doubted.get(one.end, INFINITY) >= one.late]
+    return [given for given in found if doubted.get(given.end, INFINITY) >= given.late]
 
 
 def _quiet(view: View) -> tuple[int, int]:

@@ -94,7 +94,7 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
         grain=round(lane.grain * 1e9),
         settled=time.monotonic_ns(),
         bounds={name: round(seconds * 1e9) for name, seconds in lane.bounds.items()},
-        patience=round((lane.held_for + trial.beyond_ttl) * 1e9),
+        patience=round(trial.patience(lane) * 1e9),
         permits=lock.permits,
         fair=lock.fair,
         workers=lane.workers,

@@ -66,7 +66,7 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
     Raises Failed when one does not answer.
     """
     cluster = environment.cluster(backend)
-    nodes = (*cluster.nodes, *cluster.auxiliaries)
+    nodes = cluster.everybody
     moved = environment.ours and any(node.process.has_clock() for node in nodes)
     whose = (
         "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"

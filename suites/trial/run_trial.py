@@ -34,7 +34,7 @@ from suites.locks import registry
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.spec import ACQUIRE_BEYOND_TTL, Trial
+from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
 from suites.worker.process_spec import Spec, group_of
@@ -186,8 +186,7 @@ class RunningTrial:
     def heal(self) -> None:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         self.runner.final_heal()
-        longest = max(lane.held_for for lane in self.trial.lanes)
-        patience = longest + self.trial.beyond_ttl + ACQUIRE_BEYOND_TTL
+        patience = max(map(self.trial.patience, self.trial.lanes)) + ACQUIRE_BEYOND_HOLD
         self.tell(waits("the workers to end", patience))
         self.stuck = self.server.finish(self.handles, patience)
 
@@ -335,7 +334,7 @@ def _launch(
 
     slower: how many times slower than on an idle machine a step of work is.
     """
-    lanes, specs, beyond = [], [], trial.beyond_ttl
+    lanes, specs = [], []
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
     pace = BACKENDS[trial.backend].pace * slower
@@ -364,7 +363,7 @@ def _launch(
                     number=number,
                     count=count,
                     seed=f"{trial.seed}/{lane.name}/{number}",
-                    acquire_timeout=lane.held_for + beyond,
+                    acquire_timeout=trial.patience(lane),
                     store_timeout=STORE_TIMEOUT,
                     pace=lane.lock.pace or pace,
                     rate=(lane.load.rate or 0.0) / count,

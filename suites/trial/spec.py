@@ -9,8 +9,8 @@ from infra.faults.plan import Plan, compile_plan, fault_names
 from suites.lanes.lane import Lane, longest_ttl
 from suites.lanes.load import Load
 
-ACQUIRE_BEYOND_TTL: Final = 1.0
-"""Seconds that an acquire waits beyond the TTL: a crashed holder's lock is freed within one wait."""
+ACQUIRE_BEYOND_HOLD: Final = 1.0
+"""Seconds that an acquire waits for longer than a holder stays: a crashed holder's lock is freed within one wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Trial:
         """What the user sets: the same for all lanes."""
         return self.lanes[0].load
 
-    @property
-    def beyond_ttl(self) -> float:
-        """Seconds that an acquire waits beyond what a holder stays."""
-        return ACQUIRE_BEYOND_TTL + max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
+    def patience(self, lane: Lane) -> float:
+        """Seconds that an acquire in the lane waits: as long as a holder stays, and longer."""
+        longer = max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
+        return lane.held_for + ACQUIRE_BEYOND_HOLD + longer
 
     def plan_to_run(self) -> Plan:
         """The given plan, or the one that the seed draws."""

@@ -59,7 +59,7 @@ class Gates:
         page[base + row_format.PASSING] = 1
         try:
             if page[base + row_format.ARMED_GATE] == gate and not page[base + row_format.REACHED_GATE] and owner:
-                armed_key = _word(page, base + row_format.ARMED_KEY)
+                armed_key = row_format.word(page, base + row_format.ARMED_KEY)
                 if armed_key in (key, row_format.NONE):
                     self._act(gate, owner, key, process)
         finally:
@@ -76,7 +76,7 @@ class Gates:
         page, base, at = self._page, _base(gate), time.monotonic_ns()
         action, span = (
             Action(page[base + row_format.ARMED_ACTION]),
-            _word(self._page, _base(gate) + row_format.SPAN),
+            row_format.word(self._page, _base(gate) + row_format.SPAN),
         )
         row_format.WORD.pack_into(page, base + row_format.REACHED_OWNER, owner)
         row_format.WORD.pack_into(page, base + row_format.REACHED_KEY, key)
@@ -164,19 +164,14 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
         row_format.REACHED_KEY,
         row_format.REACHED_PROCESS,
     )
-    return Caught(*(_word(page, base + offset) for offset in offsets))
+    return Caught(*(row_format.word(page, base + offset) for offset in offsets))
 
 
 def rounds(page: mmap.mmap, gate: Gate) -> int:
     """How many rounds of the gate's thread have ended."""
-    return _word(page, _base(gate) + row_format.ROUNDS)
+    return row_format.word(page, _base(gate) + row_format.ROUNDS)
 
 
 def _base(gate: Gate) -> int:
     """The offset of the controls of the gate's thread."""
     return row_format.RENEWAL if gate in OF_THE_RENEWAL else row_format.MAIN
-
-
-def _word(page: mmap.mmap, offset: int) -> int:
-    value: int = row_format.WORD.unpack_from(page, offset)[0]
-    return value

@@ -91,8 +91,7 @@ class Recorder:
 
     def invoked(self, at: int) -> int:
         """ns; when an operation was noted. What it prolongs is counted from here, as whoever judges it does."""
-        moment: int = row_format.WORD.unpack_from(self.page, at)[0]
-        return moment
+        return row_format.word(self.page, at)
 
     def ok(self, at: int, value: int | None = None) -> None:
         """It happened. value: what a read returned."""
@@ -157,8 +156,8 @@ class Recorder:
 
         The harness waits for that after it thawed somebody.
         """
-        (count,) = row_format.WORD.unpack_from(self.page, thread + row_format.ROUNDS)
-        row_format.WORD.pack_into(self.page, thread + row_format.ROUNDS, count + 1)
+        at = thread + row_format.ROUNDS
+        row_format.WORD.pack_into(self.page, at, row_format.word(self.page, at) + 1)
 
     def note(self, error: str) -> int:
         """The number of an error text in this recording; each text is written to disk once.

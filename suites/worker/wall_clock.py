@@ -28,7 +28,7 @@ class WallClock:
 
         In a virtual environment without time-machine the clock stays as it is.
         """
-        by: int = row_format.WORD.unpack_from(self._page, row_format.CLOCK_WANTED)[0]
+        by = row_format.word(self._page, row_format.CLOCK_WANTED)
         if by == self._by:
             return
         try:
@@ -59,5 +59,4 @@ def move(page: mmap.mmap, by: int) -> None:
 
 def follows(page: mmap.mmap) -> bool:
     """Whether the clock tells what it was last moved to."""
-    wanted, told = (row_format.WORD.unpack_from(page, at)[0] for at in (row_format.CLOCK_WANTED, row_format.CLOCK_IS))
-    return bool(abs(wanted - told) < GRAIN)
+    return abs(row_format.word(page, row_format.CLOCK_WANTED) - row_format.word(page, row_format.CLOCK_IS)) < GRAIN

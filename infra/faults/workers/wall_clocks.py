@@ -31,7 +31,7 @@ class SkewWorkers(OnWorkers):
         """Proven by what the workers tell."""
         begun = target.clock.now()
         victims = target.actors.skew((-self.seconds, self.seconds), target.by)
-        return [Hit("skew", one.target, begun, one.at, process=one.process, lane=one.lane) for one in victims]
+        return [Hit("skew", hit.target, begun, hit.at, process=hit.process, lane=hit.lane) for hit in victims]
 
 
 SKEW_WORKERS: Final = Fault(
