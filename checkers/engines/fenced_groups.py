@@ -1,9 +1,8 @@
 """The groups of accesses to fenced stores: those of one key and token, in order of tokens.
 
 Source: checkers/CONDITIONS.md, section 17: an accepted access never has a lower token than one before it, so that no
-other order of groups is possible. Where the tokens of each key are dense, a table has a place for each. Else a group is
-looked for from its key's highest downwards, since tokens come nearly in order: O(n). Where that takes too long, all
-rows are sorted instead: O(n log n).
+other order of groups is possible. Where the tokens of each key are dense, a table has a place for each: O(n). Else all
+rows are sorted: O(n log n).
 """
 
 from typing import NamedTuple
@@ -26,9 +25,6 @@ from checkers.engines.fenced_accesses import (
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.sorting import sort_rows
 from checkers.row_format import INFINITY
-
-PATIENCE = 8
-"""Steps a row, on average, that looking for groups may take."""
 
 
 class Groups(NamedTuple):
@@ -83,7 +79,7 @@ def grouped(kind: Column, key: Column, token: Column, tokens: Range, odd: int) -
     if table.total >= 0 and table.alone:
         groups = _by_table(kind, key, token, tokens, table)
     else:
-        groups = _by_search(kind, key, token, len(tokens.low))
+        groups = _by_sorting(kind, key, token, len(tokens.low))
     if odd:
         group, order, begin = groups.of, groups.order, groups.begin
         for row in range(len(kind)):
@@ -117,52 +113,6 @@ def _by_table(kind: Column, key: Column, token: Column, tokens: Range, table: Ta
 
 
 @kernel
-def _by_search(kind: Column, key: Column, token: Column, keys: int) -> Groups:
-    rows = len(kind)
-    group = np.full(rows, -1, np.int32)
-    token_of = np.full(rows + keys, LOWEST, np.int64)
-    below = np.full(rows + keys, -1, np.int32)
-    last = np.empty(keys, np.int32)
-    begin = np.full(keys + 1, 1, np.int64)
-    begin[0] = 0
-    for k in range(keys):
-        last[k] = k
-    count = keys
-    patience = PATIENCE * rows
-    for row in range(rows):
-        if not NOTHING < kind[row] < FREE:
-            continue
-        k, wanted = key[row], token[row]
-        above, here = -1, last[k]
-        while here >= keys and token_of[here] > wanted:
-            above, here = here, below[here]
-            patience -= 1
-        if here < keys or token_of[here] != wanted:
-            token_of[count], below[count] = wanted, here
-            if above < 0:
-                last[k] = count
-            else:
-                below[above] = count
-            here = count
-            count += 1
-            begin[k + 1] += 1
-        group[row] = here
-        if patience < 0:
-            break
-    if patience < 0:
-        return _by_sorting(kind, key, token, keys)
-    for k in range(keys):
-        begin[k + 1] += begin[k]
-    order = np.empty(count, np.int32)
-    for k in range(keys):
-        here = last[k]
-        for place in range(begin[k + 1] - 1, begin[k] - 1, -1):
-            order[place] = here
-            here = below[here]
-    return Groups(group, order, begin, token_of)
-
-
-@kernel
 def _by_sorting(kind: Column, key: Column, token: Column, keys: int) -> Groups:
     rows = np.empty(len(kind), np.int32)
     count = 0
@@ -170,7 +120,7 @@ def _by_sorting(kind: Column, key: Column, token: Column, keys: int) -> Groups:
         if NOTHING < kind[row] < FREE:
             rows[count] = row
             count += 1
-    sort_rows(rows, 0, count, key, token)
+    sort_rows(rows, count, key, token)
     group = np.full(len(kind), -1, np.int32)
     order = np.empty(count + keys, np.int32)
     begin = np.empty(keys + 1, np.int64)

@@ -54,7 +54,7 @@ def arranged(store: StoreColumns, reasons: Reasons) -> Column:
                 place[row] = place_of[here]
                 rows[certain] = row
                 certain += 1
-    sort_rows(rows, 0, certain, place, within)
+    sort_rows(rows, certain, place, within)
     return fitted(rows[:certain], others[:idle], key, accesses.inv, accesses.ret)
 
 
@@ -62,7 +62,7 @@ def arranged(store: StoreColumns, reasons: Reasons) -> Column:
 def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) -> Column:
     """The rows, in order within each key, and the others, each as late as its return allows."""
     idle = len(others)
-    sort_rows(others, 0, idle, key, ret)
+    sort_rows(others, idle, key, ret)
     result = np.empty(len(rows) + idle, np.int64)
     done, waiting = 0, 0
     for row in rows:

@@ -81,7 +81,7 @@ def _by_sorting(accesses: Accesses, initial: int) -> None:
         if NOTHING < what <= FREE and what != READ_UNKNOWN and what != READ_REFUSED:
             rows[count] = row
             count += 1
-    sort_rows(rows, 0, count, key, value)
+    sort_rows(rows, count, key, value)
     begin = 0
     while begin < count:
         first, end, write = rows[begin], begin, -1

@@ -39,7 +39,7 @@ def sorted_clusters(rows: Column, accesses: Accesses, survey: Survey) -> Column:
                 until[rows[n]] = max(f, s)
                 result[used] = rows[n]
                 used += 1
-    sort_rows(result, 0, used, accesses.group, until)
+    sort_rows(result, used, accesses.group, until)
     return result
 
 

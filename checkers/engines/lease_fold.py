@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.engines.codes import ACQUIRE, FAIL, INFO, OK, RELEASE, RENEW, TRY_ACQUIRE, UNAVAILABLE
-from checkers.engines.kernel import kernel
+from checkers.engines.kernel import Column, kernel
 from checkers.engines.lease_kernels import Ints, Renewals
-from checkers.engines.sorting import Column
 from checkers.row_format import INFINITY
 
 EARLY, OVERLAPPING, AMBIGUOUS, UNANSWERED = 1, 2, 3, 4

@@ -25,7 +25,6 @@ from checkers.engines.lease_kernels import (
     earliest_end,
     settle,
 )
-from checkers.engines.sorting import by_number, sorted_within
 from checkers.history.holds_and_leases import Hold
 from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
@@ -127,7 +126,7 @@ def likely(problem: Problem) -> tuple[Rows, npt.NDArray[np.bool_]]:
     first = grants.latest
     if problem.ordered:
         first = np.where(np.isin(grants.key, list(problem.ordered)), grants.token, first)
-    return sorted_within(by_number(grants.key), grants.key, first, ends), ends <= grants.latest
+    return np.lexsort((ends, first, grants.key)), ends <= grants.latest
 
 
 def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem:

@@ -1,15 +1,14 @@
-"""Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array: O(n)."""
+"""Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array.
 
-from typing import Final, NamedTuple
+O(n); O(n log n) where owners are large numbers and have several keys.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from checkers.engines.kernel import Column, kernel
 from checkers.history.history import History
-
-MIXER: Final = 0x2545F4914F6CDD1D
-PROBES: Final = 16
-"""Looks into the table, for each row on average, after which the owners are sorted instead: somebody chose them so."""
 
 
 class Slots(NamedTuple):
@@ -21,7 +20,7 @@ class Slots(NamedTuple):
 
 def slots(history: History) -> Slots:
     """One slot for each pair: computed where owners are few numbers, as processes are; the owner's own where each owns
-    something of one key only, as grants do; looked up where it is neither.
+    something of one key only, as grants do; by sorting where it is neither.
     """
     key, owner = history.columns["key"], history.columns["owner"]
     rows = len(key)
@@ -35,12 +34,9 @@ def slots(history: History) -> Slots:
         of, alone = _of_owner(key, owner, low, span)
         if alone:
             return Slots(of, span)
-    of, count = _looked_up(key, owner, max(8, (2 * rows - 1).bit_length()))
-    if count < 0:
-        _, owner = np.unique(owner, return_inverse=True)
-        pairs, of = np.unique(owner.astype(np.int64) * keys + key, return_inverse=True)
-        of, count = of.astype(np.int32), len(pairs)
-    return Slots(of, count)
+    _, owner = np.unique(owner, return_inverse=True)
+    pairs, of = np.unique(owner.astype(np.int64) * keys + key, return_inverse=True)
+    return Slots(of.astype(np.int32), len(pairs))
 
 
 @kernel
@@ -64,32 +60,3 @@ def _of_owner(key: Column, owner: Column, low: int, span: int) -> tuple[Column, 
         elif key[home[place] - 1] != key[i]:
             return of, False
     return of, True
-
-
-@kernel
-def _looked_up(key: Column, owner: Column, bits: int) -> tuple[Column, int]:
-    """A hash table with linear probing; (anything, -1) where it degenerates."""
-    rows = len(key)
-    of = np.empty(rows, np.int32)
-    first = np.empty(rows, np.int32)
-    mask = (1 << bits) - 1
-    table = np.zeros(mask + 1, np.int32)
-    count = 0
-    probes = PROBES * rows + 1024
-    for i in range(rows):
-        # The low 62 bits of the product: the same whether integers wrap around or grow.
-        place = ((((owner[i] ^ (owner[i] >> 31)) + 7 * key[i]) * MIXER) >> 20) & mask
-        while table[place]:
-            other = first[table[place] - 1]
-            if owner[other] == owner[i] and key[other] == key[i]:
-                break
-            place = (place + 1) & mask
-            probes -= 1
-            if probes < 0:
-                return of, -1
-        if not table[place]:
-            first[count] = i
-            count += 1
-            table[place] = count
-        of[i] = table[place] - 1
-    return of, count
