@@ -94,17 +94,6 @@ def meeting(begin: Ints, end: Ints) -> int:
     return n * (n - 1) // 2 - int(np.searchsorted(np.sort(end), begin, "left").sum())
 
 
-def united(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """The same moments in intervals that do not touch, in order."""
-    order = np.argsort(begins, kind="stable")
-    begins, ends = begins[order], np.maximum.accumulate(ends[order])
-    new = np.ones(len(begins), bool)
-    new[1:] = begins[1:] > ends[:-1]
-    last = np.roll(new, -1)
-    last[-1:] = True
-    return begins[new], ends[last]
-
-
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Key → its items, in their order."""
     result: dict[K, list[T]] = {}

@@ -4,8 +4,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.history.counting import Flags, Ints, united
+from checkers.history.counting import Flags, Ints
 from checkers.history.history import History
+from checkers.history.interval_sets import united
 from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
 from checkers.measures.measured_history import MeasuredHistory, of_kind
@@ -60,11 +61,8 @@ def _counts(history: History) -> dict[str, Any]:
 
 def _cycles(subject: MeasuredHistory, begin: int, end: int) -> list[dict[str, Any]]:
     """One entry for each phase, in order; those without any time are left out."""
-    faults = [fault for fault in subject.history.faults if fault.applied]
-    begins, ends = united(
-        np.array([fault.begun for fault in faults], np.int64),
-        np.array([fault.healed or INFINITY for fault in faults], np.int64),
-    )
+    spans = united((fault.begun, fault.over) for fault in subject.struck)
+    begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
     edges = np.concatenate(([begin], np.column_stack((begins, ends)).ravel(), [end])).clip(begin, end)
 
     def phase(first: Ints, last: Ints) -> Ints:
