@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column
 from checkers.history.history import History
 
 
@@ -29,34 +29,13 @@ def slots(history: History) -> Slots:
     keys, low = int(key.max()) + 1, int(owner.min())
     span = int(owner.max()) - low + 1
     if keys * span <= max(rows, 64):
-        return Slots(_computed(key, owner, low, span), keys * span)
+        return Slots((key * np.int64(span) + (owner - low)).astype(np.int32), keys * span)
     if span <= 2 * rows:
-        of, alone = _of_owner(key, owner, low, span)
-        if alone:
+        of = (owner - low).astype(np.int32)
+        home = np.empty(span, key.dtype)  # of each owner its last key
+        home[of] = key
+        if (home[of] == key).all():
             return Slots(of, span)
     _, owner = np.unique(owner, return_inverse=True)
     pairs, of = np.unique(owner.astype(np.int64) * keys + key, return_inverse=True)
     return Slots(of.astype(np.int32), len(pairs))
-
-
-@kernel
-def _computed(key: Column, owner: Column, low: int, span: int) -> Column:
-    of = np.empty(len(key), np.int32)
-    for i in range(len(key)):
-        of[i] = key[i] * span + (owner[i] - low)
-    return of
-
-
-@kernel
-def _of_owner(key: Column, owner: Column, low: int, span: int) -> tuple[Column, bool]:
-    """(anything, False) where an owner has several keys."""
-    of = np.empty(len(key), np.int32)
-    home = np.zeros(span, np.int32)  # of each owner its first row + 1
-    for i in range(len(key)):
-        place = owner[i] - low
-        of[i] = place
-        if not home[place]:
-            home[place] = i + 1
-        elif key[home[place] - 1] != key[i]:
-            return of, False
-    return of, True
