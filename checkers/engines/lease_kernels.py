@@ -231,25 +231,3 @@ def _held_twice(key: Ints, session: Ints, sessions: int) -> Ints:
                 again[i] = 1
             seen[session[i]] = key[i]
     return again
-
-
-@kernel
-def in_token_order(key: Ints, token: Ints, start: Ints, ret: Ints) -> Ints:
-    """Of each grant, sorted by key and token: 1 if the tokens of its key differ and agree with real time."""
-    n = len(key)
-    clear = np.full(n, 1, np.int64)
-    first = 0
-    highest = np.int64(0)
-    fine = True
-    for i in range(n):
-        if i == 0 or key[i] != key[i - 1]:
-            first, highest, fine = i, np.int64(0), True
-        elif token[i] == token[i - 1]:
-            fine = False
-        if ret[i] < highest:
-            fine = False
-        highest = max(highest, np.int64(start[i]))
-        if not fine and (i + 1 == n or key[i + 1] != key[i]):
-            for j in range(first, i + 1):
-                clear[j] = 0
-    return clear

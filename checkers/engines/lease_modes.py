@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 
 from checkers.engines.lease_attempts import Attempts
-from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions, in_token_order
+from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions
 from checkers.engines.lease_problem import Problem
 from checkers.engines.lease_session_lives import column
+from checkers.history.counting import apart
 from checkers.row_format import INFINITY, NONE
 
 BLIND: Final = 0
@@ -133,6 +134,9 @@ def in_order_of_tokens(attempts: Attempts) -> frozenset[int]:
     if not len(tokened):
         return frozenset()
     by = tokened[np.lexsort((attempts.token[tokened], attempts.key[tokened]))]
-    clear = in_token_order(attempts.key[by], attempts.token[by], attempts.start[by], attempts.ret[by])
-    bare = np.unique(attempts.key[counts & (attempts.token == NONE)])
-    return frozenset(np.setdiff1d(np.unique(attempts.key[by][clear != 0]), bare).tolist())
+    key, token = attempts.key[by], attempts.token[by]
+    starts, returns = apart((key, attempts.start[by]), (key, attempts.ret[by])).places
+    wrong = (key[1:] == key[:-1]) & (token[1:] == token[:-1])
+    wrong |= returns[1:] < np.maximum.accumulate(starts)[:-1]
+    bare = attempts.key[counts & (attempts.token == NONE)]
+    return frozenset(np.setdiff1d(key, np.concatenate((key[1:][wrong], bare))).tolist())
