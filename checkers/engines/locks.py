@@ -102,7 +102,7 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
         conflicts.setdefault(k, Conflict("overlap" if how == EITHER else "too-many", k, rows))
     undecided = {k: _ODD for k in np.flatnonzero(held.odd).tolist() if k not in conflicts}
     refused = _refused(history, settings, _mask(keys, conflicts, undecided))
-    verdict, at, before = together.refusals(history, swept, permits, refused, keys)
+    verdict, at, before = together.refusals(history, swept, permits, refused)
     for n in np.flatnonzero(verdict != together.EXPLAINED).tolist():
         k, row = int(_key(history, refused[n])), int(refused[n])
         if verdict[n] == together.IMPOSSIBLE:

@@ -15,8 +15,7 @@ import numpy as np
 from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_by_owner import OwnerHolds, spans
-from checkers.engines.sorting import first_from
-from checkers.history.counting import grouped
+from checkers.history.counting import apart, grouped
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
@@ -137,30 +136,15 @@ def explained(history: History, holds: Stretched, refused: Column, *, own: bool)
     own: whether a hold of the same owner does.
     """
     c = history.columns
-    return _explained(Tries(*[c[name][refused] for name in Tries._fields]), holds, int(own))
-
-
-class Tries(NamedTuple):
-    """Those that were refused."""
-
-    inv: Column  # ns
-    ret: Column  # ns
-    key: Column
-    owner: Column
-
-
-@kernel
-def _explained(tries: Tries, holds: Stretched, own: int) -> Column:
-    inv, ret, key, asking = tries
-    first, owner, earliest, latest = holds.first, holds.owner, holds.earliest, holds.latest
-    result = np.empty(len(inv), np.int64)
-    for i in range(len(inv)):
-        limit = first[np.int64(key[i]) + 1]
-        low = first_from(latest, first[key[i]], limit, inv[i])
-        if low < limit and not own and owner[low] == asking[i]:
-            low = holds.another[low]
-        result[i] = low if low < limit and earliest[low] <= ret[i] else -1 - low
-    return result
+    inv, ret, key, asking = (c[name][refused] for name in ("inv", "ret", "key", "owner"))
+    latest, moments = apart((c["key"][holds.acquire], holds.latest), (key, inv)).places
+    place = np.searchsorted(latest, moments)
+    limit = holds.first[key.astype(np.int64) + 1]
+    if not own:
+        its = (place < limit) & (np.append(holds.owner, 0)[place] == asking)
+        place = np.where(its, np.append(holds.another, 0)[place], place)
+    met = (place < limit) & (np.append(holds.earliest, 0)[place] <= ret)
+    return np.where(met, place, -1 - place)
 
 
 MAYBE: Final = -2

@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.locks_by_owner import OwnerHolds, spans
-from checkers.engines.sorting import first_from
+from checkers.history.counting import apart
 from checkers.history.history import History
 from checkers.row_format import INFINITY, SHARED, F, Outcome
 
@@ -203,74 +203,31 @@ def crowded(history: History, held: OwnerHolds, swept: Sweep, permits: int) -> d
     return result
 
 
-class _Tries(NamedTuple):
-    """Those that were refused; times in ns."""
-
-    inv: Column
-    ret: Column
-    key: Column
-    low: Column  # of each the first stretch that may explain it
-    high: Column  # and where those end
-
-
-class _Times(NamedTuple):
-    """Of all keys, sorted within each."""
-
-    first: Column  # of each key where its times begin; one more than there are keys
-    time: Column  # ns
-
-
-def refusals(history: History, swept: Sweep, permits: int, refused: Column, keys: int) -> tuple[Column, Column, Column]:
+def refusals(history: History, swept: Sweep, permits: int, refused: Column) -> tuple[Column, Column, Column]:
     """For each refused try (verdict, ns of a moment without room, whether that is just before a release)."""
     c = history.columns
-    key, begin, end, everybody = swept.blocked
-    order = np.lexsort((end, key, everybody))
-    key, begin, end, everybody = key[order], begin[order], end[order], everybody[order]
-    first = np.searchsorted(key[~everybody], np.arange(keys + 1))
-    closed = np.searchsorted(key[everybody], np.arange(keys + 1)) + np.count_nonzero(~everybody)
+    inv, ret, key = c["inv"][refused], c["ret"][refused], c["key"][refused].astype(np.int64)
     readers = (c["flags"][refused] & SHARED != 0) & (permits == READERS)
-    at = c["key"][refused].astype(np.int64)
-    bounds = (np.where(readers, closed[k], first[k]) for k in (at, at + 1))
+    # What readers meet, and what all others do, counts as of two keys.
+    of, begin, end, everybody = swept.blocked
+    asked, there = 2 * key + readers, 2 * of.astype(np.int64) + everybody
+    ends, moments = apart((there, end), (asked, inv)).places
+    order = np.argsort(ends, kind="stable")
+    place = np.append(order, -1)[np.searchsorted(ends, moments, sorter=order)]
+    begin, end = np.append(begin, 0), np.append(end, 0)
+    met = (np.append(there, -1)[place] == asked) & (begin[place] <= ret)
+    at = np.where(met, np.maximum(inv, begin[place]), 0)
+    # No more can have held meanwhile than had been asked for, less what had certainly been given back.
     acquires = np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["outcome"] != Outcome.FAIL)
     releases = (c["f"] == F.RELEASE) & (c["outcome"] == Outcome.OK)
-    return _refusals(
-        _Tries(c["inv"][refused], c["ret"][refused], at, *bounds),
-        begin,
-        end,
-        _by_key(c["key"][acquires], c["inv"][acquires], keys),
-        _by_key(c["key"][releases], c["ret"][releases], keys),
-        max(permits, 1),
-    )
+    most = _earlier(c["key"][acquires], c["inv"][acquires], key, ret + 1)
+    most -= _earlier(c["key"][releases], c["ret"][releases], key, inv)
+    verdict = np.where(met, EXPLAINED, np.where(most < max(permits, 1), IMPOSSIBLE, OPEN))
+    return verdict, at, met & (at == end[place])
 
 
-def _by_key(key: Column, times: Column, keys: int) -> _Times:
-    order = np.lexsort((times, key))
-    return _Times(np.searchsorted(key[order], np.arange(keys + 1)), times[order])
-
-
-@kernel
-def _refusals(
-    tries: _Tries, begin: Column, end: Column, acquired: _Times, released: _Times, least: int
-) -> tuple[Column, Column, Column]:
-    inv, ret, key, low, high = tries
-    verdict = np.full(len(inv), OPEN, np.int64)
-    at = np.zeros(len(inv), np.int64)
-    before = np.zeros(len(inv), np.bool_)
-    for i in range(len(inv)):
-        place = first_from(end, low[i], high[i], inv[i])
-        if place < high[i] and begin[place] <= ret[i]:
-            verdict[i] = EXPLAINED
-            at[i] = max(inv[i], begin[place])
-            before[i] = at[i] == end[place]
-        else:
-            # No more can have held meanwhile than had been asked for, less what had certainly been given back.
-            if _until(acquired, key[i], ret[i] + 1) - _until(released, key[i], inv[i]) < least:
-                verdict[i] = IMPOSSIBLE
-    return verdict, at, before
-
-
-@kernel
-def _until(times: _Times, key: int, time: int) -> int:
-    """How many of a key come earlier."""
-    first = times.first[key]
-    return int(first_from(times.time, first, times.first[key + 1], time) - first)
+def _earlier(key: Column, times: Column, asked: Column, moments: Column) -> Column:
+    """How many of a key come earlier, for each moment of one. Times are above 0."""
+    there, first, last = apart((key, times), (asked, np.zeros_like(moments)), (asked, moments)).places
+    there = np.sort(there)
+    return np.searchsorted(there, last) - np.searchsorted(there, first)

@@ -1,4 +1,4 @@
-"""Sorting rows by two columns inside kernels, in one pass where they are in order; places in what is sorted."""
+"""Sorting rows by two columns inside kernels, in one pass where they are in order."""
 
 import numpy as np
 
@@ -6,18 +6,6 @@ from checkers.engines.kernel import Column, kernel
 
 RUN = 16
 """Rows that are sorted by insertion before runs are merged."""
-
-
-@kernel
-def first_from(times: Column, low: int, high: int, time: int) -> int:
-    """The first place in a sorted stretch where it is that late, or the end of the stretch."""
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @kernel
