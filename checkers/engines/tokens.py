@@ -31,10 +31,12 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     sent, returned, idle = apart(
         (key, c["inv"][grants]), (key, c["ret"][grants]), (c["key"][others], c["ret"][others])
     ).places
+    # In this order: of each grant where its token comes first, where the next larger one does, and the soonest return
+    # from there on.
     new = np.append(True, (key[1:] != key[:-1]) | (token[1:] != token[:-1]))[: len(grants)]
     first = np.flatnonzero(new)[np.cumsum(new) - 1]
-    behind = np.append(np.flatnonzero(new), len(grants))[np.cumsum(new)]  # the place of the next larger token
-    soonest = np.append(np.minimum.accumulate(returned[::-1])[::-1], np.iinfo(np.int64).max)[behind]
+    larger = np.append(np.flatnonzero(new), len(grants))[np.cumsum(new)]
+    soonest = np.append(np.minimum.accumulate(returned[::-1])[::-1], np.iinfo(np.int64).max)[larger]
     conflicts: dict[int, Conflict] = {}
     repeated = np.flatnonzero(~new & ~(shared & shared[first]))
     for n in repeated[np.argsort(grants[repeated])].tolist():
@@ -43,7 +45,7 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     late = np.flatnonzero(soonest < sent)
     for n in late[np.argsort(grants[late])].tolist():
         if key[n] not in conflicts:
-            sooner = behind[n] + np.argmin(returned[behind[n] : np.searchsorted(key, key[n], "right")])
+            sooner = larger[n] + np.argmin(returned[larger[n] : np.searchsorted(key, key[n], "right")])
             conflicts[int(key[n])] = Conflict(NOT_LARGER, int(key[n]), (int(grants[sooner]), int(grants[n])))
 
     def order() -> Rows:
