@@ -37,5 +37,5 @@ def slots(history: History) -> Slots:
         if (home[of] == key).all():
             return Slots(of, span)
     _, owner = np.unique(owner, return_inverse=True)
-    pairs, of = np.unique(owner.astype(np.int64) * keys + key, return_inverse=True)
-    return Slots(of.astype(np.int32), len(pairs))
+    pairs, slot = np.unique(owner.astype(np.int64) * keys + key, return_inverse=True)
+    return Slots(slot.astype(np.int32), len(pairs))
