@@ -3,7 +3,7 @@
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -12,7 +12,7 @@ import pytest
 from checkers.history.history import read_recording
 from checkers.row_format import F, Gate, Outcome, Reason
 from infra.store.store import Read, Store, StoreError
-from suites.lock import Grant, Refused, now
+from suites.lock import Grant, LockError, Refused, now
 from suites.locks import registry
 from suites.worker import gates, recorder, store_client
 from suites.worker.critical_section import Section
@@ -55,6 +55,46 @@ class Fake:
 
     def close(self) -> None:
         pass
+
+
+class Rich(Fake):
+    """A lock that can do everything; `fails` tells what the acquire of a key raises, or None for a timeout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, float]] = []
+        self.fails: dict[str, LockError | None] = {}
+        self.refuses: set[int] = set()
+        self.held: dict[str, Grant] = {}
+        self.cells: dict[str, tuple[int, Sequence[int]]] = {}
+        self.wakes = 40
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        self.asked.append((name, timeout))
+        self.wakes += 3
+        if name in self.fails:
+            if failure := self.fails[name]:
+                raise failure
+            return None
+        if name not in self.held:
+            self.owner += 1
+            # It is granted again in each round: longer than all rounds take on whatever machine.
+            self.held[name] = replace(grant(name, self.owner, ttl=SOON), queued=now())
+        return self.held[name]
+
+    def acquire_shared(self, name: str, timeout: float) -> Grant | None:
+        return self.acquire(name, timeout)
+
+    def release(self, grant: Grant) -> None:
+        if grant.owner in self.refuses:
+            raise Refused(Reason.NOT_OWNER)
+
+    def read(self, _: Grant, key: str) -> tuple[int, Sequence[int]] | None:
+        return self.cells.get(key, (-1, ()))
+
+    def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
+        self.cells[key] = (value, elements)
+        return grant.owner not in self.refuses
 
 
 class FakeSession(Fake):
@@ -157,8 +197,7 @@ class Bench(Generic[Client]):
 
     def rows(self, *kinds: F) -> Any:
         """What was recorded of these kinds."""
-        rows = read_recording(self.spec.recording)
-        return rows[[row["f"] in kinds for row in rows]]
+        return recorded(self.spec, *kinds)
 
     def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
         """The rows of a kind, once so many have one of these outcomes (or any, if none is named)."""
@@ -234,14 +273,30 @@ def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> W
     return Worker(spec, store_client.connect, Section)
 
 
+MakeWorker = Callable[..., Worker]
+"""(workload, rounds, what to change in its spec) -> a worker after so many rounds: a fixture, `a_worker`."""
+
+
+def lock_of(worker: Worker) -> Rich:
+    client: Any = worker.client
+    assert isinstance(client, Rich)
+    return client
+
+
 def store_of(worker: Worker) -> FakeStore:
     kept: Any = worker.store
     assert isinstance(kept.store, FakeStore)
     return kept.store
 
 
-def rows(worker: Worker) -> Any:
-    return read_recording(worker.spec.recording)
+def rows(worker: Worker, *kinds: F) -> Any:
+    """What was recorded of these kinds, or of all."""
+    return recorded(worker.spec, *(kinds or F))
+
+
+def recorded(spec: Spec, *kinds: F) -> Any:
+    rows = read_recording(spec.recording)
+    return rows[[row["f"] in kinds for row in rows]]
 
 
 def kinds(worker: Worker) -> list[str]:

@@ -1,18 +1,23 @@
 """Fixtures that several modules share."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from results.run import Run
 from suites.selection.selection import Selection
-from suites.tests.bench import a_spec
+from suites.tests import bench
+from suites.tests.bench import MakeWorker, Rich, a_spec
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World
 from suites.trial import run_trials as session_module
 from suites.trial import trial_environment as environment_module
 from suites.worker.process_spec import Spec
+from suites.worker.worker import Worker
+from suites.workloads.workload import Workload
 
 
 @pytest.fixture
@@ -33,3 +38,17 @@ def fences() -> Selection:
 def spec(tmp_path: Path) -> Spec:
     """Of a worker whose lock and store are in memory."""
     return a_spec(tmp_path)
+
+
+@pytest.fixture
+def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
+    def make(workload: type[Workload], rounds: int = 0, **changes: Any) -> Worker:
+        spelling = f"{workload.__module__}:{workload.__qualname__}"
+        keys = ("a", "b", *map(str, range(workload.keys)))[: workload.keys]
+        spec = replace(a_spec(tmp_path), workload=spelling, store_mode="unfenced", keys=keys, ttl=0.06)
+        worker = bench.a_worker(replace(spec, **changes), Rich, monkeypatch)
+        for _ in range(rounds):
+            worker._round()
+        return worker
+
+    return make

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,88 +11,14 @@ from checkers import row_format
 from checkers.row_format import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
-from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, now
-from suites.tests import bench
-from suites.tests.bench import Fake, a_spec, grant, kinds, raising, rows, store_of
-from suites.worker import gates, worker
+from suites.lock import Declarations, Indeterminate, LockError, Refused
+from suites.tests.bench import Fake, MakeWorker, Rich, kinds, lock_of, raising, rows, store_of
+from suites.worker import gates
 from suites.worker.critical_section import Section
-from suites.worker.worker import SOON, Worker
-from suites.workloads import share, transfer
+from suites.workloads import transfer
 from suites.workloads.churn import OTHERS, STEPS
-from suites.workloads.share import Share
 from suites.workloads.transfer import Backoff, Opposite, Transfer
 from suites.workloads.workload import Stopped, Workload
-
-
-class Rich(Fake):
-    """A lock that can do everything; `fails` tells what the acquire of a key raises, or None for a timeout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[str, float]] = []
-        self.fails: dict[str, LockError | None] = {}
-        self.refuses: set[int] = set()
-        self.held: dict[str, Grant] = {}
-        self.cells: dict[str, tuple[int, Sequence[int]]] = {}
-        self.wakes = 40
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        self.asked.append((name, timeout))
-        self.wakes += 3
-        if name in self.fails:
-            if failure := self.fails[name]:
-                raise failure
-            return None
-        if name not in self.held:
-            self.owner += 1
-            self.held[name] = replace(grant(name, self.owner), queued=now())
-        return self.held[name]
-
-    def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        return self.acquire(name, timeout)
-
-    def release(self, grant: Grant) -> None:
-        if grant.owner in self.refuses:
-            raise Refused(Reason.NOT_OWNER)
-
-    def read(self, _: Grant, key: str) -> tuple[int, Sequence[int]] | None:
-        return self.cells.get(key, (-1, ()))
-
-    def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
-        self.cells[key] = (value, elements)
-        return grant.owner not in self.refuses
-
-
-MakeWorker = Callable[..., Worker]
-
-
-@pytest.fixture
-def a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
-    """(workload, rounds, what to change in its spec) -> a worker after so many rounds; nothing of it runs by itself."""
-
-    def make(workload: type[Workload], rounds: int = 0, **changes: Any) -> Worker:
-        spelling, keys = (
-            f"{workload.__module__}:{workload.__qualname__}",
-            ("a", "b", *map(str, range(workload.keys)))[: workload.keys],
-        )
-        spec = replace(a_spec(tmp_path), workload=spelling, store_mode="unfenced", keys=keys, ttl=0.06)
-        worker = bench.a_worker(replace(spec, **changes), Rich, monkeypatch)
-        for _ in range(rounds):
-            worker._round()
-        return worker
-
-    return make
-
-
-def lock(worker: Worker) -> Rich:
-    client: Any = worker.client
-    assert isinstance(client, Rich)
-    return client
-
-
-def written(worker: Worker) -> Any:
-    return rows(worker)[rows(worker)["f"] == F.WRITE]
-
 
 TRANSFERS = ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"]
 SECTIONS = {
@@ -138,34 +61,12 @@ def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, w
     worker = a_worker(workload)
     page = worker.recorder.page
     gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.CALL, lambda: True, seconds=0.0)
-    for _ in range(30):  # who only reads does not act
+    rounds = 0
+    while (caught := gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)) is None:
+        assert rounds < 30, "who only reads does not act, but nobody reads for that long"
+        rounds += 1
         worker._round()
-    caught = gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)
-    assert caught is not None
     assert caught.owner in set(rows(worker)["owner"].tolist())
-
-
-def test_wake_ups_and_the_place_in_the_queue_stand_in_the_row_of_an_acquire(a_worker: MakeWorker) -> None:
-    worker = a_worker(WORKLOADS["work"], 1)
-    (row, _) = rows(worker)
-    assert row["value"] == 3
-    assert row["inv"] <= row["base"] == lock(worker).held["a"].queued <= row["ret"]
-
-
-def test_one_that_is_not_granted_tells_how_often_it_was_woken(a_worker: MakeWorker) -> None:
-    worker = a_worker(WORKLOADS["work"])
-    lock(worker).fails["a"] = None
-    worker._round()
-    (row,) = rows(worker)
-    assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
-
-
-def test_a_silent_client_leaves_both_open(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = a_worker(WORKLOADS["work"])
-    monkeypatch.setattr(worker, "client", Fake())
-    monkeypatch.setattr(worker, "_woken", None)
-    worker._round()
-    assert (rows(worker)[0]["value"], rows(worker)[0]["base"]) == (NONE, NONE)
 
 
 def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWorker) -> None:
@@ -176,53 +77,6 @@ def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWo
     assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
 
 
-def of(worker: Worker, *kinds: F) -> list[Any]:
-    return [row for row in rows(worker) if row["f"] in kinds]
-
-
-class TestDowngrade:
-    def shared(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answer: LockError | None = None) -> Worker:
-        """One round of a writer that becomes a reader."""
-
-        def downgrade(client: Rich, grant: Grant) -> Grant:
-            if answer is not None:
-                raise answer
-            return replace(grant, owner=grant.owner + 1, sent=now())
-
-        monkeypatch.setattr(Rich, "downgrade", downgrade, raising=False)
-        monkeypatch.setattr(share, "DOWNGRADES", 1.0)
-        return a_worker(Share, 1, number=4, count=5)
-
-    def test_the_reader_holds_from_when_the_writer_asked(
-        self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        worker = self.shared(a_worker, monkeypatch)
-        written, read = of(worker, F.ACQUIRE)
-        first, second = of(worker, F.RELEASE)
-        assert (written["flags"], read["flags"]) == (0, SHARED)
-        assert (first["owner"], second["owner"]) == (written["owner"], read["owner"])
-        assert read["inv"] == read["ret"] == read["sent"] == first["inv"] < first["ret"] < second["inv"]
-        assert [row["flags"] for row in of(worker, F.READ)] == [0, *[SHARED] * share.STEPS]
-
-    @pytest.mark.parametrize(
-        ("error", "outcomes"),
-        [
-            (Refused(Reason.NOT_OWNER), [(F.RELEASE, Outcome.FAIL)]),
-            (Indeterminate("lost"), [(F.RELEASE, Outcome.INFO), (F.ACQUIRE, Outcome.INFO)]),
-        ],
-    )
-    def test_one_that_is_not_granted_holds_nothing(
-        self,
-        a_worker: MakeWorker,
-        monkeypatch: pytest.MonkeyPatch,
-        error: LockError,
-        outcomes: list[tuple[F, Outcome]],
-    ) -> None:
-        worker = self.shared(a_worker, monkeypatch, error)
-        assert [(row["f"], row["outcome"]) for row in of(worker, F.ACQUIRE, F.RELEASE)[1:]] == outcomes
-        assert worker.renewal.held == ()
-
-
 class TestNested:
     def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["nested"], 1)
@@ -231,7 +85,7 @@ class TestNested:
             ["ACQUIRE", "RELEASE"],
             ["ACQUIRE", "ACQUIRE", "RELEASE", "RELEASE"],
         )
-        assert {timeout for _, timeout in lock(worker).asked[1:]} == {0}
+        assert {timeout for _, timeout in lock_of(worker).asked[1:]} == {0}
         assert len({(row["owner"], row["token"]) for row in rows(worker)}) == 1
 
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
@@ -239,7 +93,7 @@ class TestNested:
         worker = a_worker(WORKLOADS["nested"])
         holding = worker.acquire(0, 1.0)
         assert holding is not None
-        lock(worker).fails["a"] = failure
+        lock_of(worker).fails["a"] = failure
         with pytest.raises(Stopped), Section(worker, holding).again():
             raise AssertionError("inside without a grant")
         inner = rows(worker)[1]
@@ -249,7 +103,7 @@ class TestNested:
 
     def test_an_inner_release_that_is_refused_ends_the_belief(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["nested"])
-        lock(worker).refuses.add(1)
+        lock_of(worker).refuses.add(1)
         worker._round()
         assert kinds(worker).count("LOST") == 1
         assert kinds(worker)[-1] == "RELEASE"
@@ -279,8 +133,8 @@ class TestTransfer:
     def test_both_lists_get_an_entry_made_from_what_was_read(self, a_worker: MakeWorker) -> None:
         worker = a_worker(Transfer, 3)
         assert {key: len(entries) for key, entries in store_of(worker).lists.items()} == {"a": 3, "b": 3}
-        assert len(set(written(worker)["value"].tolist())) == 6
-        assert sorted(written(worker)["key"].tolist()) == [0, 0, 0, 1, 1, 1]
+        assert len(set(rows(worker, F.WRITE)["value"].tolist())) == 6
+        assert sorted(rows(worker, F.WRITE)["key"].tolist()) == [0, 0, 0, 1, 1, 1]
 
     @pytest.mark.parametrize(
         ("workload", "first", "waits"),
@@ -292,7 +146,7 @@ class TestTransfer:
         begun = ""
         for number in range(4):
             worker = a_worker(workload, 1, number=number)
-            (one, patience), (other, patience_then) = lock(worker).asked
+            (one, patience), (other, patience_then) = lock_of(worker).asked
             assert {one, other} == {"a", "b"}
             assert patience == worker.spec.acquire_timeout
             assert patience_then == (waits or worker.spec.acquire_timeout)
@@ -301,7 +155,7 @@ class TestTransfer:
 
     def test_who_does_not_get_the_second_lets_go_of_the_first(self, a_worker: MakeWorker) -> None:
         worker = a_worker(Opposite)
-        lock(worker).fails["a"] = None
+        lock_of(worker).fails["a"] = None
         worker._round()
         assert kinds(worker) == ["ACQUIRE", "ACQUIRE", "RELEASE"]
         assert rows(worker)["key"].tolist() == [1, 0, 1]
@@ -323,10 +177,10 @@ class TestTransfer:
         slept: list[float] = []
         monkeypatch.setattr(Section, "work", lambda _, seconds: slept.append(seconds / worker.spec.pace))
         for misses in (1, 2, 3, 4):
-            lock(worker).fails["a"] = None
+            lock_of(worker).fails["a"] = None
             worker._round()
             assert 0.5 * 2**misses <= slept[-1] <= 1.5 * 2**misses
-        lock(worker).fails.clear()
+        lock_of(worker).fails.clear()
         worker._round()
         assert slept[-1] <= 1.5
 
@@ -361,56 +215,15 @@ class TestChurn:
         assert caught.key == 1
 
 
-def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
-    """What each was told stands in its row, unless it is what all are told."""
-    worker = a_worker(WORKLOADS["impatient"], 300)
-    told = [patience for _, patience in lock(worker).asked]
-    patient = told.count(worker.spec.acquire_timeout)
-    assert 150 < patient < 210
-    assert 15 < told.count(0.0) < 65
-    soon = SOON * worker.spec.pace * (worker.spec.count - 1)
-    assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
-
-
-def test_one_that_is_cancelled_waited_for_as_long_as_its_row_says(
-    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cancelled, told = threading.Event(), list[float]()
-
-    def acquire(_: Rich, __: str, timeout: float) -> Grant | None:
-        told.append(timeout)
-        assert cancelled.wait(5)
-        return None
-
-    monkeypatch.setattr(Rich, "acquire", acquire)
-    monkeypatch.setattr(Rich, "cancel", lambda _: cancelled.set(), raising=False)
-    monkeypatch.setattr(worker, "CANCELS", 1.0)
-    waiting = a_worker(WORKLOADS["impatient"])
-    assert waiting.acquire(0, 0.05) is None
-    (row,) = rows(waiting)
-    assert told == [waiting.spec.acquire_timeout]
-    assert (row["outcome"], row["reason"], row["ttl"]) == (Outcome.FAIL, Reason.TIMEOUT, 50_000_000)
-    assert row["ret"] - row["inv"] >= 50_000_000
-
-
-def test_how_long_a_refused_one_was_told_to_wait_stands_in_its_row(a_worker: MakeWorker) -> None:
-    worker = a_worker(WORKLOADS["work"])
-    lock(worker).fails["a"] = None
-    for timeout in (worker.spec.acquire_timeout, 0.25, 0.0):
-        worker.acquire(0, timeout)
-    assert rows(worker)["ttl"].tolist() == [0, 250_000_000, 0]
-    assert rows(worker)["f"].tolist() == [F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE]
-
-
 class TestGuarded:
     def test_the_lock_service_keeps_what_is_written(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["set"], 2, store_mode="guarded")
-        values = written(worker)["value"].tolist()
-        assert lock(worker).cells == {"a": (values[-1], values)}
+        values = rows(worker, F.WRITE)["value"].tolist()
+        assert lock_of(worker).cells == {"a": (values[-1], values)}
 
     def test_a_grant_that_is_no_longer_valid_is_refused(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["set"], store_mode="guarded")
-        lock(worker).refuses.add(1)
+        lock_of(worker).refuses.add(1)
         worker._round()
         write = rows(worker)[2]
         assert (write["f"], write["outcome"], write["reason"]) == (F.WRITE, Outcome.FAIL, Reason.STALE_TOKEN)
@@ -427,7 +240,7 @@ class TestGuarded:
         self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcome: Outcome, reason: Reason
     ) -> None:
         worker = a_worker(WORKLOADS["set"], store_mode="guarded")
-        monkeypatch.setattr(lock(worker), "read", raising(error))
+        monkeypatch.setattr(lock_of(worker), "read", raising(error))
         worker._round()
         row = rows(worker)[1]
         assert (row["f"], row["outcome"], row["reason"]) == (F.READ, outcome, reason)
@@ -465,5 +278,5 @@ def test_a_lock_that_can_do_everything_is_tried_in_every_lane_but_the_substitute
 
 def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["set"], 3, store_mode="compare-and-set")
-    values = written(worker)["value"].tolist()
+    values = rows(worker, F.WRITE)["value"].tolist()
     assert store_of(worker).bases == [-1, *values[:-1]]
