@@ -80,7 +80,6 @@ OTHER_KEY = (
 
 @cases(
     "told, kind, owners, expected",
-    ("sent when the lock was another's", handed(45, 47), TWICE, (2, 3), True),
     ("and so is the release itself", handed(45, 47), "released-anothers", (1, 2), True),
     ("its lease could end between a look and the deletion", handed(25, 47), TWICE, (2, 3), True),
     ("or so it could without an answer", handed(25, 47, INFO), "overlap", (2, 3), True),
@@ -88,8 +87,6 @@ OTHER_KEY = (
     ("not one that was answered before", handed(35, 38), TWICE, (2, 3), False),
     ("not one that was sent after", handed(61, 62), TWICE, (2, 3), False),
     ("not one that was refused", handed(45, 47, FAIL), TWICE, (2, 3), False),
-    ("not the release of one of the two", handed(45, 47), TWICE, (1, 2), False),
-    ("who was freed by another frees the next", freed_in_turn(by_another=True), TWICE, (4, 3), True),
     ("who was not hands over", freed_in_turn(by_another=False), TWICE, (4, 3), False),
     ("not of another key", OTHER_KEY, TWICE, (2, 3), False),
 )
@@ -104,17 +101,13 @@ GAVE_BACK = two().release(20, 21, 1).renew(19, 23, 1)
 @cases(
     "told, kind, owners, expected",
     ("acknowledged across the end of its lease", two().renew(45, 52, 1), TWICE, (1, 2), True),
-    ("acknowledged after it", two().renew(53, 54, 1), TWICE, (1, 2), True),
-    ("not in time", two().renew(30, 31, 1), TWICE, (1, 2), False),
     ("one in time prolongs for the next", two().renew(30, 31, 1).renew(53, 54, 1), TWICE, (1, 2), False),
     ("not one that was refused", two().renew(53, 54, 1, **REFUSED), TWICE, (1, 2), False),
     ("not the later holder's", LATER, "overlap", (1, 2), False),
     ("what has been released is not its own", GAVE_BACK, TWICE, (1, 2), True),
     ("nor is it by the kind of the violation", GAVE_BACK, "renewed-after-release", (1,), True),
-    ("one that overlaps its release", two().release(20, 24, 1).renew(19, 23, 1), TWICE, (1, 2), False),
     ("a lie is what its kind says", two().renew(61, 62, 1), "renewed-though-lost", (1, 2), True),
     ("what it told wrongly is refused the next time", two().renew(53, 54, 1), "refused-though-held", (1,), True),
-    ("what it told rightly is not", two().renew(30, 31, 1), "refused-though-held", (1,), False),
 )
 def test_renewed_anothers(told: Book, kind: str, owners: tuple[int, ...], expected: bool) -> None:
     assert explains("renewed-anothers", told, kind, *owners) is expected
@@ -129,16 +122,9 @@ def hung(kind: str = "stall", healed: int = 90, **more: Any) -> Book:
     ("never freed after a kill", hung("kill"), "never-expires", "never-freed", 1, True),
     ("freed late after a kill", hung("kill"), "never-expires", "freed-late", 1, True),
     ("another died", hung("kill"), "never-expires", "never-freed", 2, False),
-    ("another died, freed late", hung("kill"), "never-expires", "freed-late", 2, False),
     ("nobody died", two(), "never-expires", "never-freed", 1, False),
-    ("hung", hung(), "never-expires", "kept-by-a-hung-holder", 1, True),
-    ("hung and not renewed", hung(), "hung-but-renewed", "kept-by-a-hung-holder", 1, False),
     ("hung and renewed", hung().renew(30, 31, 1), "hung-but-renewed", "kept-by-a-hung-holder", 1, True),
     ("what is renewed need not expire", hung().renew(30, 31, 1), "never-expires", "kept-by-a-hung-holder", 1, False),
-    (
-        "renewed before and after", hung(healed=40).renew(15, 16, 1).renew(45, 46, 1),
-        "hung-but-renewed", "kept-by-a-hung-holder", 1, False,
-    ),
     (
         "the keep-alive of its session", hung("call", session=7).add(F.KEEP_ALIVE, 30, 31, session=7),
         "hung-but-renewed", "kept-by-a-hung-holder", 1, True,
@@ -149,7 +135,6 @@ def hung(kind: str = "stall", healed: int = 90, **more: Any) -> Book:
     ),
     ("its client had noticed", two().lost(30, 1), "gave-up", "nested-refused", 1, True),
     ("its client had not", two(), "gave-up", "nested-refused", 1, False),
-    ("its client noticed too late", two().lost(60 + 200 * MS, 1), "gave-up", "nested-refused", 1, False),
     ("that explains no other token", two().lost(30, 1), "gave-up", "token-changed", 1, False),
 )  # fmt: skip
 def test_what_the_dead_and_the_hung_keep(told: Book, mechanism: str, kind: str, owner: int, expected: bool) -> None:
@@ -171,11 +156,9 @@ def waited(inv: int, ret: int) -> Book:
     "told, kind, expected",
     ("a release without an answer in a session that lives", left_behind(), "not-recovered", True),
     ("that explains nothing else", left_behind(), "never-freed", False),
-    ("not one that was answered", left_behind(OK), "not-recovered", False),
     ("not in a session that was not heard of again", left_behind(alive=19), "not-recovered", False),
     ("not of another key", left_behind(key=1), "not-recovered", False),
     ("a wait that ended during the fault", waited(16, 18), "not-recovered", True),
-    ("a wait after the fault", waited(36, 38), "not-recovered", False),
 )
 def test_what_was_left_behind(told: Book, kind: str, expected: bool) -> None:
     view = View(told.history())
@@ -202,21 +185,12 @@ NO_LEASES = book(lease="none").acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sen
 @cases(
     "mechanism, told, kind, at, expected",
     ("just after it", "outlived-ttl", two(), "overlap", 50, True),
-    ("just before", "outlived-ttl", two(), "overlap", 49, False),
-    (
-        "who was granted it first was told last", "outlived-ttl",
-        book().acquire(9, 52, 1, sent=51).acquire(1, 60, 2, sent=10), "overlap", 60, True,
-    ),
     ("not for a client that noticed", "outlived-ttl", two().lost(55, 1), "overlap", 60, False),
     ("it noticed after it wrote", "outlived-ttl", two().write(52, 53, 1, 7).lost(55, 1), "lost-update", 60, True),
-    ("not for what it wrote in time", "outlived-ttl", two().write(45, 46, 1, 7), "lost-update", 60, False),
-    ("it was on its way when the lease ended", "outlived-ttl", two().write(45, 55, 1, 7), "lost-update", 60, True),
     ("not for a service that lies", "outlived-ttl", two(), TWICE, 60, False),
     ("not while renewals were acknowledged", "outlived-ttl", two().renew(30, 31, 1), "overlap", 60, False),
-    ("nobody asked in time to keep it alive", "keepalive-died", kept_alive(19), "overlap", 60, True),
     ("somebody asked, without an answer", "keepalive-died", kept_alive(45, INFO), "overlap", 60, False),
     ("somebody asked too late", "keepalive-died", kept_alive(61), "overlap", 60, True),
-    ("another session was kept alive", "keepalive-died", kept_alive(45, session=8), "overlap", 60, True),
     ("an answer that came when the lease was over", "answer-past-ttl", answered(55), "overlap", 60, True),
     ("one that came in time", "answer-past-ttl", answered(49), "overlap", 60, False),
     ("nobody went in who noticed at once", "answer-past-ttl", NOTICED_AT_ONCE, "overlap", 60, False),
@@ -237,9 +211,6 @@ SECOND_LAST, FIRST_LAST = ((9, 10, 10), (11, 60, 59)), ((9, 60, 10), (32, 40, 32
     ("hit while it held", SECOND_LAST, 20, 30, "failover", True),
     ("hit before", SECOND_LAST, 5, 8, "failover", False),
     ("hit after the other was granted it", SECOND_LAST, 61, 70, "failover", False),
-    ("hit before its grant was answered", FIRST_LAST, 20, 30, "failover", True),
-    ("hit before it asked", FIRST_LAST, 5, 8, "failover", False),
-    ("hit after its grant was answered", FIRST_LAST, 61, 70, "failover", False),
     ("no session is lost with a worker", SECOND_LAST, 20, 30, "freeze", False),
 )
 def test_a_session_that_was_lost(
@@ -267,12 +238,9 @@ def skewed(process: int, healed: int = 4000 * MS) -> Book:
 @cases(
     "told, kind, expected",
     ("given by a clock", clocks(10**18 + 1001 * MS, 10**18 + 2001 * MS), "token-not-larger", True),
-    ("the first is too small", clocks(1, 3000 * MS), "token-not-larger", False),
     ("the second is too small", clocks(3000 * MS, 7), "token-not-larger", False),
     ("nothing but the order of tokens", clocks(1001 * MS, 2001 * MS), "overlap", False),
     ("the clock of the second had been moved", skewed(process=2), "token-not-larger", True),
-    ("that of the other", skewed(process=1), "token-not-larger", True),
-    ("that of a third", skewed(process=3), "token-not-larger", False),
     ("it had been set right again", skewed(process=2, healed=1900 * MS), "token-not-larger", False),
 )
 def test_tokens_of_a_clients_clock(told: Book, kind: str, expected: bool) -> None:
@@ -288,7 +256,7 @@ def test_a_lock_that_another_name_keeps(left: int, explained: bool) -> None:
     assert not explains("hash-collision", told, "overlap", 2)
 
 
-@cases("sent, given_up, explained", ("met", 15, 25, True), ("begun late", 21, 40, True), ("after", 23, 40, False))
+@cases("sent, given_up, explained", ("met", 15, 25, True), ("after", 23, 40, False))
 def test_a_wait_that_a_clock_was_set_in(sent: int, given_up: int, explained: bool) -> None:
     told = book().acquire(9, 10, 1).acquire(sent, 0, 0, process=2, outcome=INFO)
     told.rows[-1] = (sent, given_up, *told.rows[-1][2:])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
-from checkers.row_format import NESTED, SHARED, F, Reason
+from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
 
@@ -35,14 +35,10 @@ LONG_LEASE = two(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
     ("refused", two().release(31, 32, 1, FAIL), EXERCISED),
     ("not answered", two().release(31, 32, 1, INFO), EXERCISED),
     ("sent before the grant returned", two().release(30, 32, 1), IN_DOUBT),
-    ("inside a hold", two().release(40, 41, 1, flags=NESTED), VALID),
     # Worker 2 had gone by then, and worker 3 has it, whose grant came last.
     ("who had it at that moment", three().release(36, 37, 1), {"rows": (0, 3, 4), "holders": (0, 3), **ANOTHERS}),
-    ("nobody had it at that moment", three().release(36, 37, 3).release(38, 39, 1), NOT_ITS_OWN),
-    ("just before the other's lease could be over", two().release(34, 36, 1), ANOTHERS),
     ("when it could be over", two().release(35, 36, 1), NOT_ITS_OWN),
     ("a long lease that began before others", LONG_LEASE, {"holders": (0, 1), **ANOTHERS}),
-    ("two readers", two(SHARED).release(31, 32, 1, flags=SHARED), VALID),
 )
 def test_owner_release(book: Book, expected: dict[str, object]) -> None:
     assert answers("owner-release", book, expected) == expected
@@ -114,24 +110,16 @@ HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
     ("too late", crash().acquire(13, 28, 2), {"kind": "freed-late", "at": 27, "rows": (0, 2)}),
     ("never", refused(26, 90, book=refused(13, 25, Reason.TIMEOUT)), NEVER),
     ("who was not in line did not wait", refused(13, 90, Reason.UNAVAILABLE), NOT_LONG),
-    ("refused", refused(13, 90), INVALID),
     ("an unanswered acquire may have been granted", unanswered(26, refused(13, 90)), NOT_LONG),
-    ("who gets it in time shows that it was free", unanswered(5).acquire(13, 27, 2), {"unexercised": None}),
     ("who gets it late after an unanswered one", unanswered(5).acquire(13, 28, 2), {"valid": True, WAITED_FOR: 0}),
-    ("the TTL counts from the last renewal", crash().renew(13, 0, 1, INFO).acquire(14, 28, 2), VALID),
-    ("or from the last keep-alive", session(), VALID),
-    ("without a lease there is no TTL", crash(lease="none").acquire(13, 18, 2), VALID),
+    ("the TTL counts from the last keep-alive", session(), VALID),
     ("late without a lease", crash(lease="none").acquire(13, 19, 2), INVALID),
     ("what had been passed on before", passed_on_before(), NO_CRASH),
-    ("another reader's lease", beside(), INVALID),
     ("another reader's renewed lease, until 31", beside().renew(20, 21, 2), VALID),
     ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
-    ("another reader's late release", beside().release(29, 30, 2, flags=SHARED), VALID),
     ("two readers that died", both_died(), {"kinds": ["freed-late", "freed-late"]}),
-    ("a hung holder", crash("stall").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
     ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
     ("a stall that ended in time", crash("stall", healed=27).acquire(13, 70, 2), VALID),
-    ("a call that ended in time", crash("call", healed=27).acquire(13, 70, 2), VALID),
     ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
     ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22}),
     ("renewed until the bound", hung(25).renew(17, 18, 1).acquire(13, 26, 2), VALID),
