@@ -41,14 +41,6 @@ def sent() -> Iterator[list[tuple[int, int]]]:
         yield sent
 
 
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody's client."""
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process
-        process.kill()
-
-
 class TestWhoMayBeHit:
     @pytest.mark.parametrize("text", ["-1", "0", "1", "-4711", "+7", "4711.0", "all", ""])
     def test_only_a_process_number_is_accepted(

@@ -17,7 +17,7 @@ from infra.docker.compose import ROOT
 from infra.faults.plan import compile_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from infra.own_environment import OwnEnvironment
 
@@ -34,14 +34,6 @@ def command(environment: OwnEnvironment, capsys: pytest.CaptureFixture[str]) -> 
         return capsys.readouterr().out
 
     return run
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody's client."""
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process
-        process.kill()
 
 
 def test_a_fault_stays_until_heal(environment: OwnEnvironment, command: Callable[..., str]) -> None:
