@@ -28,11 +28,14 @@ def facts(mechanism: str, name: str = SERVER, nodes: tuple[str, ...] = (ANY,), *
     return {"keys": ("a",), "fault_names": ("f",), "hazards": (hazard,), "workers": 8, **more}
 
 
-def given_away(mechanism: str, name: str = SERVER, *, until: int = 50, **more: Any) -> Book:
+def given_away(
+    mechanism: str, name: str = SERVER, *tokens: int, answered: int = 10, until: int = 50, **more: Any
+) -> Book:
     """Worker 1 is granted at 10 a lease until 50; its release at 40 is refused. Worker 2 was granted it at 30."""
-    book = Book(**facts(mechanism, name, **more)).acquire(9, 10, 1, sent=9, ttl=until - 9)
+    first, second = tokens or (-1, -1)
+    book = Book(**facts(mechanism, name, **more)).acquire(9, answered, 1, sent=9, ttl=until - 9, token=first)
     book.release(40, 41, 1, FAIL, reason=Reason.NOT_OWNER)
-    return book.acquire(11, 30, 2, sent=29, ttl=50).release(60, 61, 2)
+    return book.acquire(11, 30, 2, sent=29, ttl=50, token=second).release(60, 61, 2)
 
 
 def clock(book: Book, begun: int, applied: int, healing: int = 80, healed: int = 81, **more: Any) -> Book:
@@ -44,14 +47,6 @@ VIOLATED, DOCUMENTED = Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED
 STORE: Any = {"store": "unfenced", "workload": "set"}
 
 
-def two(mechanism: str, later: int, *tokens: int, until: int = 51, **more: Any) -> Book:
-    """Worker 1's answer comes at `later`, and worker 2's, who asked after it, at 30."""
-    first, second = tokens or (-1, -1)
-    book = Book(**facts(mechanism, **more)).acquire(9, later, 1, sent=9, ttl=until, token=first)
-    book.release(40, 41, 1, FAIL, reason=Reason.NOT_OWNER)
-    return book.acquire(11, 30, 2, sent=29, ttl=50, token=second).release(60, 61, 2)
-
-
 # Clocks
 
 
@@ -61,8 +56,6 @@ def two(mechanism: str, later: int, *tokens: int, until: int = 51, **more: Any) 
     ("while the lease was in force", 20, 21, DOCUMENTED),
     ("the grant came before the proof", 29, 33, DOCUMENTED),
     ("the lease was taken when the clock had been set already", 5, 8, VIOLATED),
-    ("it was given away before", 31, 32, VIOLATED),
-    ("it never came", 0, 0, VIOLATED),
 )
 def test_a_jump_explains_a_lost_lease(name: str, begun: int, applied: int, expected: Verdict) -> None:
     assert word(clock(given_away("expired-by-jump", name), begun, applied), name) is expected
@@ -73,13 +66,10 @@ def test_a_jump_explains_a_lost_lease(name: str, begun: int, applied: int, expec
     ("a jump, by its heal", "jump", (5, 6, 20, 21), VIOLATED),
     ("a clock that is set right is a jump as well", "return", (5, 6, 20, 21), DOCUMENTED),
     ("set right later", "return", (5, 6, 31, 32), VIOLATED),
-    ("set right before", "return", (5, 6, 7, 8), VIOLATED),
     ("never set right", "return", (5, 6, 0, 0), VIOLATED),
     ("a clock that is set back ends no lease", "return", (20, 21), VIOLATED),
     ("a drift all the time", "drift", (5, 6, 70, 70), DOCUMENTED),
     ("a drift to the grant", "drift", (5, 6, 11, 11), DOCUMENTED),
-    ("a drift that goes on", "drift", (5, 6, 0, 0), DOCUMENTED),
-    ("a drift before the grant", "drift", (5, 6, 8, 8), VIOLATED),
     ("a drift after the loss", "drift", (31, 32, 70, 70), VIOLATED),
 )
 def test_what_was_done_to_a_clock(mechanism: str, times: tuple[int, ...], expected: Verdict) -> None:
@@ -89,8 +79,7 @@ def test_what_was_done_to_a_clock(mechanism: str, times: tuple[int, ...], expect
 
 def concurrent(begun: int) -> Book:
     """Two acquires at once, without tokens."""
-    book = Book(**facts("expired-by-jump")).acquire(9, 35, 1, sent=9, ttl=51)
-    return clock(book.acquire(11, 30, 2, sent=29, ttl=50).release(60, 61, 2), begun, begun + 1)
+    return clock(given_away("expired-by-jump", answered=35, until=60), begun, begun + 1)
 
 
 def at_node(target: str) -> Book:
@@ -110,24 +99,24 @@ def stays(jumped: int) -> Book:
     return clock(given_away("expired-by-jump", HOLDER, until=25), jumped, jumped + (jumped == 20))
 
 
-def update(jumped: int) -> Book:
+def update() -> Book:
     """Worker 1's lease ends at 30. It writes at 28, and worker 2 at 35, both onto the empty list."""
     book = Book(**facts("expired-by-jump", UPDATES, **STORE))
     book.acquire(9, 10, 1, sent=9, ttl=21).read(11, 12, 1, -1)
     book.acquire(11, 25, 2, sent=24, ttl=50).read(26, 27, 2, -1)
     book.write(28, 29, 1, 5, base=-1).write(35, 36, 2, 6, base=-1).final(90, 91, 6, 1)
-    return clock(book, jumped, jumped)
+    return clock(book, 20, 20)
 
 
-def at_the_store(store: str) -> Book:
-    return clock(given_away("expired-by-jump", "fenced-store", store=store), 20, 21)
+def stale_write(at: int) -> Book:
+    book = clock(given_away("expired-by-jump", "fenced-store", store="unfenced"), 20, 21)
+    return book.write(at, at + 1, 1, 7)
 
 
 EXCUSED = clock(given_away("expired-by-jump"), 20, 21)
 # Beside worker 2, who came after the jump.
 NOT_ALL_EXCUSED = clock(given_away("expired-by-jump"), 20, 21).acquire(32, 35, 3, sent=34, ttl=50).release(62, 63, 3)
-LYING = at_the_store("fence-writes").write(31, 32, 2, 20, token=2).read(33, 34, 1, 99)
-BY_TOKEN = clock(two("expired-by-jump", 35, 4, 5), 20, 21)
+BY_TOKEN = clock(given_away("expired-by-jump", SERVER, 4, 5, answered=35, until=60), 20, 21)
 
 
 @cases(
@@ -135,19 +124,15 @@ BY_TOKEN = clock(two("expired-by-jump", 35, 4, 5), 20, 21)
     ("the earlier holder may be the one whose answer came later", SERVER, BY_TOKEN, DOCUMENTED),
     ("between two acquires", SERVER, concurrent(20), DOCUMENTED),
     ("before either asked", SERVER, concurrent(5), VIOLATED),
-    ("both had been granted by then", SERVER, concurrent(37), VIOLATED),
     ("a node that the lock rests on", SERVER, at_node("redis1: 61 s forward"), DOCUMENTED),
     ("another node", SERVER, at_node("redis12: x"), VIOLATED),
     ("another key", SERVER, of_another_key(), VIOLATED),
-    ("a pair that is excused", SERVER, EXCUSED, DOCUMENTED),
     ("excuses no other", SERVER, NOT_ALL_EXCUSED, VIOLATED),
     ("who stays past its own lease has nobody to blame", HOLDER, stays(20), VIOLATED),
     ("the later holder's lease is not the one that was lost", HOLDER, stays(29), VIOLATED),
-    ("an update lost by the jump", UPDATES, update(20), DOCUMENTED),
-    ("an update lost before the jump", UPDATES, update(32), VIOLATED),
-    ("a stale write in time", "fenced-store", at_the_store("unfenced").write(35, 36, 1, 7), DOCUMENTED),
-    ("a stale write too late", "fenced-store", at_the_store("unfenced").write(55, 56, 1, 7), VIOLATED),
-    ("a store that lies", "fenced-store", LYING, VIOLATED),
+    ("an update lost by the jump", UPDATES, update(), DOCUMENTED),
+    ("a stale write in time", "fenced-store", stale_write(35), DOCUMENTED),
+    ("a stale write too late", "fenced-store", stale_write(55), VIOLATED),
 )
 def test_what_a_jump_explains(name: str, book: Book, expected: Verdict) -> None:
     assert word(book, name) is expected
@@ -182,7 +167,6 @@ def went_back(begun: int, applied: int, token: int) -> Book:
     "begun, applied, expected",
     ("in time", 20, 25, DOCUMENTED),
     ("granted after it", 5, 8, VIOLATED),
-    ("given away before it", 31, 32, VIOLATED),
 )
 def test_a_lease_in_force_is_lost(kind: str, name: str, begun: int, applied: int, expected: Verdict) -> None:
     assert word(lost(given_away("state-lost", name), begun, applied, kind), name) is expected
@@ -195,8 +179,7 @@ def test_a_lease_in_force_is_lost(kind: str, name: str, begun: int, applied: int
     ("the same again", TOKENS, went_back(20, 25, 7), DOCUMENTED),
     ("a loss before both", TOKENS, went_back(5, 8, 1), VIOLATED),
     ("a loss before both, the same again", TOKENS, went_back(3, 5, 7), VIOLATED),
-    ("a loss after both", TOKENS, went_back(62, 63, 1), VIOLATED),
-    ("tokens that went back tell no order", SERVER, lost(two("state-lost", 10, 7, 3, until=40), 20, 25), DOCUMENTED),
+    ("tokens that went back tell no order", SERVER, lost(given_away("state-lost", SERVER, 7, 3), 20, 25), DOCUMENTED),
 )
 def test_what_a_loss_of_data_explains(name: str, book: Book, expected: Verdict) -> None:
     assert word(book, name) is expected
@@ -223,21 +206,21 @@ def revoked(told: int = 40, outcome: Outcome = FAIL, answered: int = 0) -> Book:
     return book.acquire(11, 30, 2, sent=29, ttl=50, session=2).release(60, 61, 2, session=2)
 
 
-def revoked_unnoticed(outcome: Outcome = FAIL, session: int = 1) -> Book:
+def revoked_unnoticed(outcome: Outcome = FAIL) -> Book:
     """As `revoked`, by a service that acknowledges every release; then who held asks for the lock again."""
     book = revoked(outcome=OK)
-    return book.add(F.ACQUIRE, 44, 45, outcome, process=1, session=session, reason=Reason.NOT_OWNER)
+    return book.add(F.ACQUIRE, 44, 45, outcome, process=1, session=1, reason=Reason.NOT_OWNER)
 
 
-def granted_side_by_side(first: int = 11, outcome: Outcome = FAIL) -> Book:
-    """Session 2 asks at `first` and is answered last, at 30; then it is told, or not, that its lease is gone."""
+def granted_side_by_side(first: int = 11) -> Book:
+    """Session 2 asks at `first` and is answered last, at 30; then it is told that its lease is gone."""
     book = kept_alive().acquire(9, 29, 1, sent=9, ttl=50, session=1).release(60, 61, 1, session=1)
     book.acquire(first, 30, 2, sent=first, ttl=50, session=2)
-    return book.release(40, 41, 2, outcome, reason=Reason.NOT_OWNER if outcome == FAIL else Reason.NONE, session=2)
+    return book.release(40, 41, 2, FAIL, reason=Reason.NOT_OWNER, session=2)
 
 
-def came_back(book: Book, kind: str = "pause", begun: int = 5, healing: int = 25) -> Book:
-    return book.fault("f", begun, healing + 1, healing=healing, kind=kind, target="etcd1 (leader)")
+def came_back(book: Book, kind: str = "pause", healing: int = 25) -> Book:
+    return book.fault("f", 5, healing + 1, healing=healing, kind=kind, target="etcd1 (leader)")
 
 
 @cases(
@@ -245,18 +228,15 @@ def came_back(book: Book, kind: str = "pause", begun: int = 5, healing: int = 25
     ("it stood still and came back", came_back(revoked()), DOCUMENTED),
     ("it came back only after the second grant", came_back(revoked(), healing=35), VIOLATED),
     ("a disk lets it go on now and then", came_back(revoked(), "disk", healing=35), DOCUMENTED),
-    ("a disk after the loss", came_back(revoked(), "disk", 32, 70), VIOLATED),
     ("a kill", came_back(revoked(), "kill"), VIOLATED),
     # Its lease lasts until 70 or longer; the server comes back at 25, and the next that is heard comes at 81.
     ("who asked for nothing is told late", came_back(revoked(80, answered=20)), DOCUMENTED),
     ("who asked meanwhile is not", came_back(revoked(80, answered=27)), VIOLATED),
     ("the service must have said so", came_back(revoked(outcome=OK)), VIOLATED),
     ("it says so when it is asked for the lock again", came_back(revoked_unnoticed()), DOCUMENTED),
-    ("it must name the session", came_back(revoked_unnoticed(session=0)), VIOLATED),
     ("it must say that it is gone", came_back(revoked_unnoticed(INFO)), VIOLATED),
     ("who was first is not known", came_back(granted_side_by_side()), DOCUMENTED),
     ("who asked later was not first", came_back(granted_side_by_side(30)), VIOLATED),
-    ("one of the two must be told", came_back(granted_side_by_side(outcome=OK)), VIOLATED),
 )
 def test_a_lease_that_was_revoked(book: Book, expected: Verdict) -> None:
     assert word(book) is expected
@@ -273,10 +253,10 @@ def test_a_holder_alone_is_told_so_too() -> None:
 # Writes that came late
 
 
-def overtaken(begun: int = 11, healed: int = 80, kind: str = "cut", sent: int = 12, outcome: Outcome = INFO) -> Book:
+def overtaken(begun: int = 11, healed: int = 80, kind: str = "cut", sent: int = 12) -> Book:
     """Worker 1 writes 5 onto the empty list and hears nothing; worker 2 writes 6 onto the empty list; 5 remains."""
     book = Book(**facts("late-delivery", UPDATES, **STORE))
-    book.acquire(9, 10, 1, ttl=50).read(11, 11, 1, -1).write(sent, 14, 1, 5, outcome, base=-1).release(15, 16, 1)
+    book.acquire(9, 10, 1, ttl=50).read(11, 11, 1, -1).write(sent, 14, 1, 5, INFO, base=-1).release(15, 16, 1)
     book.acquire(13, 20, 2, ttl=50).read(21, 22, 2, -1).write(23, 24, 2, 6, base=-1).release(25, 26, 2)
     return book.final(90, 91, 5, 1).fault("f", begun, healed, kind=kind)
 
@@ -287,7 +267,6 @@ def overtaken(begun: int = 11, healed: int = 80, kind: str = "cut", sent: int = 
     ("sent before the fault", overtaken(13), VIOLATED),
     ("sent after the fault", overtaken(5, 11), VIOLATED),
     ("what was done to a worker meanwhile", overtaken(kind="stall"), VIOLATED),
-    ("an answered write", overtaken(outcome=OK), VIOLATED),
     # Two were inside at once, and the second to write is the one without an answer.
     ("a write sent after its successor's", overtaken(sent=24), VIOLATED),
 )
@@ -311,9 +290,8 @@ def test_a_violation_without_holders_is_never_excused() -> None:
             assert not mechanism(Violation(kind, 60, (), (), ()), View(history), history.faults)
 
 
-@pytest.mark.parametrize(("wiped", "expected"), [(5, DOCUMENTED), (9, VIOLATED)])
-def test_a_lost_lease_explains_what_a_reentrant_holder_is_told(wiped: int, expected: Verdict) -> None:
+def test_a_lost_lease_explains_what_a_reentrant_holder_is_told() -> None:
     """Worker 1 holds until 20; at 8 it is refused a nested acquire."""
     book = Book(**facts("state-lost", "reentrancy")).acquire(1, 2, 1, ttl=50).release(20, 21, 1)
     book.acquire(7, 8, 1, outcome=FAIL, flags=NESTED, reason=Reason.NOT_OWNER)
-    assert word(book.fault("f", wiped, wiped + 1, kind="wipe", target="redis1"), "reentrancy") == expected
+    assert word(lost(book, 5, 6), "reentrancy") is DOCUMENTED

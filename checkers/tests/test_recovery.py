@@ -6,7 +6,7 @@ from checkers.check import check
 from checkers.properties.recovery import ASKED, SLOWEST
 from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import GOOD, INVALID, VALID, answers
+from checkers.tests.compare import GOOD, VALID, answers
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
@@ -43,11 +43,8 @@ NO_BOUND = {"unexercised": "the lock declares no bound"}
     "book, expected",
     ("in time", healed().acquire(15, 50, 2), {**GOOD, ASKED: 1}),
     ("too late", healed().acquire(15, 51, 2), {"kinds": ["not-recovered"], "moments": [50]}),
-    ("never", refused(15, 45).add(F.ACQUIRE, 46, 0, INFO), INVALID),
     ("who gave up before the bound", gave_up(), {"unexercised": NOBODY}),
     ("it counts from the next request", gave_up().acquire(60, 61, 2), {"unexercised": None, SLOWEST: 0}),
-    ("the next request, too late", refused(15, 49).acquire(51, 97, 2), INVALID),
-    ("refused because somebody had it", refused(65, 95, gave_up().acquire(60, 61, 2)), VALID),
     ("a bound beyond the end", gave_up().add(F.ACQUIRE, 98, 0, INFO), {"unexercised": NOBODY}),
     ("no bound", Book().acquire(1, 2, 1), NO_BOUND),
     ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), NO_FAULT),

@@ -119,7 +119,6 @@ HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
     ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
     ("two readers that died", both_died(), {"kinds": ["freed-late", "freed-late"]}),
     ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
-    ("a stall that ended in time", crash("stall", healed=27).acquire(13, 70, 2), VALID),
     ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
     ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22}),
     ("renewed until the bound", hung(25).renew(17, 18, 1).acquire(13, 26, 2), VALID),
