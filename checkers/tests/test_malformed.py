@@ -45,11 +45,9 @@ CONTRADICTIONS: list[tuple[list[Event], str]] = [
     ([event(0, 7, "read", time=1)], ":1: 7 is not a type"),  # type: ignore[arg-type]
     ([{"process": 0, "type": "invoke", "f": "write", "time": 1}], ":1: a write without a value"),
     ([{**INVOKE, "time": "now"}], ':1: time is "now", not a whole number'),
-    ([{**INVOKE, "time": 1.5}], ":1: time is 1.5, not a whole number"),
     ([{**INVOKE, "time": True}], ":1: time is true, not a whole number"),
     ([{**INVOKE, "time": 10**30}], ":1: time 1000"),
     ([{**INVOKE, "token": -1}], ":1: token -1 is out of range"),
-    ([{**INVOKE, "token": "x"}], ':1: token is "x", not a whole number'),
     ([{**INVOKE, "ttl": -5}], ":1: ttl -5 is out of range"),
     ([{**INVOKE, "shared": "yes"}], ":1: shared is yes, not true or false"),
     ([{**INVOKE, "reason": "why not"}], ":1: why not is not a reason; known are none, held, "),
@@ -97,14 +95,11 @@ def test_one_index_twice(tmp_path: Path) -> None:
 
 JSON_LINES = [
     ("{", "not JSON"),
-    ('{"process": 0, "type": "invoke"', "not JSON"),
     ("[1]", "not an object"),
-    ("7", "not an object"),
     ('{"process": 0} {"process": 1}', "not JSON: Extra data"),
     ('{"process": 0, "process": 0, "type": "invoke", "f": "read"}', "a key that stands twice"),
     ('{"process": 0, "type": "invoke", "f": "write", "value": {"a": 1, "a": 1}}', "stands twice in one map"),
     ('{"process": 0, "type": "invoke", "f": "write", "value": NaN}', "NaN is no value"),
-    ('{"process": 0, "type": "invoke", "f": "write", "value": -Infinity}', "-Infinity is no value"),
     ('{"process": 0, "type": "invoke", "f": "write", "value": 1e999}', "out of range"),
     ('{"process": 0, "type": "invoke", "f": "write", "value": ' + "9" * 5000 + "}", "more than 1000 digits"),
     ('{"process": 0, "type": "invoke", "f": "write", "value": "\\ud800"}', "half a character"),

@@ -48,7 +48,6 @@ ROLL = {"version": "3.5", "first": "leader", "members": 2}
         ("etcd", "split-bridge", {"bridge": "etcd1", "nodes": ["etcd2"]}, "nodes: there is no such option"),
         ("etcd", "throttle-links", {"rate_kb": 0}, "rate_kb: must be a whole number from 1"),
         ("etcd", "slow-links", {"latency_ms": 5, "jitter_ms": 6}, "jitter_ms: must not be more"),
-        ("etcd", "slice-links", {"bytes": 0, "pause_us": 1}, "bytes: must be a whole number from 1"),
         ("etcd", "reset-connections", {"times": 11}, "times: must be a whole number from 1 to 10"),
         ("etcd", "flap-links", {"node": "etcd1", "how": "refuse", "times": 2}, "how: must be drop or hold"),
         ("etcd", "delayed-write", {"group": ["c1"]}, "group: must be one of"),

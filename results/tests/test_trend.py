@@ -80,12 +80,9 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
     [
         (Verdict.UPHELD, Verdict.VIOLATED, "▲ new"),
         (None, Verdict.UNEXERCISED, "▲ new"),
-        (Verdict.BROKEN_AS_DOCUMENTED, Verdict.HAZARD_NOT_SHOWN, "▲ new"),
         (Verdict.VIOLATED, Verdict.UPHELD, "▼ cleared"),
-        (Verdict.UNKNOWN, Verdict.NOT_CLAIMED_BROKEN, "▼ cleared"),
         (Verdict.VIOLATED, None, "? no longer judged"),
         (Verdict.UNKNOWN, Verdict.VIOLATED, "~ changed"),
-        (Verdict.UPHELD, Verdict.NOT_CLAIMED_HELD, "~ changed"),
         (Verdict.UPHELD, None, None),
         (None, Verdict.UPHELD, None),
         (Verdict.VIOLATED, Verdict.VIOLATED, None),

@@ -331,8 +331,6 @@ class TestOptions:
         [
             ((), {"seed": 4}, "--seed 4 is asked for, the run was begun with 3"),
             (("--seed=1",), {}, "--seed 1 is asked for, the run was begun with 3"),
-            ((), {"keys": 5}, "--keys 5 is asked for, the run was begun with 3"),
-            ((), {"lock": ["redlock"]}, "--lock redlock is asked for, the run was begun with redis"),
             ((), {"to": ["etcd=3.6"]}, "--to etcd=3.6 is asked for, the run was begun with etcd=3.5"),
             ((), {"version_of": ["etcd=3.6"]}, "--version-of etcd=3.6 is asked for, the run was begun with nothing"),
             ((), {"shard": "1/2"}, "--shard 1/2 is asked for, the run was begun with nothing"),
