@@ -48,26 +48,15 @@ def four() -> Book:
     return book
 
 
-def one_session(last: int) -> Book:
-    """Session 7 gets the second key when session 9 leaves it, at 14: so until then it held the first one too."""
-    book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 1, session=7).add(F.SESSION_OPEN, 1, 1, session=9)
-    book.acquire(2, 2, 1, session=9, key=1).add(F.KEEP_ALIVE, 10, 11, session=9).release(14, 15, 1, session=9, key=1)
-    return book.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1).acquire(6, last, 4, session=8)
+def tokens(first: int, second: int, key: int = 0) -> Book:
+    return Book().acquire(1, 2, 1, token=first).acquire(3, 4, 2, token=second, key=key)
 
 
-def inside(left: int) -> Book:
-    book = Book(keys=("a",)).acquire(1, 2, 1).release(left, left + 1, 1).acquire(5, 10, 2)
-    return book.release(15, 16, 2)
-
-
-def killed() -> Book:
-    return Book(keys=("a",)).acquire(1, 2, 1).read(4, 5, 1, -1).acquire(6, 7, 2).release(9, 10, 2)
-
-
-def tokens(first: int, second: int, ret: int = 2, key: int = 0) -> Book:
-    return Book().acquire(1, ret, 1, token=first).acquire(3, 4, 2, token=second, key=key)
-
-
+# Session 7 gets the second key when session 9 leaves it, at 14: so until then it held the first one too.
+ONE_SESSION = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 1, session=7).add(F.SESSION_OPEN, 1, 1, session=9)
+ONE_SESSION.acquire(2, 2, 1, session=9, key=1).add(F.KEEP_ALIVE, 10, 11, session=9).release(14, 15, 1, session=9, key=1)
+ONE_SESSION.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1).acquire(6, 13, 4, session=8)
+INSIDE = Book(keys=("a",)).acquire(1, 2, 1).release(11, 12, 1).acquire(5, 10, 2).release(15, 16, 2)
 AFTER_ITS_RELEASE = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).renew(5, 6, 1)
 ASKED_AGAIN = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=7).acquire(5, 6, 2, ttl=50, session=7)
 TWO_KEYS = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
@@ -80,36 +69,22 @@ HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
     ("a grant before it", SERVER, two((12, 18)), {**HELD, "at": 18, "holders": (0, 1)}),
     ("drift brings the deadline forward", SERVER, two((12, 18), drift=0.2), VALID),
     ("grain brings the deadline forward", SERVER, two((12, 18), grain=1), VALID),
-    ("an acknowledged renewal is believed from its invocation", SERVER, two((12, 24)).renew(14, 17, 1), VALID),
     ("an acknowledged renewal is believed", SERVER, two((12, 23)).renew(14, 17, 1), INVALID),
-    ("a refused renewal extends nothing", SERVER, two((12, 19)).renew(14, 17, 1, FAIL), VALID),
-    ("an unanswered renewal extends nothing", SERVER, two((12, 19)).renew(14, 17, 1, INFO), VALID),
-    ("a renewal that lied: the lock had gone to another", SERVER, two((12, 22)).renew(23, 25, 1), INVALID),
-    ("an unanswered release may have happened at once", SERVER, two((12, 14)).release(14, 0, 1, INFO), VALID),
-    ("but not earlier", SERVER, two((12, 13)).release(14, 0, 1, INFO), INVALID),
     ("a refused release releases nothing", SERVER, two((12, 14)).release(12, 13, 1, FAIL), INVALID),
     ("a lease that ends beyond all times", SERVER, endless().acquire(12, 19, 2), INVALID),
     ("unless it was released", SERVER, endless().release(14, 15, 1).acquire(12, 19, 2), VALID),
     ("no lease, before the last event", SERVER, without_lease().acquire(3, 8, 2), INVALID),
     ("no lease, after the last event", SERVER, without_lease().acquire(3, 9, 2), VALID),
-    ("no lease, before the release", SERVER, without_lease().release(12, 13, 1).acquire(3, 11, 2), INVALID),
     ("a renewal after the release had returned", SERVER, AFTER_ITS_RELEASE, {"kinds": ["renewed-after-release"]}),
-    ("two of three too close", SERVER, three(10, 12), INVALID),
     ("three too close", SERVER, three(7, 8), {**NO_ROOM, "holders": (0, 1, 2)}),
     ("every overlapping pair", SERVER, four(), {"kinds": ["granted-while-held"] * 3}),
-    ("a session ends all its holds at once", SERVER, one_session(14), VALID),
-    ("and not before", SERVER, one_session(13), {**NO_ROOM, "holders": (2, 3, 5, 4)}),
+    ("a session ends all its holds at once", SERVER, ONE_SESSION, {**NO_ROOM, "holders": (2, 3, 5, 4)}),
     ("a session that asks again has given up", SERVER, ASKED_AGAIN, VALID),
     ("keys are judged apart", SERVER, TWO_KEYS, VALID),
     ("clients inside two keys", HOLDERS, TWO_KEYS, VALID),
-    ("released when the other came in", HOLDERS, inside(10), VALID),
-    ("released later", HOLDERS, inside(11), {"kind": "overlap", "at": 10, "holders": (0, 1)}),
-    ("noticed in time", HOLDERS, inside(11).lost(10, 1), VALID),
-    ("a killed worker holds nothing after its last event", HOLDERS, killed(), VALID),
-    ("which may be an unanswered write", HOLDERS, killed().write(8, 0, 1, 3, INFO), INVALID),
+    ("released after the other came in", HOLDERS, INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
     ("the same token", TOKENS, tokens(5, 5), {"kinds": ["token-repeated"]}),
     ("a smaller token", TOKENS, tokens(5, 4), {"kinds": ["token-not-larger"]}),
-    ("a smaller token at once", TOKENS, tokens(5, 4, 3), VALID),
     ("a smaller token of another key", TOKENS, tokens(5, 4, key=1), VALID),
 )
 def test_exclusion_and_tokens(name: str, book: Book, expected: dict[str, object]) -> None:
