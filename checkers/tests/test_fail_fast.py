@@ -28,17 +28,9 @@ def unanswered() -> Book:
     return book
 
 
-def stalled(process: int, *until: int) -> Book:
-    """A renewal from 10 to 30; the sentinel missed the time from 15, from 16, ... on."""
-    book = a_book().renew(10, 30, 1)
-    for begun, end in enumerate(until, 15):
-        book.add(F.STALL, begun, end, process=process)
-    return book
-
-
-def struck(kind: str, owner: int = 1) -> Book:
+def struck(kind: str) -> Book:
     book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
-    return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=owner, process=owner)
+    return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=1, process=1)
 
 
 UNENDED = a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
@@ -54,14 +46,9 @@ LONG = {"kinds": ["hung-call"]}
     ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), VALID),
     ("a call without an answer ends as well", unanswered(), LONG),
     ("every call that is too long", a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
-    ("what the sentinel of its own worker missed", stalled(1 + 4, 25), VALID),
-    ("what that of another missed", stalled(2, 25), LONG),
-    ("what that missed is not enough", stalled(1, 24), LONG),
-    ("overlapping lapses count once", stalled(1, 20, 24), LONG),
     ("frozen", struck("freeze"), VALID),
     ("stalled by a fault", struck("stall"), VALID),
     ("its call was made to hang", struck("call"), VALID),
-    ("another was frozen", struck("freeze", 2), LONG),
     ("killed", struck("kill"), LONG),
     ("a call that never ended", UNENDED, {"valid": True, "unexercised": "no call ended"}),
     ("counters", COUNTED, {ANSWERED: 2, SLOWEST: 29}),

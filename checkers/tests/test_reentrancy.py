@@ -49,7 +49,6 @@ FREED = {"kind": "freed-by-inner-release", "at": 12}
     ("a timeout under a fault is nobody's refusal", NAME, TIMED_OUT, VALID),
     ("another token", NAME, held(token=8), {"kind": "token-changed"}),
     ("an inner release that frees the lock", NAME, held().acquire(6, 12, 2), FREED),
-    ("one that does not", NAME, held().acquire(6, 32, 2), VALID),
     ("a refused inner release frees nothing", NAME, released(FAIL), VALID),
     ("an unanswered one may", NAME, released(INFO), FREED),
     ("the latest inner release is to blame once", NAME, TWO_RELEASES, {"sent": (1, 10, 6)}),
