@@ -5,7 +5,7 @@ from checkers.history.view import View
 from checkers.properties.no_duplicate import DUPLICATES, JOBS, PER_JOBS
 from checkers.row_format import NONE, F
 from checkers.tests.build import Book, cases
-from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
+from checkers.tests.compare import GOOD, answers, result_on
 
 NAME, UPDATES = "no-duplicate", "no-lost-update"
 
@@ -37,10 +37,8 @@ TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
     ("each job once", NAME, jobs(0, 1, 2), {**GOOD, JOBS: 3}),
     ("a job done again, and again", NAME, jobs(0, 1, 1, 1), TWICE),
     ("the two that did it", NAME, jobs(0, 1, 1), {"owners": (2, 3)}),
-    ("sales one after another", NAME, sales(NONE, 100, 200), VALID),
     ("two sales from one list", NAME, sales(NONE, 100, 100), {"kind": "sold-twice", "at": 33}),
     ("sales are a list of updates too", UPDATES, sales(NONE, 100).final(60, 61, 200, 2), GOOD),
-    ("one of two is lost", UPDATES, sales(NONE, NONE).final(60, 61, 200, 1), INVALID),
     ("no job", NAME, jobs(), {"unexercised": "no jobs done, 2 needed"}),
     ("one job", NAME, jobs(3), {"unexercised": "1 job done, 2 needed"}),
 )

@@ -56,7 +56,6 @@ NO_LIST = {"valid": True, "unexercised": "the workload register keeps no list of
     ("a list of another length", final(10, 2), {"kinds": ["lost-update", "corrupt-list"]}),
     ("an element that nobody wrote", final(99, 1), {"kinds": ["value-never-written"]}),
     ("what nothing overwrote", final(20, 1), {"kinds": ["vanished", "lost-update"]}),
-    ("an empty list", final(-1, 0), {"kinds": ["vanished", "vanished"]}),
     ("keys have lists of their own", TWO_KEYS, VALID),
     ("no final read", overwritten(), {"valid": True, "unexercised": "no final read of a"}),
     ("other workloads keep no list", REGISTER, NO_LIST),
