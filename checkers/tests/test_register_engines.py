@@ -1,12 +1,13 @@
 """Registers, several at once, and maps with append."""
 
 from collections.abc import Sequence
-from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from checkers.bench.generate import HistoryShape
+from checkers.bench.generate import cas_register as cas_register_of
 from checkers.engines.registers import cas_register, kv, register
 from checkers.history.history import BadHistory, History
 from checkers.linearizability import decide
@@ -17,8 +18,7 @@ from checkers.models.operations import Operations, Source
 from checkers.models.registers import CasRegister, MultiRegister
 from checkers.row_format import F
 from checkers.tests.acts import Act, history_of
-from checkers.tests.build import FACTS, FAIL, INFO, Book
-from checkers.tests.compare import replayed
+from checkers.tests.build import FACTS
 
 PLAIN = Settings()
 
@@ -80,54 +80,13 @@ def test_what_repeated_values_do_not_touch_still_contradicts_itself() -> None:
     assert [conflict.kind for conflict in asked(early).conflicts] == ["value-read-before-write"]
 
 
-def test_a_failed_compare_and_set_stands_where_the_value_was_another() -> None:
-    acts = [write(1, 1, 2), cas(1, 5, 1, 9, "fail"), cas(1, 2, 3, 4), read(2, 8, 9)]
-    answer = asked(acts)
-    assert not answer.conflicts
-    assert not answer.undecided
-    replayed(history_of(acts), answer, CasRegister(PLAIN))
-
-
-def test_keys_are_apart() -> None:
-    acts = [write(1, 1, 2), write(1, 1, 2, key="b"), read(1, 3, 4), read(None, 3, 4, key="b")]
-    answer = asked(acts)
-    assert [conflict.key for conflict in answer.conflicts] == [1]
-    assert {row for conflict in answer.conflicts for row in conflict.rows} == {1, 3}
-
-
 def test_a_register_knows_no_compare_and_set() -> None:
     assert not register(history_of([write(1, 1, 2), cas(1, 2, 3, 4), read(1, 5, 6)]), PLAIN).conflicts
 
 
-def made(seed: int, keys: int, size: int, *, spread: int, bad: bool = False, wide: int = 1) -> History:
-    """A compare-and-set register under each key that works, values unique; bad: some reads return what is gone."""
-    rng = Random(seed)
-    book = Book(keys=tuple(map(str, range(keys))))
-    held, gone = [-1] * keys, [-1] * keys
-    for n in range(size):
-        key = rng.randrange(keys)
-        at = 4 * n + spread
-        span: dict[str, Any] = {"key": key, "process": n % 10}
-        inv, ret = at - rng.randint(0, spread), at + rng.randint(0, spread)
-        kind = rng.random()
-        fresh = n + 1
-        outcome = INFO if rng.random() < 0.02 else None
-        if kind < 0.5:
-            value = gone[key] if bad and rng.random() < 0.01 else held[key]
-            book.add(F.READ, inv, ret, value=value, **span)
-        elif kind < 0.75:
-            book.add(F.WRITE, inv, ret, *([outcome] if outcome else []), value=fresh * wide, **span)
-            gone[key], held[key] = held[key], fresh * wide
-        elif kind < 0.9:
-            book.add(F.CAS, inv, ret, *([outcome] if outcome else []), base=held[key], value=fresh * wide, **span)
-            gone[key], held[key] = held[key], fresh * wide
-        else:
-            book.add(F.CAS, inv, ret, FAIL, base=max(gone[key], 0), value=fresh * wide, **span)
-    return book.history()
-
-
 def test_late_times_and_the_same_values_under_all_keys_change_nothing() -> None:
-    history = made(5, 4, 400, spread=20, bad=True)
+    history = cas_register_of(HistoryShape(400, 10, 4, unknown=8, bad=True))
+    assert cas_register(history, PLAIN).conflicts
     moved = {**history.columns}
     for name in ("inv", "ret"):
         moved[name] = np.where(moved[name] > 0, moved[name] + (1 << 62), 0)

@@ -17,7 +17,7 @@ from checkers.history.history import History
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, State
 from checkers.models.operations import WHOLE, ByKey, Operations, Source
 from checkers.row_format import INFINITY, NONE, F
-from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.build import INFO, Book
 
 
 class Cell(Model):
@@ -66,17 +66,6 @@ def test_invalid_says_where_it_is_stuck() -> None:
     assert found.valid is False
     assert found.stuck.rows == (2,)
     assert found.stuck.states == (8,)
-
-
-def test_failed_operations_are_left_out_unless_they_are_evidence() -> None:
-    book = Book().write(1, 2, 1, 7, FAIL).read(5, 6, 2, NONE)
-    assert search(of(book), Cell()).valid
-
-    class Observing(Cell):
-        def evidence(self, operation: Operation) -> bool:
-            return True
-
-    assert not search(of(book), Observing()).valid
 
 
 def test_many_unknown_writes_are_no_explosion() -> None:
