@@ -28,8 +28,8 @@ _STALLED = 0.05
 """Seconds by which such a sign may be late without being recorded."""
 _LOOK = 0.5
 """Seconds between looks at how long other threads waited for a CPU."""
-_STARVED = 0.3
-"""Seconds by which one may have waited for longer than that time: all its short waits take less, so one was as long."""
+_STARVED = 0.9
+"""The part of that time for which one that was starved has waited. Who shares a CPU with others waits for half of it."""
 
 
 class Holding:
@@ -173,7 +173,7 @@ class LeaseRenewal:
             if woke - before > (pause + _STALLED) * 1e9:
                 self._stalled(before)
             if woke - looked > _LOOK * 1e9:
-                if (waited := delays.longest()) > woke - looked + _STARVED * 1e9:
+                if (waited := delays.longest()) > _STARVED * (woke - looked):
                     self._stalled(looked - waited)  # it was over at some moment since that look
                 looked = woke
 
