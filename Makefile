@@ -19,7 +19,7 @@ UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
     --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end,planted-none,planted-kill-holder
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke nightly soak literature test fuzz mutants bench lint format lock venv ready down clean
+.PHONY: help certify smoke nightly soak literature test fuzz mutants mutate bench lint format lock venv ready down clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,8 +55,11 @@ test: ready lint  ## the project's own tests, lint and types
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
 	@$(PY) -m checkers.tests.fuzz $(ARGS)
 
-mutants: NEEDS := --tests
-mutants: ready  ## 400 small changes of the code, and which of them the tests catch (ARGS="--processes 2")
+mutants: ready  ## how many of the bugs planted in locks a default run catches (ARGS="--sample 30 --seed 2")
+	@$(PY) -m suites mutants --score $(ARGS)
+
+mutate: NEEDS := --tests
+mutate: ready  ## 400 small changes of the code, and which of them the tests catch (ARGS="--processes 2")
 	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 7
 	@$(PY) -m suites.tests.code_mutants run $(ARGS)
 

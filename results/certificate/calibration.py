@@ -4,6 +4,7 @@ A positive control is a hazard that is certain to show. A lock is broken by desi
 anti-patterns. A run also tries planted bugs: in locks, on the new version, and in servers.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from results.certificate.trials import UpgradeTrial
 from results.record import Cell
 from results.stages import BROKEN_SERVER, STAGES
 
-_MUTANTS: Final = "suites.locks.mutants:"
-"""The module of the locks with a planted bug."""
+_MUTANTS: Final = re.compile("^(mutant|suites.locks.mutants):")
+"""What the name of a lock with a planted bug begins with; the second is that of older runs."""
 _PLANTS: Final = "image:fencepost/planted-"
 """The beginning of the versions of servers with a planted bug."""
 
@@ -78,7 +79,7 @@ def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: 
 def _planted(cell: Cell) -> Planted:
     by = f"{cell.property} under {cell.fault}"
     server = f"server {cell.version.removeprefix(_PLANTS)}"
-    name = server if cell.stage == BROKEN_SERVER else cell.lock.removeprefix(_MUTANTS)
+    name = server if cell.stage == BROKEN_SERVER else _MUTANTS.sub("", cell.lock)
     return Planted(cell.backend, name, by, cell.word is Verdict.VIOLATED, cell.page)
 
 

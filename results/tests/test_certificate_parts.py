@@ -138,16 +138,16 @@ def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_e
     made = run(tmp_path)
     one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
     breaks = lane_with(one, Verdict.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
-    holds = lane_with(one, Verdict.UPHELD, lane="b", lock="suites.locks.mutants:ForgetsOthers")
+    holds = lane_with(one, Verdict.UPHELD, lane="b", lock="mutant:forgets-others")
     named = {lane.history.facts.lane: lane.judgements[0].property for lane in (breaks, holds)}
     made.save_trial(replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds)))
     made.close({})
     certificate, page = issue(made)
     by = f"{breaks.judgements[0].property} under freeze-holder"
     assert [(planted.name, planted.by, planted.caught) for planted in certificate.calibration.planted] == [
-        ("ForgetsItself", by, True), ("ForgetsOthers", by, False),
+        ("ForgetsItself", by, True), ("forgets-others", by, False),
     ]  # fmt: skip
-    assert certificate.doubts == (f"ForgetsOthers on redis is broken on purpose, and {by} did not show it",)
+    assert certificate.doubts == (f"forgets-others on redis is broken on purpose, and {by} did not show it",)
     assert [one.name() for one in certificate.promises] == [one.name() for one in without.promises]
     assert (certificate.exposures, certificate.parts) == (without.exposures, without.parts)
     assert '<span class="n">1 of 2</span>' in page.read_text()

@@ -26,7 +26,7 @@ PROMISES: Final = (
 )  # fmt: skip
 VERSIONS: Final = {BASELINE: "3.4.23", CANDIDATE: "3.5.16"}
 FAULTS: Final = ("freeze-holder", "kill-leader")
-MUTANTS: Final = "suites.locks.mutants:"
+MUTANTS: Final = "mutant:"
 
 
 def run(root: Path, *, lost: bool = False) -> Run:

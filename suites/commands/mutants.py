@@ -1,26 +1,80 @@
-"""`python -m suites mutants`: lists locks with one bug each; --run tests whether the suite finds the bugs.
+"""`python -m suites mutants`: locks with one bug each, and which of the bugs the suite finds.
 
-A bug is caught when the property that names it is violated in the first trial under the fault that reveals it. Mutants
-with the same backend and fault share a trial, each in lanes of its own.
+    --run [NAME ...]  each under the fault that is expected to reveal it, in one trial
+    --score           all of them in default runs, as anybody would run their own lock: what does such a run catch?
+
+A bug is caught when a property that names it is violated (`suites.mutants.catalogue`). Correct locks run beside those
+with a bug; where one of them fails, the suite is wrong, and the status is 1.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Final
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
 
+from checkers.claims import Verdict
+from results.commands.find import RUNS
+from results.record import Cell
+from results.storage import reading, resumable, summary
+from results.storage.run_folder import RunFolder
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, violated
-from suites.lanes.mutant_catalogue import CATALOGUE, Mutant
+from suites.lanes.lane import lane_named
+from suites.locks import registry
+from suites.mutants.catalogue import PREFIX, Mutant, catalogue
+from suites.worker.pool import ROOT
 
 DEADLINE: Final = 20.0
 """Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
 SEED: Final = 1
+GROUP: Final = 28
+"""How many locks with a bug a default run tries, beside a correct one of each backend: about as many lanes as it has of
+all locks of the suite."""
+SCORES: Final = ROOT / "results" / "mutants"
+"""Holds what `--score` found, a file for each seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catch:
+    """How a bug was caught first.
+
+    seconds  from the first attempt at a lock to the instant from which the property is certainly broken.
+    trials   how many trials judged it broken, of how many that tried it.
+    """
+
+    property: str
+    fault: str
+    seconds: float
+    trials: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What default runs made of a bug. also: the other properties that were violated."""
+
+    mutant: str
+    catch: Catch | None
+    also: tuple[str, ...]
+
+    def __str__(self) -> str:
+        beside = f"; also {', '.join(self.also)}" if self.also else ""
+        if self.catch is None:
+            return f"{self.mutant}: MISSED{beside}"
+        shown, tried = self.catch.trials
+        return (
+            f"{self.mutant}: {self.catch.property} under {self.catch.fault} after {self.catch.seconds:.1f} s, "
+            f"in {shown} of {tried} trials{beside}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a mutant. by: the properties that were violated; trouble: why there was no verdict, or ""."""
+    """What one trial made of a bug. by: the properties that were violated; trouble: why there was no verdict, or ""."""
 
     mutant: Mutant
     by: tuple[str, ...]
@@ -28,29 +82,31 @@ class Result:
 
     @property
     def caught(self) -> bool:
-        return self.mutant.found_by in self.by
+        return not set(self.mutant.found_by).isdisjoint(self.by)
 
     def __str__(self) -> str:
         if self.caught:
             return f"{self.mutant.name}: caught by {', '.join(self.by)}"
         instead = self.trouble or (f"only {', '.join(self.by)}" if self.by else "nothing was violated")
-        return f"{self.mutant.name}: MISSED by {self.mutant.found_by}; {instead}"
+        return f"{self.mutant.name}: MISSED by {' and '.join(self.mutant.found_by)}; {instead}"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 all were caught, or nothing was run; 1 one was missed."""
+    """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed."""
     parser = Arguments("mutants", main)
-    names = [mutant.name for mutant in CATALOGUE]
-    parser.add_argument(
-        "--run", nargs="*", choices=names, metavar="NAME", help="try them, or only these, for one trial each"
-    )
+    parser.add_argument("--run", nargs="*", choices=catalogue(), metavar="NAME", help="try them, or only these")
+    parser.add_argument("--score", action="store_true", help="try all of them in default runs")
+    parser.add_argument("--sample", type=int, metavar="N", help="with --score: only so many, spread evenly")
+    parser.add_seed("with --score: of the default runs")
     options = parser.parse_args(argv)
+    if options.score:
+        return _score(_sample(list(catalogue().values()), options.sample), options.seed)
     if options.run is None:
-        for mutant in CATALOGUE:
-            print(f"{mutant.name:<23} {mutant.bug} {mutant.found_by}, {mutant.fault} ({mutant.lock.name})")
+        for mutant in catalogue().values():
+            print(f"{mutant.name:<36} {mutant.bug} {', '.join(mutant.found_by)}, {mutant.fault} ({mutant.lock})")
         return 0
     results: list[Result] = []
-    for result in run([mutant for mutant in CATALOGUE if mutant.name in (options.run or names)]):
+    for result in run([catalogue()[name] for name in options.run or catalogue()]):
         print(result, flush=True)
         results.append(result)
     missed = sum(not result.caught for result in results)
@@ -62,17 +118,129 @@ def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
     """Run the trials, one for all mutants with the same backend and fault."""
     with Cycles() as cycles:
         for (_, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
-            tried = {mutant: [lane.name for lane in mutant.lanes] for mutant in group}
-            lanes = [lane for mutant in tried for lane in mutant.lanes]
+            tried = list(group)
+            lanes = [lane_named(name) for mutant in tried for name in mutant.lanes]
             cycle = cycles.run_fault(fault, SEED, lanes, DEADLINE)
             if cycle.record is None:
                 yield from (Result(mutant, (), cycle.wrong) for mutant in tried)
                 continue
             broken = list(violated(cycle.record))
-            for mutant, names in tried.items():
-                by = dict.fromkeys(judgement.property for lane, judgement in broken if lane in names)
+            for mutant in tried:
+                by = dict.fromkeys(judgement.property for lane, judgement in broken if lane in mutant.lanes)
                 yield Result(mutant, tuple(by))
 
 
 def _trial_of(mutant: Mutant) -> tuple[str, str]:
-    return mutant.lock.backend, mutant.fault
+    return _backend(mutant), mutant.fault
+
+
+def _backend(mutant: Mutant) -> str:
+    return registry.load(mutant.lock).backend
+
+
+def groups(mutants: Sequence[Mutant]) -> list[list[Mutant]]:
+    """At most `GROUP` each, with about as many of each backend in each."""
+    ordered = sorted(mutants, key=_backend)
+    count = -(-len(ordered) // GROUP)
+    return [ordered[number::count] for number in range(count)]
+
+
+def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
+    """So many of them, at equal distances in the catalogue."""
+    if count is None or count >= len(mutants):
+        return list(mutants)
+    return [mutants[number * len(mutants) // count] for number in range(count)]
+
+
+def _score(mutants: Sequence[Mutant], seed: int) -> int:
+    scores: list[Score] = []
+    alarms: list[str] = []
+    folder = RUNS / f"mutants-{seed}-{len(mutants)}"
+    made = groups(mutants)
+    for number, group in enumerate(made, 1):
+        print(f"default run {number} of {len(made)}: {', '.join(mutant.name for mutant in group)}", flush=True)
+        run_folder = _default_run(group, seed, folder / str(number))
+        cells = summary.load(run_folder.path).cells
+        some = [_scored(mutant, cells, run_folder.path) for mutant in group]
+        print("\n".join(map(str, some)), flush=True)
+        scores += some
+        alarms += [f"{cell.lane}, {cell.property} under {cell.fault}: {cell.word}" for cell in cells if _alarm(cell)]
+    _store(scores, seed, alarms, complete=len(mutants) == len(catalogue()))
+    print("\n".join([*(f"ALARM on a correct lock: {alarm}" for alarm in alarms), *in_words(scores)]))
+    return 1 if alarms or any(score.catch is None for score in scores) else 0
+
+
+def _default_run(group: Sequence[Mutant], seed: int, folder: Path) -> RunFolder:
+    """The run, done now, gone on with, or done before. Raises CalledProcessError where pytest could not do it."""
+    beside = {_backend(mutant): mutant.lock for mutant in group}.values()
+    locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in group), *beside)]
+    command = [sys.executable, "-m", "pytest", "suites/", "-q", "-n", "2", "--results", str(folder)]
+    begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
+    if not begun:
+        subprocess.run([*command, "--seed", str(seed), *locks], cwd=ROOT, check=False)
+    elif not resumable.why_not(begun[0]):
+        subprocess.run([*command, "--resume", str(begun[0].path)], cwd=ROOT, check=False)
+    return RunFolder.open(next(folder.glob("*/run.json")).parent)
+
+
+def _scored(mutant: Mutant, cells: Iterable[Cell], run_folder: Path) -> Score:
+    mine = [cell for cell in cells if cell.lock == mutant.lock_name and cell.page is not None]
+    broken = [cell for cell in mine if cell.word is Verdict.VIOLATED]
+    naming = [cell for cell in broken if cell.property in mutant.found_by]
+    also = dict.fromkeys(cell.property for cell in broken if cell.property not in mutant.found_by)
+    if not naming:
+        return Score(mutant.name, None, tuple(also))
+    first = min(naming, key=lambda cell: _begun(run_folder, cell))
+    tried = {cell.trial for cell in mine if cell.property in mutant.found_by}
+    shown = {cell.trial for cell in naming}
+    catch = Catch(first.property, first.fault, _seconds(run_folder, first), (len(shown), len(tried)))
+    return Score(mutant.name, catch, tuple(also))
+
+
+def _alarm(cell: Cell) -> bool:
+    return not cell.lock.startswith(PREFIX) and cell.word.fails
+
+
+def _trial_folder(run_folder: Path, cell: Cell) -> Path:
+    assert cell.page is not None
+    return (run_folder / cell.page).parent
+
+
+def _begun(run_folder: Path, cell: Cell) -> str:
+    return str(reading.about_trial(_trial_folder(run_folder, cell)).get("started", ""))
+
+
+def _seconds(run_folder: Path, cell: Cell) -> float:
+    """From the first attempt at a lock to the violation."""
+    for lane in reading.load_trial(_trial_folder(run_folder, cell)).lanes:
+        if lane.history.facts.lane == cell.lane:
+            for judgement in lane.judgements:
+                if judgement.property == cell.property and judgement.violation is not None:
+                    return float(judgement.violation.at - lane.history.columns["inv"].min()) / 1e9
+    raise LookupError(f"{cell.trial}: no violation of {cell.property} in {cell.lane}")
+
+
+def _store(scores: Sequence[Score], seed: int, alarms: Sequence[str], *, complete: bool) -> None:
+    if complete:
+        SCORES.mkdir(exist_ok=True)
+        found = {"seed": seed, "alarms": list(alarms), "scores": [asdict(score) for score in scores]}
+        (SCORES / f"{seed}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def in_words(scores: Sequence[Score]) -> list[str]:
+    """How many were caught, apart for those that were set aside, and after how many seconds."""
+    lines = []
+    for what, aside in (("", None), (" of those set aside", True), (" of the others", False)):
+        some = [each for each in scores if aside is None or catalogue()[each.mutant].set_aside is aside]
+        caught = [each.catch for each in some if each.catch is not None]
+        if some:
+            lines.append(f"{len(caught)} of {len(some)} bugs caught{what} ({len(caught) / len(some):.0%})")
+        if caught and aside is None:
+            lines[-1] += f", the median after {median(catch.seconds for catch in caught):.1f} s of a trial"
+    return lines
+
+
+def stored(seed: int) -> Mapping[str, Any] | None:
+    """What was found with this seed, None where it was not tried."""
+    file = SCORES / f"{seed}.json"
+    return json.loads(file.read_text()) if file.exists() else None

@@ -12,6 +12,8 @@ from typing import Final, cast
 
 from infra.suggestions import instead
 from suites.lock import Declarations, LockClient
+from suites.mutants.altered import AlteredModules, modules_of
+from suites.mutants.catalogue import PREFIX, catalogue
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Redis": {
@@ -93,9 +95,13 @@ class UnknownLock(LookupError):
 
 
 def spelling(name: str) -> str:
-    """``module:Class`` or ``file.py:Class`` of a lock, however it was asked for. Raises UnknownLock."""
+    """``module:Class``, ``file.py:Class`` or ``mutant:NAME``, however a lock was asked for. Raises UnknownLock."""
     if name in LOCKS:
         return LOCKS[name]
+    if name.startswith(PREFIX):
+        if name.removeprefix(PREFIX) not in catalogue():
+            raise UnknownLock(f"no bug {name!r} is planted: `python -m suites mutants` lists all that can be")
+        return name
     if name.endswith(".py"):
         raise UnknownLock(f"--lock {name} does not say which class of the file, FILE.py:CLASS; {_classes(name)}")
     module, _, attribute = name.rpartition(":")
@@ -105,14 +111,19 @@ def spelling(name: str) -> str:
 
 
 def load(name: str) -> type[LockClient]:
-    """The class of a lock: a name of `LOCKS`, ``module:Class`` or ``file.py:Class``.
+    """The class of a lock: a name of `LOCKS`, ``module:Class``, ``file.py:Class`` or ``mutant:NAME``.
 
     A subclass adds the declarations that the class lacks (`suites.lock.Declarations`). Whether its own make sense is
     checked by `suites.lanes.validate_declarations`, which needs the checkers, and so not in workers.
     Raises UnknownLock.
     """
-    module, _, attribute = spelling(name).rpartition(":")
-    loaded = _loaded(module)
+    where = spelling(name)
+    if altered := _altered(where):
+        module, _, attribute = LOCKS[catalogue()[where.removeprefix(PREFIX)].lock].rpartition(":")
+        loaded = altered.module(module)
+    else:
+        module, _, attribute = where.rpartition(":")
+        loaded = _loaded(module)
     cls = getattr(loaded, attribute, None)
     if not isinstance(cls, type):
         there = f"; {_classes(module)}" if module.endswith(".py") else ""
@@ -122,9 +133,19 @@ def load(name: str) -> type[LockClient]:
     if not isinstance(getattr(cls, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
     if undeclared := {name: value for name, value in _defaults(attribute).items() if not hasattr(cls, name)}:
-        where = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        cls = type(cls.__name__, (cls,), undeclared | where)
+        place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        cls = type(cls.__name__, (cls,), undeclared | place)
     return cast(type[LockClient], cls)
+
+
+def module_for(lock: str, name: str) -> ModuleType:
+    """A module of ours as the workers of a lock have it: a mutant may have changed it. lock: see `load`."""
+    altered = _altered(lock)
+    return altered.module(name) if altered else importlib.import_module(name)
+
+
+def _altered(lock: str) -> AlteredModules | None:
+    return modules_of(catalogue()[lock.removeprefix(PREFIX)]) if lock.startswith(PREFIX) else None
 
 
 def _defaults(name: str) -> dict[str, object]:

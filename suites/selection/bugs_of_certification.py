@@ -1,8 +1,8 @@
 """Calibration: a certification also tries known bugs, which the suite must find. It shows what the suite can detect.
 
-Locks with one bug each (`suites.lanes.mutant_catalogue`) are tried on the new version, and good locks on servers with
-a bug (`infra.docker.servers_with_bugs`). Bugs that share a fault share a trial. Each such trial is a column of its own
-in a stage of its own, and its judgements count nowhere else.
+Some of the locks with one bug each (`suites.mutants`) are tried on the new version, and good locks on servers with a
+bug (`infra.docker.servers_with_bugs`). Bugs that share a fault share a trial. Each such trial is a column of its own in
+a stage of its own, and its judgements count nowhere else.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,11 +15,19 @@ from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.plan import Plan, compile_plan
 from results.stages import BROKEN_SERVER, CALIBRATION
 from suites.lanes.lane import Lane, lane_named, longest_ttl
-from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.locks import registry
+from suites.mutants.catalogue import catalogue
 
 FAULTS: Final = (NO_FAULT, "stall-holder", "freeze-holder", "kill-holder")
 """The faults that reveal most of the bugs on all backends: a certification has ten minutes for everything."""
+
+BUGS: Final = (
+    *("counts-before-it-holds", "renews-nothing", "renews-briefly", "renews-under-another-name", "steals-early"),
+    *("releases-always", "forgets-the-others", "waits-though-it-tries", "by-checksum", "downgrades-unrenewed"),
+    *("releases-then-reads", "newest-first", "by-name", "frees-two", "stays-in-the-queue", "cancelled-stays"),
+    *("persistent", "lease-for-token", "watches-the-holder", "without-lease", "locks-shared", "takes-early"),
+)
+"""Those of `suites.mutants.catalogue` that a certification tries, each under one of these faults."""
 
 SERVER: Final = "planted-server"
 COLUMNS: Final = (SERVER, *(f"planted-{fault}" for fault in FAULTS))
@@ -49,9 +57,8 @@ SERVERS: Final[Mapping[str, str]] = {plant.server: plant.version for plant in PL
 def tried() -> Mapping[Lane, Bug]:
     """The lane of every bug. Only for certifications: it loads every client library."""
     locks = {
-        mutant.lanes[0]: Bug(f"planted-{mutant.fault}", mutant.fault, mutant.found_by)
-        for mutant in CATALOGUE
-        if mutant.fault in FAULTS
+        lane_named(mutant.lanes[0]): Bug(f"planted-{mutant.fault}", mutant.fault, mutant.found_by[0])
+        for mutant in map(catalogue().__getitem__, BUGS)
     }
     # Named by its class, the lock has a lane other than those of the upgrade.
     servers = {

@@ -1,4 +1,4 @@
-"""Mutants of the project's own code, and which of them its tests catch, or: ``make mutants``.
+"""Mutants of the project's own code, and which of them its tests catch, or: ``make mutate``.
 
 python -m suites.tests.code_mutants record             which test executes which line, and how long each test takes
 python -m suites.tests.code_mutants run                the stored mutants whose code still stands, each in the tests

@@ -6,7 +6,7 @@ from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.docker.servers_with_bugs import PLANTS
 from results.stages import BROKEN_SERVER, CALIBRATION, CANDIDATE
-from suites.lanes.mutant_catalogue import CATALOGUE
+from suites.mutants.catalogue import catalogue
 from suites.selection import bugs_of_certification
 from suites.selection.selection import Selection
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
@@ -14,7 +14,8 @@ from suites.tests.world import World, key_of
 
 BROKEN = "image:fencepost/planted-redis:lost-token"
 SERVER = "suites.locks.redis_single:RedisLock/register/unfenced"
-CAUGHT = {mutant.lanes[0].name: mutant.found_by for mutant in CATALOGUE} | {SERVER: "token-order"}
+BUGS = [catalogue()[name] for name in bugs_of_certification.BUGS]
+CAUGHT = {bug.lanes[0]: bug.found_by[0] for bug in BUGS} | {SERVER: "token-order"}
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_only_where_all_is_certified_or_it_is_asked_for_by_its_column_something_
 
 
 def test_a_lock_that_was_asked_for_is_no_control() -> None:
-    name = "suites.locks.mutants:StealsEarly"
+    name = "mutant:steals-early"
     run = upgrading(lock=[name])
     assert name not in {lane.lock_name for lane in run.planted}
     assert run.cases("server-exclusion")
@@ -69,7 +70,7 @@ def test_a_lock_that_was_asked_for_is_no_control() -> None:
 
 def test_what_is_caught_passes_and_what_is_not_fails(world: World, upgrade: Selection) -> None:
     cases = {case.lane.lock_name.partition(":")[2]: case for case in upgrade.planted_cases()}
-    caught, missed = cases["StealsEarly"], cases["ReleasesAlways"]
+    caught, missed = cases["steals-early"], cases["releases-always"]
     assert caught.fault == missed.fault
     world.script = lambda trial: {key_of(caught): Verdict.VIOLATED, key_of(missed): Verdict.HAZARD_NOT_SHOWN}
     session = world.session(upgrade)

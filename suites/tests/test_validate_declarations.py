@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from checkers.claims import Claim, Hazard
-from suites.lanes.mutant_catalogue import CATALOGUE
 from suites.lanes.validate_declarations import lock, wrong
 from suites.lock import Declarations, LockClient
 from suites.locks import registry
+from suites.mutants.catalogue import catalogue
 from suites.tests import leaky, planted
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_meant_is_told_in_one_line(said: dict[str, object], told:
     assert "\n" not in answer
 
 
-@pytest.mark.parametrize("name", [*registry.LOCKS, *sorted({f"suites.locks.mutants:{one.name}" for one in CATALOGUE})])
+@pytest.mark.parametrize("name", [*registry.LOCKS, *(mutant.lock_name for mutant in catalogue().values())])
 def test_every_lock_of_ours_can_be_meant(name: str) -> None:
     assert wrong(registry.load(name)) is None
 

@@ -16,12 +16,10 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from checkers import row_format
 from suites.locks import registry
-from suites.worker import store_client
-from suites.worker.critical_section import Section
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import errors_path, map_page
 from suites.worker.worker import Worker
@@ -35,11 +33,15 @@ servers, each its own, and niceness counts within it alone: that does the same, 
 machine that has other work.
 """
 
+_PARTS: Final = ("suites.worker.worker", "suites.worker.store_client", "suites.worker.critical_section")
+
 
 def serve(locks: list[str]) -> None:
     """Fork workers until standard input closes."""
     for lock in locks:
         registry.load(lock)
+        for name in _PARTS:
+            registry.module_for(lock, name)
     children: set[int] = set()
     wake, wakened = os.pipe()
     os.set_blocking(wakened, False)
@@ -100,7 +102,7 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         devnull = os.open(os.devnull, os.O_RDWR)
         os.dup2(devnull, 0)
         os.dup2(devnull, 1)
-        Worker(spec, store_client.connect, Section).run()
+        _worker(spec).run()
         status = 0
     except BaseException as error:  # noqa: BLE001 - told in full, and the trial breaks with it
         with errors_path(spec.recording).open("a") as file:
@@ -109,6 +111,12 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         map_page(spec.recording)[row_format.STATE] = row_format.State.BROKEN
     finally:
         os._exit(status)
+
+
+def _worker(spec: Spec) -> Worker:
+    """Of a lock with a bug the bug may be here, and not in the lock."""
+    worker, store_client, section = (registry.module_for(spec.lock, name) for name in _PARTS)
+    return cast(Worker, worker.Worker(spec, store_client.connect, section.Section))
 
 
 def in_a_line(error: BaseException, lock: str) -> str:

@@ -29,7 +29,7 @@ _STALLED = 0.05
 _LOOK = 0.5
 """Seconds between looks at how long other threads waited for a CPU."""
 _STARVED = 0.9
-"""The part of that time for which one that was starved has waited. Who shares a CPU with others waits for half of it."""
+"""The part of that time for which one that was starved has waited; who shares a CPU waits for half of it."""
 
 
 class Holding:

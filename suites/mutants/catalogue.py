@@ -1,0 +1,92 @@
+"""Bugs to plant in a correct lock, in the fenced store or in the recorder: what is changed, and what must name the bug.
+
+They stand in the TOML files beside this module, one file for each place. Where a bug was one of released software, or
+of a printed algorithm, it says of which. `mutant:NAME` names the lock with the bug, wherever a lock can be named.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "mutant:"
+"""The beginning of the name of a lock with a bug."""
+FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store")
+"""Which files there are, in the order of the catalogue."""
+_SET_ASIDE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """file: path of a module in the repository; old: a text that stands there once; new: what takes its place."""
+
+    file: str
+    old: str
+    new: str
+
+    @property
+    def module(self) -> str:
+        return self.file.removesuffix(".py").replace("/", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A bug.
+
+    lock       the correct lock that is changed, or that runs on what is changed (`suites.locks.registry.LOCKS`); the
+               bug is judged by its claims.
+    bug        what it does, in a sentence.
+    found_by   the properties one of which must be violated; another that is violated does not name the bug.
+    why        how the bug comes to violate it.
+    fault      the fault that is expected to reveal it.
+    where      workload/store of the lanes in which it is tried under that fault: more than one where chance decides.
+    origin     the released software or the printed algorithm that had it, "" for none.
+    set_aside  whether it belongs to the third that is scored apart, and not looked at while the suite is improved.
+    """
+
+    name: str
+    lock: str
+    bug: str
+    found_by: tuple[str, ...]
+    why: str
+    fault: str
+    where: tuple[str, ...]
+    origin: str
+    changes: tuple[Change, ...]
+    set_aside: bool
+
+    @property
+    def lock_name(self) -> str:
+        """As `--lock` and `suites.locks.registry` spell it."""
+        return PREFIX + self.name
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of the lanes in which it is tried under its fault."""
+        return tuple(f"{self.lock_name}/{lane}" for lane in self.where)
+
+
+@cache
+def catalogue() -> Mapping[str, Mutant]:
+    """All of them, by name."""
+    return {mutant.name: mutant for file in FILES for mutant in _read(Path(__file__).with_name(f"{file}.toml"))}
+
+
+def _read(file: Path) -> list[Mutant]:
+    return [
+        Mutant(
+            name=name,
+            lock=entry["lock"],
+            bug=entry["bug"],
+            found_by=tuple(entry["found_by"]),
+            why=entry["why"],
+            fault=entry["fault"],
+            where=tuple(entry.get("where", ("set/unfenced",))),
+            origin=entry.get("origin", ""),
+            changes=tuple(Change(**change) for change in entry["change"]),
+            set_aside=number % _SET_ASIDE == _SET_ASIDE - 1,
+        )
+        for number, (name, entry) in enumerate(tomllib.loads(file.read_text(encoding="utf-8")).items())
+    ]
