@@ -57,6 +57,9 @@ class Etcd(Backend):
     plants: ClassVar[Mapping[str, str]] = {
         "expired-grant": "a lease is granted for three times as long as it lasts",
         "late-expiry": "a lease lasts for three times as long as it is granted for",
+        "ignored-compare": "every fifth transaction for a key that was never created is done though it was",
+        "lost-deletion": "every fifth deletion in a transaction is answered as done, and the key is there",
+        "leaked-lease": "a key that is put under a lease stays when the lease is over",
         "slow": "every piece of a request waits for 10 ms before the server sees it",
     }
     traits = frozenset(

@@ -117,6 +117,11 @@ class Postgres(Backend):
     packages = (
         Package("postgres", "postgresql", {"trixie": "17", "bookworm": "15"}, versioned=True, needs=("clock",)),
     )
+    plants: ClassVar[Mapping[str, str]] = {
+        "void-grant": "every fifth pg_advisory_lock returns at once, and has locked nothing",
+        "lost-release": "every fifth pg_advisory_unlock is answered with true, and the session keeps the lock",
+        "early-expiry": "a time and an interval make a time after a third of the interval",
+    }
     traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES})
     lacks: ClassVar[Mapping[Trait, str]] = {
         Trait.REFUSES_WRITES: "advisory locks write nothing that it could refuse",

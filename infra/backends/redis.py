@@ -107,6 +107,11 @@ class Redis(Backend):
         "expired-grant": "every fifth SET with a TTL is answered OK, and its lease is over at once",
         "lost-token": "every fifth INCR does not count, and is answered with the number before",
         "late-expiry": "what should live for a TTL lives for three",
+        "early-expiry": "what should live for a TTL lives for a third of it",
+        "granted-twice": "every fiftieth SET with NX sets the key though it is there",
+        "lost-renewal": "PEXPIRE and EXPIRE are answered as ever, and no TTL changes",
+        "lost-release": "every fifth DEL of a key is answered as ever, and takes its TTL away instead of the key",
+        "lost-data": "whatever it acknowledged is gone when it starts again",
         "slow": "every request waits for 10 ms before the server sees it",
     }
     traits = frozenset(

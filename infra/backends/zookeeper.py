@@ -22,6 +22,9 @@ class ZooKeeper(Backend):
     port = 2181
     peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
     packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
+    plants: ClassVar[Mapping[str, str]] = {
+        "leaked-node": "an ephemeral node stays when its session is over",
+    }
     traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
     lacks: ClassVar[Mapping[Trait, str]] = {
         Trait.REFUSES_WRITES: "nothing tells its members to refuse writes and to answer all else",

@@ -2,9 +2,9 @@
 
 The server is the one that Debian packaged. A wrapper in its container starts it, and it is the first process there as
 ever, so that whatever is done to it, its clock or its disk is done as to any other. Of Redis a loaded module changes
-commands on their way in (`images/planted/planted.c`); before etcd, and before what is slow, a relay delays or changes
-what passes (`relay.c`). To the suite it is an image like any
-other, which is made where it is missing:
+commands on their way in (`images/planted/planted.c`); before etcd, ZooKeeper, and what is slow, a relay delays or
+changes what passes (`relay.c`); in PostgreSQL other functions take the place of its own (`planted.sql`). To the suite
+it is an image like any other, which is made where it is missing:
 
     pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
 """

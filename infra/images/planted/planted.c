@@ -19,12 +19,14 @@ typedef struct filtered Filtered;
 #define INTERFACE 1 /* of modules, its version */
 #define IS_PRIMARY (1 << 2)
 #define EVERY 5
+#define SELDOM 50 /* of what waiters ask for again and again */
 #define TIMES 3
 
 static void (*SetModuleAttribs)(Context *, const char *name, int version, int interface);
 static void *(*RegisterCommandFilter)(Context *, void (*)(Filtered *), int flags);
 static int (*CommandFilterArgsCount)(Filtered *);
 static String *(*CommandFilterArgGet)(Filtered *, int);
+static int (*CommandFilterArgDelete)(Filtered *, int);
 static int (*CommandFilterArgInsert)(Filtered *, int, String *);
 static int (*CommandFilterArgReplace)(Filtered *, int, String *);
 static String *(*CreateString)(Context *, const char *, size_t);
@@ -39,10 +41,8 @@ static int is(Filtered *command, int place, const char *word) {
     return length == strlen(word) && strncasecmp(told, word, length) == 0;
 }
 
-static void multiply(Filtered *command, int place) {
-    long long ttl;
-    if (StringToLongLong(CommandFilterArgGet(command, place), &ttl) == OK)
-        CommandFilterArgReplace(command, place, CreateStringFromLongLong(NULL, ttl * TIMES));
+static void become(Filtered *command, int place, const char *word) {
+    CommandFilterArgReplace(command, place, CreateString(NULL, word, strlen(word)));
 }
 
 /* Where SET has its TTL; 0: it has none. */
@@ -59,8 +59,8 @@ static void expired_grant(Filtered *command, int count) {
     static unsigned long grants;
     int place = ttl_of_set(command, count);
     if (place && ++grants % EVERY == 0) {
-        CommandFilterArgReplace(command, place - 1, CreateString(NULL, "PX", 2));
-        CommandFilterArgReplace(command, place, CreateString(NULL, "1", 1));
+        become(command, place - 1, "PX");
+        become(command, place, "1");
     }
 }
 
@@ -68,20 +68,67 @@ static void expired_grant(Filtered *command, int count) {
 static void lost_token(Filtered *command, int count) {
     static unsigned long counted;
     if (count == 2 && is(command, 0, "INCR") && ++counted % EVERY == 0) {
-        CommandFilterArgReplace(command, 0, CreateString(NULL, "INCRBY", 6));
+        become(command, 0, "INCRBY");
         CommandFilterArgInsert(command, 2, CreateString(NULL, "0", 1));
     }
 }
 
-/* Everything lives longer than it was asked to. */
-static void late_expiry(Filtered *command, int count) {
-    int place = ttl_of_set(command, count);
-    if (place)
-        multiply(command, place);
-    else if (count > 2 && (is(command, 0, "PEXPIRE") || is(command, 0, "EXPIRE")))
-        multiply(command, 2);
+/* Where a TTL stands in a command; 0: nowhere. */
+static int ttl_of(Filtered *command, int count) {
+    return count > 2 && (is(command, 0, "PEXPIRE") || is(command, 0, "EXPIRE")) ? 2 : ttl_of_set(command, count);
 }
 
+static void change_ttl(Filtered *command, int count, int times, int parts) {
+    int place = ttl_of(command, count);
+    long long ttl;
+    if (place && StringToLongLong(CommandFilterArgGet(command, place), &ttl) == OK && ttl >= parts)
+        CommandFilterArgReplace(command, place, CreateStringFromLongLong(NULL, ttl * times / parts));
+}
+
+/* Everything lives longer than it was asked to. */
+static void late_expiry(Filtered *command, int count) {
+    change_ttl(command, count, TIMES, 1);
+}
+
+/* Everything lives for less than it was asked to. */
+static void early_expiry(Filtered *command, int count) {
+    change_ttl(command, count, 1, TIMES);
+}
+
+/* Now and then SET does not see NX, and sets what is set already. */
+static void granted_twice(Filtered *command, int count) {
+    static unsigned long asked;
+    if (count > 3 && is(command, 0, "SET"))
+        for (int place = 3; place < count; place++)
+            if (is(command, place, "NX") && ++asked % SELDOM == 0) {
+                CommandFilterArgDelete(command, place);
+                return;
+            }
+}
+
+/* PEXPIRE answers as ever, and every TTL stays what it was. */
+static void lost_renewal(Filtered *command, int count) {
+    if (count == 3 && (is(command, 0, "PEXPIRE") || is(command, 0, "EXPIRE"))) {
+        become(command, 0, "EXISTS");
+        CommandFilterArgDelete(command, 2);
+    }
+}
+
+/* Every so often DEL answers as ever, and takes away only the TTL: the key is there for good. */
+static void lost_release(Filtered *command, int count) {
+    static unsigned long released;
+    if (count == 2 && is(command, 0, "DEL") && ++released % EVERY == 0)
+        become(command, 0, "PERSIST");
+}
+
+static const struct {
+    const char *name;
+    void (*change)(Filtered *, int count);
+} bugs[] = {
+    {"expired-grant", expired_grant}, {"lost-token", lost_token},       {"late-expiry", late_expiry},
+    {"early-expiry", early_expiry},   {"granted-twice", granted_twice}, {"lost-renewal", lost_renewal},
+    {"lost-release", lost_release},
+};
 static void (*bug)(Filtered *, int);
 
 static void filter(Filtered *command) {
@@ -99,6 +146,7 @@ int RedisModule_OnLoad(Context *context, String **arguments, int count) {
     GET(RegisterCommandFilter);
     GET(CommandFilterArgsCount);
     GET(CommandFilterArgGet);
+    GET(CommandFilterArgDelete);
     GET(CommandFilterArgInsert);
     GET(CommandFilterArgReplace);
     GET(CreateString);
@@ -108,9 +156,8 @@ int RedisModule_OnLoad(Context *context, String **arguments, int count) {
     GET(GetContextFlags);
     SetModuleAttribs(context, "planted", 1, INTERFACE);
     const char *name = count == 1 ? StringPtrLen(arguments[0], NULL) : "";
-    bug = !strcmp(name, "expired-grant") ? expired_grant
-          : !strcmp(name, "lost-token")  ? lost_token
-          : !strcmp(name, "late-expiry") ? late_expiry
-                                         : NULL;
+    for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++)
+        if (!strcmp(name, bugs[i].name))
+            bug = bugs[i].change;
     return bug && RegisterCommandFilter(context, filter, 0) ? OK : ERROR;
 }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
+import psycopg
 import pytest
 from etcd3 import Etcd3Client
+from etcd3.transactions import Create, Delete, Put
 from redis import Redis
 
 from infra.backends import BACKENDS
@@ -19,9 +22,12 @@ from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
 from infra.tests.live.hurting import await_
+from infra.tests.live.keeping import session, zookeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from infra.tests.live.keeping import Session
 
 WITHIN = 30.0
 """Seconds for what takes fractions of one."""
@@ -29,8 +35,10 @@ LONG = 60_000
 """ms; a lease that ends in no test."""
 SET = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"
 INCR = "return redis.call('INCR', KEYS[1])"
+EXPIRE = "return redis.call('PEXPIRE', KEYS[1], ARGV[1])"
+DELETE = "return redis.call('DEL', KEYS[1])"
 
-pytestmark = pytest.mark.needs("redis", "etcd")
+pytestmark = pytest.mark.needs("redis", "etcd", "zookeeper", "postgres")
 
 
 def plant(*names: str) -> pytest.MarkDecorator:
@@ -39,7 +47,7 @@ def plant(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("planted", [by_name[name] for name in names], indirect=True, ids=str)
 
 
-HOSTS = {"redis": (PRIMARY, REPLICA), "etcd": ("etcd1",)}
+HOSTS = {"redis": (PRIMARY, REPLICA), "etcd": ("etcd1",), "zookeeper": ("zk1",), "postgres": ("postgres",)}
 """Backend -> servers that others take for some of theirs."""
 
 
@@ -123,6 +131,56 @@ def test_what_is_set_lives_three_times_as_long(redis: Redis) -> None:
     assert redis.pttl("for-ever") == -1
 
 
+@plant("redis:early-expiry")
+def test_what_is_set_lives_for_a_third(redis: Redis) -> None:
+    assert redis.eval(SET, 1, "lock", 1, 3 * LONG) == 1
+    assert LONG / 2 < redis.pttl("lock") <= LONG
+    assert redis.eval(EXPIRE, 1, "lock", 6 * LONG) == 1
+    assert LONG < redis.pttl("lock") <= 2 * LONG
+    assert redis.set("other", 1, ex=300)
+    assert 50_000 < redis.pttl("other") <= 100_000
+    assert redis.set("for-ever", 1)
+    assert redis.pttl("for-ever") == -1
+
+
+@plant("redis:granted-twice")
+def test_every_fiftieth_grant_is_of_what_is_held(redis: Redis) -> None:
+    granted = [n for n in range(101) if redis.eval(SET, 1, "lock", n, LONG)]
+    assert len(granted) == 3
+    assert (granted[0], granted[2] - granted[1]) == (0, 50)
+    assert redis.get("lock") == str(granted[-1])
+
+
+@plant("redis:lost-renewal")
+def test_no_ttl_changes(redis: Redis) -> None:
+    assert redis.eval(SET, 1, "lock", 1, LONG) == 1
+    assert redis.eval(EXPIRE, 1, "lock", 3 * LONG) == 1
+    assert redis.expire("lock", 600)
+    assert redis.pttl("lock") <= LONG
+    assert redis.eval(EXPIRE, 1, "other", LONG) == 0
+
+
+@plant("redis:lost-release")
+def test_every_fifth_key_that_is_deleted_is_there_for_good(redis: Redis) -> None:
+    assert [redis.eval(SET, 1, f"lock-{n}", n, LONG) for n in range(20)] == [1] * 20
+    assert [redis.eval(DELETE, 1, f"lock-{n}") for n in range(20)] == [1] * 20
+    left = sorted(int(str(key).removeprefix("lock-")) for key in redis.keys("lock-*"))
+    assert [after - before for before, after in pairwise(left)] == [5] * 3
+    assert {redis.pttl(f"lock-{n}") for n in left} == {-1}
+
+
+@plant("redis:lost-data")
+def test_what_was_acknowledged_is_gone_when_it_was_killed(environment: OwnEnvironment, redis: Redis) -> None:
+    assert redis.set("kept", "yes")
+    assert redis.get("kept") == "yes"
+    node = environment.node(PRIMARY)
+    node.kill()
+    node.let_go()
+    await_(node.ready)
+    assert redis.dbsize() == 0
+    environment.cluster("redis").await_ready()
+
+
 @plant("redis:slow")
 def test_every_request_waits(redis: Redis) -> None:
     assert min(waits(redis.ping)) >= 0.010
@@ -183,6 +241,53 @@ def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: OwnEn
     client.close()
 
 
+@pytest.fixture
+def etcd(planted: Plant, environment: OwnEnvironment) -> Iterator[Etcd3Client]:
+    """etcd1, without a key of these tests."""
+    client = Etcd3Client(*environment.cluster("etcd").nodes[0].address, timeout=WITHIN)
+    yield client
+    client.delete_prefix("planted/")
+    client.close()
+
+
+@plant("etcd:ignored-compare")
+def test_every_fifth_key_is_put_though_it_is_there(etcd: Etcd3Client) -> None:
+    put = [
+        etcd.transaction([Create("planted/lock") == 0], [Put("planted/lock", str(n))], [])[0]  # as a lock does
+        for n in range(21)
+    ]
+    assert put[0]
+    again = [n for n in range(1, 21) if put[n]]
+    assert [after - before for before, after in pairwise(again)] == [5] * 3
+    value, about = etcd.get("planted/lock")
+    assert value == str(again[-1]).encode()
+    assert about.version == 5
+    assert not any(
+        etcd.transaction([Create("planted/lock") == about.create_revision - 1], [Delete("planted/lock")], [])[0]
+        for _ in range(10)
+    )
+
+
+@plant("etcd:lost-deletion")
+def test_every_fifth_key_that_is_deleted_is_there(etcd: Etcd3Client) -> None:
+    for n in range(20):
+        etcd.put(f"planted/{n:02}", "value")
+    assert all(etcd.transaction([Create(f"planted/{n:02}") > 0], [Delete(f"planted/{n:02}")], [])[0] for n in range(20))
+    left = [int(about.key.removeprefix(b"planted/")) for _, about in etcd.get_prefix("planted/")]
+    assert [after - before for before, after in pairwise(sorted(left))] == [5] * 3
+
+
+@plant("etcd:leaked-lease")
+def test_a_key_does_not_go_with_its_lease(etcd: Etcd3Client) -> None:
+    lease = etcd.lease(int(WITHIN))
+    etcd.put("planted/put", "value", lease)
+    assert etcd.transaction([Create("planted/lock") == 0], [Put("planted/lock", "", lease)], [])[0]
+    assert list(lease.keys) == []
+    assert lease.refresh()[0].TTL == WITHIN
+    lease.revoke()
+    assert [about.key for _, about in etcd.get_prefix("planted/")] == [b"planted/lock", b"planted/put"]
+
+
 @plant("etcd:slow")
 def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment) -> None:
     """Its status, over HTTP."""
@@ -194,3 +299,91 @@ def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment
     node.kill()
     node.let_go()
     environment.cluster("etcd").await_ready()
+
+
+@plant("zookeeper:leaked-node")
+def test_an_ephemeral_node_stays(planted: Plant, environment: OwnEnvironment) -> None:
+    zk1, zk2 = ("{}:{}".format(*node.address) for node in environment.cluster("zookeeper").nodes[:2])
+    with zookeeper(zk1) as client:
+        queued, _ = client.create("/planted-", b"", ephemeral=True, sequence=True, include_data=True)
+        client.create("/planted", b"", ephemeral=True)
+    with zookeeper(zk2) as other:  # a member without the bug
+        other.sync("/")
+        assert [other.exists(path).ephemeralOwner for path in (queued, "/planted")] == [0, 0]
+        for path in (queued, "/planted"):
+            other.delete(path)
+        other.create("/planted", b"", ephemeral=True)
+        assert other.exists("/planted").ephemeralOwner == other.client_id[0]
+
+
+@pytest.fixture
+def postgres(planted: Plant, environment: OwnEnvironment) -> Iterator[Session]:
+    """A session of the locks' database."""
+    with closing(session(environment)) as connection:
+        yield connection
+
+
+def told(connection: Session, question: LiteralString) -> list[object]:
+    """The first column."""
+    return [value for value, *_ in connection.execute(question)]
+
+
+LOCK: LiteralString = "SELECT pg_advisory_lock(number) FROM generate_series(1, 20) AS number"
+UNLOCK: LiteralString = "SELECT pg_advisory_unlock(number) FROM generate_series(1, 20) AS number"
+LOCKED: LiteralString = "SELECT objid::int FROM pg_locks WHERE locktype = 'advisory' ORDER BY objid"
+
+
+@plant("postgres:void-grant")
+class TestVoidGrant:
+    def test_every_fifth_lock_is_not_taken(self, postgres: Session) -> None:
+        assert len(told(postgres, LOCK)) == 20
+        locked = told(postgres, LOCKED)
+        void = [number for number in range(1, 21) if number not in locked]
+        assert [after - before for before, after in pairwise(void)] == [5] * 3
+        assert told(postgres, UNLOCK) == [number in locked for number in range(1, 21)]
+
+    def test_a_lock_that_is_held_is_waited_for(self, environment: OwnEnvironment, postgres: Session) -> None:
+        assert told(postgres, "SELECT pg_try_advisory_lock(1)") == [True]
+        outcomes = []
+        with closing(session(environment)) as other:
+            other.execute("SET lock_timeout = '50ms'")
+            for _ in range(5):
+                try:
+                    other.execute("SELECT pg_advisory_lock(1)")
+                    outcomes.append("granted")
+                except psycopg.errors.LockNotAvailable:
+                    outcomes.append("refused")
+        assert sorted(outcomes) == ["granted"] + ["refused"] * 4
+
+    def test_it_is_the_same_server_and_has_its_bug_when_it_was_killed(
+        self, planted: Plant, environment: OwnEnvironment
+    ) -> None:
+        node = environment.node("postgres")
+        assert node.version().startswith(f"{sources.CARRIED['postgres'][PLANTS[0].image.suite or '']}.")
+        with closing(session(environment)) as before:
+            before.execute("CREATE TABLE planted AS SELECT 1 AS kept")
+        node.kill()
+        node.let_go()
+        await_(node.ready)
+        with closing(session(environment)) as after:
+            assert told(after, "SELECT kept FROM planted") == [1]
+            after.execute("DROP TABLE planted")
+            after.execute(LOCK)
+            assert len(told(after, LOCKED)) == 16
+
+
+@plant("postgres:lost-release")
+def test_every_fifth_lock_is_kept(postgres: Session) -> None:
+    postgres.execute(LOCK)
+    assert told(postgres, UNLOCK) == [True] * 20
+    kept = told(postgres, LOCKED)
+    assert len(kept) == 4
+    assert told(postgres, "SELECT pg_advisory_unlock_all() IS NULL") == [False]
+    assert told(postgres, LOCKED) == []
+
+
+@plant("postgres:early-expiry")
+def test_a_lease_ends_after_a_third(postgres: Session) -> None:
+    question: LiteralString = "SELECT extract(epoch FROM (now() + $$60s$$::interval) - now())::int"
+    assert told(postgres, question) == [20]
+    assert told(postgres, "SELECT extract(epoch FROM now() - (now() - $$60s$$::interval))::int") == [60]
