@@ -91,7 +91,7 @@ def modules_of(mutant: Mutant) -> AlteredModules:
 @cache
 def _is_module(name: str) -> bool:
     """Whether it is a module of ours, and no package."""
-    return name.partition(".")[0] in ("suites", "infra", "checkers") and _file(name).is_file()
+    return name.partition(".")[0] in ("suites", "infra", "checkers", "results") and _file(name).is_file()
 
 
 def _file(name: str) -> Path:

@@ -1,7 +1,8 @@
-"""Bugs to plant in a correct lock, in the fenced store or in the recorder: what is changed, and what must name the bug.
+"""Bugs to plant in a correct lock, the fenced store, the recorder or the checkers: the change, and what must name it.
 
 They stand in the TOML files beside this module, one file for each place. Where a bug was one of released software, or
-of a printed algorithm, it says of which. `mutant:NAME` names the lock with the bug, wherever a lock can be named.
+of a printed algorithm, it says of which. `mutant:NAME` names the lock with the bug, wherever a lock can be named. A bug
+without a lock is one of our own, which stored histories are to show (`suites.tests.judge_mutants`).
 """
 
 import tomllib
@@ -13,7 +14,7 @@ from typing import Final
 
 PREFIX: Final = "mutant:"
 """The beginning of the name of a lock with a bug."""
-FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store")
+FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store", "recorder", "checkers")
 """Which files there are, in the order of the catalogue."""
 _SET_ASIDE: Final = 3
 
@@ -36,11 +37,13 @@ class Mutant:
     """A bug.
 
     lock       the correct lock that is changed, or that runs on what is changed (`suites.locks.registry.LOCKS`); the
-               bug is judged by its claims.
+               bug is judged by its claims. "" for a bug that stored histories are to show.
     bug        what it does, in a sentence.
-    found_by   the properties one of which must be violated; another that is violated does not name the bug.
+    found_by   the properties one of which must be violated; another that is violated does not name the bug. Without a
+               lock: ``judged`` if some history is judged otherwise than it was, ``proof`` if the verifier of proofs
+               rejects what a model says of one.
     why        how the bug comes to violate it.
-    fault      the fault that is expected to reveal it.
+    fault      the fault that is expected to reveal it; "" without a lock.
     where      workload/store of the lanes in which it is tried under that fault: more than one where chance decides.
     origin     the released software or the printed algorithm that had it, "" for none.
     set_aside  whether it belongs to the third that is scored apart, and not looked at while the suite is improved.
@@ -70,19 +73,30 @@ class Mutant:
 
 @cache
 def catalogue() -> Mapping[str, Mutant]:
-    """All of them, by name."""
-    return {mutant.name: mutant for file in FILES for mutant in _read(Path(__file__).with_name(f"{file}.toml"))}
+    """All that are tried on real servers, by name."""
+    return {mutant.name: mutant for mutant in _all() if mutant.lock}
+
+
+@cache
+def on_stored_histories() -> Mapping[str, Mutant]:
+    """All that stored histories are to show, by name."""
+    return {mutant.name: mutant for mutant in _all() if not mutant.lock}
+
+
+@cache
+def _all() -> tuple[Mutant, ...]:
+    return tuple(mutant for file in FILES for mutant in _read(Path(__file__).with_name(f"{file}.toml")))
 
 
 def _read(file: Path) -> list[Mutant]:
     return [
         Mutant(
             name=name,
-            lock=entry["lock"],
+            lock=entry.get("lock", ""),
             bug=entry["bug"],
             found_by=tuple(entry["found_by"]),
             why=entry["why"],
-            fault=entry["fault"],
+            fault=entry.get("fault", ""),
             where=tuple(entry.get("where", ("set/unfenced",))),
             origin=entry.get("origin", ""),
             changes=tuple(Change(**change) for change in entry["change"]),
