@@ -1,0 +1,134 @@
+"""Which bugs of the recorder and the checkers stored histories show: ``python -m suites.tests.judge_mutants [NAME]``.
+
+``judged``: with the bug a history is judged otherwise than it is stored; of the recorder, otherwise than what the one
+without a bug makes of the same operations. ``proof``: what a model says with the bug is rejected by the verifier of
+proofs, which has none. Tiny histories that are drawn, named by numbers, are judged after the stored ones. The status is
+1 where a bug does not show in all that it is to be found by.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from checkers.history.history import History, load, malformed
+from checkers.models.stores import RULES
+from checkers.tests import generate
+from results.tests.judged import FOLDER, Answers, judged, kept
+from suites.mutants.altered import AlteredModules
+from suites.mutants.catalogue import Mutant, on_stored_histories
+from suites.tests.rejected import rejected
+from suites.tests.replayed import replayed
+from suites.worker.recorder import folder
+
+RUNS: Final = ("default", "nightly", "upgrade")
+EVERY: Final = 3
+"""One of so many stored histories is recorded anew, or has proofs verified."""
+DRAWN: Final = 1_000
+NOTHING: Final = Mutant("nothing", "", "", (), "", "", (), "", (), set_aside=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """by: ``judged`` or ``proof`` → where the bug showed first, and how."""
+
+    mutant: Mutant
+    by: dict[str, str]
+
+    @property
+    def missed(self) -> list[str]:
+        return [way for way in self.mutant.found_by if way not in self.by]
+
+    def __str__(self) -> str:
+        ways = [*(f"{way} ({where})" for way, where in self.by.items()), *(f"MISSED by {way}" for way in self.missed)]
+        return f"{self.mutant.name}: {'; '.join(ways)}"
+
+
+class Histories:
+    """Stored runs, by the names of their archives, and tiny histories; each is made when it is asked for."""
+
+    def __init__(self, runs: Sequence[str], place: Path) -> None:
+        self._place = place
+        archives = {run: kept(FOLDER / f"{run}.tar.xz", place / run) for run in runs}
+        self._was = {f"{run}/{name}": was for run, answers in archives.items() for name, was in answers.items()}
+        self._some = list(self._was)[::EVERY]
+        self._was |= {str(number): judged(drawn(number)) for number in range(DRAWN)}
+        self._recorded: dict[str, Answers] = {}
+
+    def show(self, mutant: Mutant) -> Shown:
+        modules = AlteredModules(mutant)
+        ways = {"judged": self._judged(modules), "proof": self._proofs(modules)}
+        if any(change.file.startswith("suites/") for change in mutant.changes):
+            ways = {"judged": self._recordings(modules)}
+        return Shown(mutant, {way: first for way, found in ways.items() if (first := next(found, None)) is not None})
+
+    def _history(self, name: str) -> History:
+        return drawn(int(name)) if name.isdigit() else load(self._place / name)
+
+    def _judged(self, modules: AlteredModules) -> Iterator[str]:
+        altered = modules.module("results.tests.judged")
+        for name, was in self._was.items():
+            try:
+                now = altered.judged(self._history(name))
+            except Exception as error:  # noqa: BLE001 - however it ends, it is told
+                yield f"{name} {error!r}"
+                continue
+            yield from _differences(name, was, now)
+
+    def _proofs(self, modules: AlteredModules) -> Iterator[str]:
+        for name in (*self._some, *map(str, range(DRAWN))):
+            wrong = rejected(self._history(name), modules, AlteredModules(NOTHING))
+            yield from (f"{name} {what}" for what in wrong)
+
+    def _recordings(self, modules: AlteredModules) -> Iterator[str]:
+        for name in self._some:
+            if name not in self._recorded:
+                self._recorded[name] = judged(self._anew(name, AlteredModules(NOTHING)))
+            now = self._anew(name, modules)
+            problem = malformed(now)
+            yield from [f"{name} {problem}"] if problem else _differences(name, self._recorded[name], judged(now))
+
+    def _anew(self, name: str, modules: AlteredModules) -> History:
+        with folder() as empty:
+            return replayed(self._history(name), modules, Path(empty))
+
+
+def drawn(number: int) -> History:
+    """A tiny one, of leases or of a store, such as are compared with exhaustive search."""
+    rng = Random(number)
+    if number % 2:
+        mode = rng.choice([*RULES, "compare-owner"])
+        return generate.store_book(generate.either(rng, mode), mode).history()
+    kind = rng.choice(("grant", "touch", "session"))
+    return generate.lease_book(generate.leases(rng, kind), kind, rng).history()
+
+
+def _differences(name: str, was: Answers, now: Answers) -> Iterator[str]:
+    for asked in {**was, **now}:
+        if was.get(asked) != now.get(asked):
+            yield f"{name} {asked}: {was.get(asked)} became {now.get(asked)}"
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m suites.tests.judge_mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    names = parser.parse_args(argv).names or list(on_stored_histories())
+    with tempfile.TemporaryDirectory() as place:
+        histories, results = Histories(RUNS, Path(place)), list[Shown]()
+        for name in names:
+            results.append(histories.show(on_stored_histories()[name]))
+            print(str(results[-1])[:300], flush=True)
+    for aside in (False, True):
+        some = [result for result in results if result.mutant.set_aside is aside]
+        wholly = sum(not result.missed for result in some)
+        whose = "those set aside" if aside else "the others"
+        print(f"{wholly} of {len(some)} of {whose} show as they are to, {sum(map(bool, (r.by for r in some)))} at all")
+    return int(any(result.missed for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
