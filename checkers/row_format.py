@@ -33,6 +33,14 @@ CLOCK_WANTED = 72
 CLOCK_IS = 80
 """Worker: how far it is (int64, ns)."""
 
+PID = 88
+"""Worker: its process (int64)."""
+
+MESSAGES = 512
+"""The tap (`suites.worker.tap`): how many verbs had an n-th message of the server, of each of `VERBS` and for each n up
+to `MOST_MESSAGES` (uint16, at `messages_at`)."""
+MOST_MESSAGES = 15
+
 MAIN = 128
 RENEWAL = 256
 """Where the controls of each of a worker's two threads begin. The gate IN_RENEWAL is the renewal thread's, the others
@@ -53,6 +61,12 @@ REACHED_GATE = 3
 """Worker: the gate at which the thread took the armed action; written after the words about it."""
 PASSING = 4
 """Worker: 1 while the thread is at a gate, so that the harness knows when it can be caught no more."""
+ARMED_VERB = 5
+"""Harness: at the gates of the tap, in which of `VERBS`."""
+ARMED_MESSAGE = 6
+"""Harness: and at which of its messages, from 1."""
+TAPPING = 7
+"""The tap: 1 while a message of the thread is at its gates, as PASSING."""
 REACHED_AT = 24
 """Worker: when (int64, ns)."""
 REACHED_OWNER = 32
@@ -65,6 +79,10 @@ ROUNDS = 56
 """Worker: how many of the thread's rounds have ended so far (int64): of the main thread from an acquire to its release
 and what follows, of the renewal thread a request and its answer."""
 
+CURRENT = 64
+"""Worker: the offset of the row of what the thread asks of a lock, and has no answer to yet; 0 for nothing (int64)."""
+
+COUNT = struct.Struct("<H")
 WORD = struct.Struct("<q")
 
 
@@ -72,6 +90,20 @@ def word(page: mmap.mmap, at: int) -> int:
     """The word that stands there."""
     value: int = WORD.unpack_from(page, at)[0]
     return value
+
+
+def messages_at(verb: "F", number: int) -> int:
+    """Where it stands how many of these verbs had a message of this number: see MESSAGES."""
+    return MESSAGES + COUNT.size * ((MOST_MESSAGES + 1) * verb + number)
+
+
+def reach(page: mmap.mmap, thread: int, gate: "Gate", at: int, owner: int, key: int, process: int) -> None:
+    """Note that a thread (MAIN or RENEWAL) was caught at a gate, `at` ns: see REACHED_OWNER and so on."""
+    WORD.pack_into(page, thread + REACHED_OWNER, owner)
+    WORD.pack_into(page, thread + REACHED_KEY, key)
+    WORD.pack_into(page, thread + REACHED_PROCESS, process)
+    WORD.pack_into(page, thread + REACHED_AT, at)
+    page[thread + REACHED_GATE] = gate
 
 
 ROW = struct.Struct("<qqqqqqqqqiiIBBBB")
@@ -172,6 +204,14 @@ class F(IntEnum):
 
 ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)
 """What asks for a lock."""
+VERBS = {
+    F.ACQUIRE: F.ACQUIRE,
+    F.TRY_ACQUIRE: F.ACQUIRE,
+    F.RELEASE: F.RELEASE,
+    F.RENEW: F.RENEW,
+    F.KEEP_ALIVE: F.RENEW,
+}
+"""What a worker asks of a lock → the verb that it is."""
 
 
 class Outcome(IntEnum):
@@ -220,6 +260,14 @@ class Gate(IntEnum):
     """The same of a keep-alive, while the worker holds nothing and waits for a lock."""
     AFTER_RENEWAL = 6
     """Just after a renewal or keep-alive was acknowledged, by the same thread."""
+    AT_REQUEST = 7
+    """The n-th request of an acquire or a release is on its way to the server: of the tap (`suites.worker.tap`)."""
+    AT_ANSWER = 8
+    """The n-th message of the server in it is on its way to the client: likewise."""
+    AT_RENEWAL_REQUEST = 9
+    """As AT_REQUEST, of a renewal or keep-alive."""
+    AT_RENEWAL_ANSWER = 10
+    """As AT_ANSWER, of a renewal or keep-alive."""
 
 
 class Action(IntEnum):
@@ -237,6 +285,13 @@ class Action(IntEnum):
     """Only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew."""
     CALL = 5
     """A stall that ends by itself after SPAN: a long call of somebody else's service."""
+    LOSE = 6
+    """Only at an answer: it is lost, and whatever the server says on that connection from then on."""
+    LATE = 7
+    """Only at a request: it waits, and whatever is sent on that connection after it, until it is thawed; then it is
+    delivered, whether the client still waits for its answer or not."""
+    RESET = 8
+    """Only at an answer: the connection is reset instead."""
 
 
 class Run(IntEnum):

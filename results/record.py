@@ -44,6 +44,7 @@ class TrialRecord:
            None), stage (of an upgrade, or empty), versions (of each server), locks, started (ISO 8601), seconds,
            endpoints, rolled (what was replaced by another version: {at: seconds since the first operation, what,
            refused}),
+           boundaries (lane → verb → {messages: how many it takes, hit: at which it was hit}),
            stalled (the part of their time for which the machine did not run the workers), cpu (seconds: `CPU_PARTS`),
            error (why it was aborted, or None). Others are stored and shown as they are.
     logs   name of the log (a node, a worker) → its bytes.

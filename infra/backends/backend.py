@@ -17,6 +17,7 @@ from enum import Enum
 from typing import ClassVar, Final, Literal, Protocol
 
 from infra.access import OPEN, Access
+from infra.backends.messages import InTurns, Messages
 
 PATIENCE: Final = 1.0
 """Seconds for the answer to a probe; a node that serves answers within milliseconds."""
@@ -269,6 +270,9 @@ class Backend(ABC):
 
     asked_in_clear: ClassVar[bool] = False
     """Whether that question comes before any encryption."""
+
+    messages: ClassVar[type[Messages]] = InTurns
+    """What tells requests and answers from each other."""
 
     disks: ClassVar[tuple[str, ...]] = ("leader",)
     """Roles whose disks a write waits for, where there is a leader."""

@@ -26,6 +26,7 @@ from infra.backends.backend import (
     Trait,
 )
 from infra.backends.conversation import converse, unexpected
+from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
 
 REPLACED_WITHIN: Final = 10.0
@@ -50,6 +51,7 @@ class Etcd(Backend):
     prefix = "etcd"
     hosts = range(35, 59, 8)
     port = 2379
+    messages = EtcdMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"peer": 2380}
     packages = (
         Package("etcd", "etcd-server", {"trixie": "3.5", "bookworm": "3.4"}, module="go.etcd.io/etcd/server/v3"),

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from infra.access import OPEN, Access
 from infra.backends.backend import EXPLAINS_WITHIN, Address, Backend, Health, Package, ServerRefused, Trait
 from infra.backends.conversation import converse, exactly, unexpected
+from infra.backends.messages import ZooKeeperMessages
 
 _NAME: Final = "fencepost-disk"
 
@@ -20,6 +21,7 @@ class ZooKeeper(Backend):
     prefix = "zk"
     hosts = range(59, 83, 8)
     port = 2181
+    messages = ZooKeeperMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
     packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
     plants: ClassVar[Mapping[str, str]] = {

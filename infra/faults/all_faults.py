@@ -8,7 +8,7 @@ from infra.backends import BACKENDS
 from infra.faults.fault import Fault
 from infra.faults.links import cuts, degraded_links, partitions, resets, store_link
 from infra.faults.servers import clocks, disks, failover, refusals, strikes, upgrades
-from infra.faults.workers import crash_points, holders, renewal, wall_clocks
+from infra.faults.workers import between_requests, crash_points, holders, renewal, wall_clocks
 
 NO_FAULT: Final = "none"
 """Not a fault: the name of the plan without any."""
@@ -40,6 +40,7 @@ _ALL: Final[tuple[Fault, ...]] = (
     renewal.KILL_WAITER,
     refusals.REFUSE_WRITES,
     wall_clocks.SKEW_WORKERS,
+    *between_requests.BETWEEN_REQUESTS,
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}

@@ -16,9 +16,10 @@ from infra.faults.target import Hit, Kind, Target
 
 Need = Literal[
     "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
-    "failover", "workers",
+    "failover", "workers", "tap",
 ]  # fmt: skip
-"""What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused."""
+"""What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused, `tap`
+that what passes between a client and its links can be read."""
 
 PROVEN_WITHIN: Final = 3.0
 """Seconds within which a cut must show; it measures 20-300 ms."""
@@ -114,6 +115,9 @@ PUBLISHED: Final = "through a published port a refused connection is accepted fi
 NO_CLOCK: Final = "these servers run an image of your own, whose clock cannot be moved"
 """Why `clock` is not possible where `infra.cluster.clock_skew.in_image` says no."""
 
+NO_TAP: Final = "messages are counted only where a trial starts the clients"
+"""Why `tap` is not possible by hand."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -136,6 +140,7 @@ class Fault:
              for a lock than they are else, so that it can show.
     lasting  whether what it does is never undone, so that a plan with it can be run only once.
     renewal  whether it strikes a renewal: what renews nothing never meets it.
+    workload the workload whose lanes it strikes, which meet nothing else; "": all the others.
     """
 
     name: str
@@ -154,6 +159,7 @@ class Fault:
     lasting: bool = False
     waits: float = 0.0
     renewal: bool = False
+    workload: str = ""
 
     @property
     def passes(self) -> bool:

@@ -23,6 +23,9 @@ _KINDS: Final[Mapping[Action, Kind]] = {
     "kill": "kill",
     "die": "kill",
     "call": "call",
+    "lose": "cut",
+    "late": "slow",
+    "reset": "reset",
 }
 """What a fault on a worker does -> what it is in a record."""
 
@@ -34,11 +37,12 @@ def catch_within(ttl: float) -> float:
 
 @dataclass(slots=True)
 class GateTrap:
-    """One lane, and whom it hit there. begun: ns."""
+    """One lane, or some of its workers, and whom it hit there. begun: ns. among: see `Aim`."""
 
     lane: str
     target: Target
     begun: int
+    among: tuple[int, ...] = ()
     _hits: dict[Victim, Hit] = field(default_factory=dict)
 
     @property
@@ -46,20 +50,39 @@ class GateTrap:
         """Who was hit so far, in that order."""
         return list(self._hits.values())
 
+    def only(self, among: tuple[int, ...]) -> "GateTrap":
+        """A trap for some of its workers; whom that hits is hit by this one as well."""
+        return replace(self, among=among)
+
+    @property
+    def last(self) -> Victim | None:
+        """Who was hit last."""
+        return next(reversed(self._hits), None)
+
     def catch(self, gate: Gate, action: Action, **aim: Any) -> Generator[None, None, Victim]:
         """Wait for a worker at the gate; aim: more fields of `Aim`. With several keys others may come at the same time:
         they go on at once. Whoever is caught when this is given up stays as it is, and is among the hits.
         """
-        actors, aimed = self.target.actors, Aim(gate, action, by=self.target.by, **aim)
+        caught = yield from self.catch_unless(lambda: False, gate, action, **aim)
+        assert caught is not None, "nothing ends the wait"
+        return caught
+
+    def catch_unless(
+        self, over: Callable[[], bool], gate: Gate, action: Action, **aim: Any
+    ) -> Generator[None, None, Victim | None]:
+        """As `catch`, until `over` says that nobody is expected there any more: None then."""
+        actors, aimed = self.target.actors, Aim(gate, action, by=self.target.by, among=self.among, **aim)
         caught: list[Victim] = []
         while not caught:
+            if over():
+                return None
             actors.arm(self.lane, aimed)
             try:
-                while not actors.caught(self.lane):
+                while not (actors.caught(self.lane, self.among) or over()):
                     yield
             finally:
-                actors.disarm(self.lane)
-                caught = list(actors.caught(self.lane))
+                actors.disarm(self.lane, self.among)
+                caught = list(actors.caught(self.lane, self.among))
                 self._hits |= {victim: self._hit(aimed, victim) for victim in caught}
         first, *others = caught
         for other in others if action != "kill" else ():
@@ -101,7 +124,12 @@ class GateTrap:
 def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:
     """Every lane through the script, for `patience` seconds at most; then nobody is caught any more."""
     traps = [GateTrap(lane, target, target.clock.now()) for lane in target.actors.lanes()]
-    scripts = [script(trap) for trap in traps]
+    run_scripts(target, [script(trap) for trap in traps], patience)
+    return traps
+
+
+def run_scripts(target: Target, scripts: Sequence[Script], patience: float) -> None:
+    """All of them at the same time, for `patience` seconds at most; then nobody is caught any more."""
     going = list(scripts)
 
     def step_all() -> bool:
@@ -113,7 +141,6 @@ def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: fl
     finally:
         for running in scripts:
             running.close()
-    return traps
 
 
 def let_go(traps: Sequence[GateTrap]) -> None:

@@ -26,7 +26,7 @@ from infra.commands import arguments, attached, print_faults
 from infra.errors import UnknownName
 from infra.faults import manual_process
 from infra.faults.all_faults import FAULTS
-from infra.faults.fault import NO_CLOCK, OURS, FaultInjection
+from infra.faults.fault import NO_CLOCK, NO_TAP, OURS, FaultInjection
 from infra.faults.gate_scripts import HitWorkers
 from infra.faults.manual_process import SIGNALS, OneProcess
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
@@ -106,7 +106,8 @@ def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
         up = f"python -m infra up {plan.backend} --env {environment.name}"
         raise UnknownName(f"{plan.backend} does not run in {environment.name}; {up}")
     movable = all(node.process.has_clock() for node in environment.cluster(plan.backend).nodes)
-    world = OURS if movable else OURS.without("clock", NO_CLOCK)
+    world = OURS.without("tap", NO_TAP)
+    world = world if movable else world.without("clock", NO_CLOCK)
     for step in plan.steps:
         if reason := FAULTS[step.fault].applies(plan.backend, world):
             raise UnknownName(f"{step.fault} does not apply to {plan.backend}: {reason}")

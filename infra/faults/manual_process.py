@@ -45,9 +45,9 @@ class OneProcess:
             raise Failed(f"process {self._pid} has ended")
         self._victim = Victim(lane, self._pid, 0, MonotonicClock().now(), f"process {self._pid}")
 
-    def caught(self, lane: str) -> Sequence[Victim]:
+    def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         """It, once it was hit."""
-        del lane
+        del lane, among
         return () if self._victim is None else (self._victim,)
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
@@ -60,7 +60,7 @@ class OneProcess:
         del seconds, by
         return ()
 
-    def disarm(self, lane: str) -> None:
+    def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
         """Nothing is armed for longer than a moment."""
 
     def thaw(self, victim: Victim) -> None:

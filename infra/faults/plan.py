@@ -186,8 +186,9 @@ def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float
 def random_plan(seed: int, backend: str, ttl: float, most: int = 3, members: Members = ()) -> Plan:
     """Up to `most` overlapping faults, whichever can be done to the backend; ttl as in `compile_plan`."""
     rng = random.Random(f"{seed}:{backend}")
+    world = World(members=members)
     there_are = [
-        name for name, fault in FAULTS.items() if not (fault.planned or fault.applies(backend, World(members=members)))
+        name for name, fault in FAULTS.items() if not (fault.planned or fault.workload or fault.applies(backend, world))
     ]
     names = rng.sample(there_are, rng.randint(1, most))
     return compile_plan(names, seed, backend, ttl, members)

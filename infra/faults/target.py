@@ -30,11 +30,14 @@ Kind = Literal[
 """What a fault does, in a word."""
 
 Gate = Literal[
-    "after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting", "after-renewal"
-]
+    "after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting", "after-renewal",
+    "at-request", "at-answer", "at-renewal-request", "at-renewal-answer",
+]  # fmt: skip
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
-Action = Literal["freeze", "stall", "kill", "die", "call"]
+Action = Literal["freeze", "stall", "kill", "die", "call", "lose", "late", "reset"]
 """What is done to it there: see `checkers.row_format.Action`. `die` is for the renewal alone."""
+Verb = Literal["acquire", "renew", "release"]
+"""What a client asks of a lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class Aim:
     worker   only to the worker of this victim, though something has been done to another thread of it; None: to any.
     seconds  how long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
     by       under whose key: see `Actors.let_go`.
+    among    only workers of these numbers; (): of all.
+    verb     at a request or an answer: of what; message: the how manieth, from 1.
     """
 
     gate: Gate
@@ -75,6 +80,9 @@ class Aim:
     worker: Victim | None = None
     seconds: float = 0.0
     by: str = BY_HAND
+    among: tuple[int, ...] = ()
+    verb: Verb = "acquire"
+    message: int = 0
 
 
 class Actors(Protocol):
@@ -90,11 +98,12 @@ class Actors(Protocol):
     def arm(self, lane: str, aim: Aim) -> None:
         """From now on a worker of the lane that reaches the gate takes the action, several if they come at once.
 
-        Forgets whom an earlier arming caught (`caught` starts empty), without letting them go on.
+        Forgets whom an earlier arming of the same `Aim.among` caught (`caught` starts empty), without letting them go
+        on.
         """
 
-    def caught(self, lane: str) -> Sequence[Victim]:
-        """Who took the action since the lane was armed, the earliest first."""
+    def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
+        """Who took the action since the lane was armed for these workers, the earliest first."""
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
         """Kill the worker that has waited longest for the key of this index, if another waits behind it or none comes
@@ -107,8 +116,8 @@ class Actors(Protocol):
         Those are returned whose clocks have followed: not who is frozen.
         """
 
-    def disarm(self, lane: str) -> None:
-        """Nobody takes the action from now on. When it returns, `caught` knows everybody who did."""
+    def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
+        """Nobody of these takes the action from now on. When it returns, `caught` knows everybody who did."""
 
     def thaw(self, victim: Victim) -> None:
         """Let it go on, or end a call early; one whose renewal died gets another. Idempotent."""
@@ -126,6 +135,25 @@ class Actors(Protocol):
 
     def release_all(self) -> None:
         """Disarm every lane and let everybody go on. Idempotent; also when workers have died."""
+
+
+class TappedActors(Actors, Protocol):
+    """Workers with a tap between them and their links, for faults that need one: who they are, and what it counted."""
+
+    def pairs(self, lane: str) -> Sequence[tuple[int, ...]]:
+        """The numbers of the workers of a lane that have a lock to themselves, for each of its locks."""
+
+    def rounds(self, lane: str, among: tuple[int, ...], verb: Verb) -> int:
+        """How many rounds the threads of these workers that do this have ended, all in all."""
+
+    def messages(self, lane: str, among: tuple[int, ...], verb: Verb) -> Sequence[int]:
+        """How many such verbs of these workers had a first message from the server, how many a second, and so on."""
+
+    def revive(self, lane: str) -> None:
+        """Replace the dead workers of a lane."""
+
+    def note(self, lane: str, verb: str, messages: int, hit: Sequence[int]) -> None:
+        """What was found out of a verb of the lane's lock: how many messages it takes, and at which it was hit."""
 
 
 @dataclass(frozen=True, slots=True)

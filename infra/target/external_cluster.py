@@ -97,6 +97,8 @@ def world(external: External, hooks: Hooks) -> World:
         "version": "the versions of a target are not ours to change",
         "failover": "the roles of a target's nodes are not ours to change",
     }
+    if external.access.tls:
+        missing["tap"] = "what passes between clients and this target is encrypted, so its messages cannot be counted"
     nodes: tuple[Need, ...] = ("pause", "kill", "stop", "wipe")
     for need in nodes:
         if verbs := hooks.missing(need):

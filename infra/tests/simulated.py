@@ -192,7 +192,7 @@ class World:
         self.lane(lane).armed = aim
         self.lane(lane).caught = []
 
-    def caught(self, lane: str) -> Sequence[Victim]:
+    def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         return tuple(self.lane(lane).caught)
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
@@ -208,7 +208,7 @@ class World:
         self.skewed += [(by, worker, ahead) for _, worker, ahead in moved]
         return [Victim(lane.name, w.process, 0, self.time, f"clock {ahead:g}") for lane, w, ahead in moved]
 
-    def disarm(self, lane: str) -> None:
+    def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
         one = self.lane(lane)
         if one.armed:
             self.victims += [(one.armed.by, victim) for victim in one.caught]

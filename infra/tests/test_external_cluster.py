@@ -75,6 +75,12 @@ class TestWorld:
         why = "no control over the nodes of a target: --hook start='...' gives it"
         assert FAULTS["kill-server"].applies("redis", world) == why
 
+    def test_messages_that_are_encrypted_cannot_be_counted(self) -> None:
+        (secured,) = external_cluster.parse(["redis=tls://h:1"], {}).values()
+        lose = FAULTS["at-every-request-lose"]
+        assert "encrypted" in (lose.applies("redis", external_cluster.world(secured, Hooks())) or "")
+        assert lose.applies("redis", external_cluster.world(of("redis", 1), Hooks())) is None
+
     def test_two_nodes_have_no_minority(self) -> None:
         world = external_cluster.world(of("redis", 2), Hooks())
         assert FAULTS["cut-minority-drop"].applies("redis", world) == "it takes 3 nodes, and here are 2"

@@ -91,12 +91,14 @@ def test_versions_are_named_in_a_plan() -> None:
 
 ELSEWHERE = ("promote-replica", "terminate-backends")
 """Faults that only tests on real servers can do: a pair of these has to disagree, one has to have sessions. Those on
-workers alone have tests of their own, those on versions as well."""
+workers alone have tests of their own, those on versions as well, and those at messages (test_between_requests.py)."""
 CONTRACT = [
     (name, backend)
     for name, fault in FAULTS.items()
     for backend in BACKENDS
-    if not (fault.applies(backend) or fault.planned or fault.needs == ("workers",) or name in ELSEWHERE)
+    if not (
+        fault.applies(backend) or fault.planned or fault.needs == ("workers",) or name in ELSEWHERE or fault.workload
+    )
 ]
 SECONDS = ("cut-client-hold", "kill-server", "slow-disk", "stall-holder")
 """What another may be on meanwhile: something done to links, to servers, to disks, to workers."""

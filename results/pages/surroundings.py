@@ -28,7 +28,7 @@ _PLAIN: Final = (
 _LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")
 """Options that set something of every lane."""
 _TOLD: Final = frozenset(
-    {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column"}
+    {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column", "boundaries"}
     | {key for _, key in _PLAIN}
 )
 """Keys of a trial's `about` that the page shows by name. The others are shown as JSON."""
@@ -52,7 +52,21 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
     if isinstance(about.get("seconds"), int | float):
         rows.append(("lasted", f"{about['seconds']:.1f} s"))
     ttls = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
-    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in ttls)]
+    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in ttls), *_boundaries(about)]
+
+
+def _boundaries(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Of each lane that was struck at every message of every verb: at how many of them."""
+    return [
+        (
+            f"messages at which {lane} was hit",
+            ", ".join(
+                f"{verb}: {len(words(mapping(each).get('hit')))} of {mapping(each).get('messages')}"
+                for verb, each in mapping(verbs).items()
+            ),
+        )
+        for lane, verbs in mapping(about.get("boundaries")).items()
+    ]
 
 
 def nodes(about: Mapping[str, Any]) -> list[ServerRow]:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from checkers.claims import Verdict
+from checkers.claims import NO_FAULT, Verdict
 from checkers.history.history import FaultInterval
 from checkers.judging.judgement import Judgement
 from infra.errors import Trouble
 from infra.faults.plan import Plan, compile_plan
 from infra.own_environment import OwnEnvironment
 from results.record import TrialRecord
-from suites.lanes.lane import Lane, longest_ttl, runnable_lanes
+from suites.lanes.lane import Lane, longest_ttl, meets, runnable_lanes
 from suites.locks import registry
 from suites.selection.profiles import PLAINEST
 from suites.trial.run_trial import run_trial
@@ -104,19 +104,26 @@ def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:
         yield from ((lane.history.facts.lane, each) for each in lane.judgements if each.word is Verdict.VIOLATED)
 
 
-def lanes_on(backend: str) -> tuple[Lane, ...]:
-    """One lane of each of the plainest locks on the backend, with a store mode of `STORES` where the lock has one."""
+def lanes_on(backend: str, fault: str = NO_FAULT) -> tuple[Lane, ...]:
+    """One lane of each of the plainest locks on the backend that meets the fault, with a store mode of `STORES` where
+    the lock has one.
+    """
     there = [name for name in registry.LOCKS if registry.load(name).backend == backend]
     return tuple(
-        min(runnable_lanes(name), key=lambda lane: ((*STORES, lane.store).index(lane.store), lane.workload.name))
+        min(lanes_for(name, fault), key=lambda lane: ((*STORES, lane.store).index(lane.store), lane.workload.name))
         for name in [name for name in there if name in PLAINEST] or there[:1]
     )
+
+
+def lanes_for(name: str, fault: str = NO_FAULT) -> list[Lane]:
+    """The lanes of a lock that meet the fault."""
+    return [lane for lane in runnable_lanes(name) if meets(lane, (fault,))]
 
 
 def drawn_on(backend: str, seed: int) -> tuple[Lane, ...]:
     """One random lane each of some random locks on the backend, without the positive controls (`registry.CONTROLS`)."""
     rng = random.Random(f"{backend}/{seed}")
     promising = [name for name in registry.LOCKS if name not in registry.CONTROLS]
-    there = [runnable_lanes(name) for name in promising if registry.load(name).backend == backend]
+    there = [lanes_for(name) for name in promising if registry.load(name).backend == backend]
     choices = [lanes for lanes in there if lanes]
     return tuple(rng.choice(lanes) for lanes in rng.sample(choices, min(DRAWN, len(choices))))

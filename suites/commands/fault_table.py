@@ -47,7 +47,7 @@ def _measured(cycles: Cycles, name: str, backend: str, count: int) -> str:
     healed: list[float] = []
     broke = False
     for seed in range(1, count + 1):
-        cycle = cycles.run_fault(name, seed, lanes_on(backend))
+        cycle = cycles.run_fault(name, seed, lanes_on(backend, name))
         broke |= bool(cycle.wrong)
         if cycle.faults:
             applied.append(max(fault.applied - fault.begun for fault in cycle.faults) / 1e9)

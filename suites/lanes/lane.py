@@ -22,6 +22,7 @@ from suites.workloads.inventory import Inventory
 from suites.workloads.leader import Leader
 from suites.workloads.nested import Nested
 from suites.workloads.once import Once
+from suites.workloads.pairs import Pairs
 from suites.workloads.register import Register
 from suites.workloads.set import Set
 from suites.workloads.share import Share
@@ -34,10 +35,13 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
     for workload in (
         *(Register, Set, Work, Apart, Once, Inventory, Leader),
         *(Transfer, Opposite, Backoff, Share, Nested),
-        *(Churn, Impatient, Crowd, Many),
+        *(Churn, Impatient, Crowd, Many, Pairs),
     )
 }
 """By name. Each says in which store modes it can run; a lock says in which of these lanes it is tried."""
+
+STRUCK_ALONE: Final = frozenset(fault.workload for fault in FAULTS.values() if fault.workload)
+"""Workloads whose lanes meet only the faults that are made for them."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
@@ -191,6 +195,12 @@ def _properties(lane: Lane) -> tuple[str, ...]:
     )
 
 
+def meets(lane: Lane, faults: Sequence[str]) -> bool:
+    """Whether faults of these names, together, are for lanes of this workload."""
+    special = {FAULTS[name].workload for name in faults if name in FAULTS} - {""}
+    return lane.workload.name in special if special else lane.workload.name not in STRUCK_ALONE
+
+
 def _hits_the_store(fault: str) -> bool:
     return fault in FAULTS and "store-link" in FAULTS[fault].needs
 
@@ -202,7 +212,9 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
         for store in workload.stores:
-            if not load.workload and not matches(f"{workload.name}/{store}", lock.lanes):
+            everywhere = workload.every_lock and lock_name not in registry.CONTROLS
+            declared = everywhere or matches(f"{workload.name}/{store}", lock.lanes)
+            if not (load.workload or declared):
                 continue
             if store == "compare-owner" and lock.tokens:
                 continue  # the substitute for locks without tokens

@@ -174,5 +174,5 @@ def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -
 
 def _lanes(lock: type[LockClient]) -> Iterator[str]:
     yield from _patterns("lanes", lock.lanes, "lane", _LANES)
-    if all(lane.not_applicable for lane in lanes_of(lock.name, lock)):
+    if all(lane.not_applicable or lane.workload.every_lock for lane in lanes_of(lock.name, lock)):
         yield f"lanes = {lock.lanes!r}: this lock can run in none of them; ('register/*',) suits every lock"

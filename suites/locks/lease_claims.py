@@ -46,6 +46,9 @@ SERVERS: Final = (
 )
 """A server may stop and come back with what it had acknowledged."""
 
+BOUNDARIES: Final = tuple(f"at-every-request-{what}" for what in ("kill", "lose", "late", "reset", "pass"))
+"""Between two requests of a verb a client may die, lose its answer or its connection, and so on."""
+
 STORE: Final = ("delayed-write", "store-reply-lost")
 """The lock is not touched."""
 
@@ -67,12 +70,15 @@ RUNNING: Final = (
 FROZEN_INSIDE: Final = ("freeze-*", "late-write")
 """Faults under which a holder certainly does not run when its lease ends, and is still inside when it goes on."""
 
+FROZEN_BETWEEN: Final = ("at-every-request-freeze", "at-every-request-crash")
+"""Frozen between two requests of a verb, until another holds or a server is back: inside only where it renews."""
+
 CLOCKS: Final = ("clock-*",)
 LOSSES: Final = ("wipe-server", "promote-replica")
 """What a server had acknowledged is gone."""
 
-HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING)
-SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE)
+HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING, *BOUNDARIES)
+SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE, *FROZEN_BETWEEN)
 """Faults under which clocks run and data stay: a lock service needs to withstand all of them."""
 
 CRASHES: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "freeze-successor")
@@ -88,7 +94,7 @@ CLAIMS: Final = (
     Claim("honest-belief", under=SOUND),
     Claim("owner-release", under=SOUND),
     Claim("honest-renewal", under=SOUND),
-    Claim("crash-release", under=(*LINKS, *SERVERS, *STORE, *CRASHES, *FROZEN_INSIDE)),
+    Claim("crash-release", under=(*LINKS, *SERVERS, *STORE, *CRASHES, *FROZEN_INSIDE, *FROZEN_BETWEEN, *BOUNDARIES)),
     Claim("fail-fast"),
     Claim("hand-over"),
 )
@@ -120,6 +126,7 @@ WOKEN_ALL: Final = Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False)
 
 HAZARDS: Final = (
     Hazard("holder-exclusion", FROZEN_INSIDE, FROZEN),
+    Hazard("holder-exclusion", FROZEN_BETWEEN, FROZEN, certain=False),
     # Frozen when it has made sure that it holds, and is about to write. Elsewhere it makes sure before it writes,
     # unless its renewal is hit just while it writes.
     Hazard("fenced-store", ("freeze-holder", "late-write"), FROZEN, stores=("unfenced",)),

@@ -14,10 +14,13 @@ from typing import Final
 from checkers.claims import Claim, Hazard
 from suites.locks.lease_claims import CLOCKS, FROZEN_INSIDE, HAZARDS, RUNNING, STORE
 
+_BETWEEN: Final = "at-every-request-"
+
 MIN_TTL: Final = 1.5
 """Seconds. There is no lease: a third of this is how often a holder asks whether its session lives."""
 
 KEPT: Final = (
+    *(f"{_BETWEEN}{what}" for what in ("freeze", "pass", "kill", "late")),
     *STORE,
     *RUNNING,
     *FROZEN_INSIDE,
@@ -41,6 +44,7 @@ ENDED: Final = (
     "restart-*",
     "*-version",
     "wipe-server",
+    *(f"{_BETWEEN}{what}" for what in ("lose", "reset", "crash")),
 )
 """Faults that end sessions, most often when their holders have given them up already. Links are among them: what a cut
 swallowed makes the connection useless, and the proxy ends it at the heal."""

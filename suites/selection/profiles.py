@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from checkers.claims import NO_FAULT, matches
+from infra.faults.all_faults import FAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,20 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
 
-_LONG: Final = dict.fromkeys((*RARE, *FEW), ())
+BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload == "pairs")
+"""Faults at every message of every verb."""
+_PAIRS: Final = {"pairs/*": BOUNDARIES}
+
+_LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
+_OWN: Final = ("skew-workers", *BOUNDARIES)
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
+_NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
         Profile("smoke", SMOKE, (), PLAINEST, whole=(), lanes=_LONG, storms=0, deadline=60),
-        Profile("default", DEFAULT, ("skew-workers",), None, whole=STALE, lanes={**RARE, **FEW}, storms=0, deadline=60),
-        Profile("nightly", None, (), None, whole=None, lanes=dict.fromkeys(RARE, _OFTEN), storms=20, deadline=60),
+        Profile("default", DEFAULT, _OWN, None, whole=STALE, lanes={**RARE, **FEW, **_PAIRS}, storms=0, deadline=60),
+        Profile("nightly", None, (), None, whole=None, lanes=_NIGHTLY, storms=20, deadline=60),
     )
 }

@@ -17,7 +17,7 @@ from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.record import NotRun
 from results.stages import BASELINE, CANDIDATE
-from suites.lanes.lane import Lane, fewest, longest_ttl
+from suites.lanes.lane import Lane, fewest, longest_ttl, meets
 from suites.locks import registry
 from suites.selection import bugs_of_certification, rolling, shards
 from suites.selection.profiles import Profile
@@ -140,6 +140,8 @@ class Selection:
         profile = self.profile
         if column in bugs_of_certification.COLUMNS or lane in self.planted:
             return lane in self.planted and bugs_of_certification.belongs(lane, column)
+        if not meets(lane, self.fault_names(column, lane.backend)):
+            return False
         special = self.special(lane)
         if special is not None and not special:
             return False

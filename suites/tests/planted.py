@@ -15,6 +15,8 @@ from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redis_single import POLL, REQUEST, RedisLock
 
 _GET: Final = "if redis.call('GET', KEYS[1]) then return 1 end return 0"
+_MINE: Final = "return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0"
+_DELETE: Final = "return redis.call('DEL', KEYS[1])"
 _SET: Final = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return redis.call('INCR', KEYS[2])"
 
 
@@ -26,6 +28,14 @@ class DeletesAnyones(RedisLock):
     """Releases without a look at whose the key is."""
 
     RELEASE: ClassVar[str] = "redis.call('DEL', KEYS[1]) return 1"
+
+
+class LooksThenDeletes(RedisLock):
+    """Two requests where it must be one, with nothing between them: the lease may end there."""
+
+    def release(self, grant: Grant) -> None:
+        self._if_owner(_MINE, grant)
+        self._call(_DELETE, grant.name, grant.owner)
 
 
 class LooksThenTakes(RedisLock):

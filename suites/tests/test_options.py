@@ -12,11 +12,11 @@ import pytest
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, compile_plan
-from suites.lanes.lane import LOCK_GONE, Lane
+from suites.lanes.lane import LOCK_GONE, Lane, meets
 from suites.locks import registry
 from suites.locks.registry import CONTROLS
 from suites.selection.options import EVERY_FAULT
-from suites.selection.profiles import DEFAULT, PROFILES, STALE
+from suites.selection.profiles import BOUNDARIES, DEFAULT, PROFILES, STALE
 from suites.selection.selection import WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 
@@ -208,9 +208,10 @@ class TestCases:
     def test_the_store_without_a_fence_is_asked_about_it_only_where_a_lock_may_be_gone_unnoticed(self) -> None:
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("fenced-store")
         unfenced = {case.fault for case in cases if case.lane.store == "unfenced"}
-        assert unfenced == {name for name, fault in FAULTS.items() if fault.kind in LOCK_GONE}
+        usual = {name for name, fault in FAULTS.items() if not fault.workload}
+        assert unfenced == {name for name in usual if FAULTS[name].kind in LOCK_GONE}
         assert {"freeze-holder", "clock-jump-forward", "wipe-server", "promote-replica"} <= unfenced
-        assert {case.fault for case in cases if case.lane.store == "fence-writes"} == set(EVERY_FAULT)
+        assert {case.fault for case in cases if case.lane.store == "fence-writes"} == {NO_FAULT, *usual}
 
     def test_a_property_that_no_lane_has(self) -> None:
         assert asked(lock=["redis"]).cases("fifo") == []
@@ -259,7 +260,7 @@ class TestWhatAProfileTries:
     def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}
-        assert under == {NO_FAULT, *STALE, "cut-client-drop", "reset-connections"}
+        assert under == {NO_FAULT, *STALE, "cut-client-drop", "reset-connections", *BOUNDARIES}
         assert {one.fault for one in run.not_run()} <= under
         assert run.runnable("redis", "kill-server") == ()
 
@@ -268,7 +269,16 @@ class TestWhatAProfileTries:
         run = asked(**given)
         faults = [fault for fault in run.faults if not fault.startswith(STORM)]
         usual = [lane for lane in run.lanes if run.special(lane) is None or (run.named and run.special(lane))]
-        assert all(run.tries(lane, fault) for lane in usual for fault in faults)
+        assert all(run.tries(lane, fault) for lane in usual for fault in faults if meets(lane, (fault,)))
+
+    def test_pairs_meet_the_faults_that_are_made_for_them_and_nothing_else(self) -> None:
+        for run in (asked(profile="nightly"), asked(lock=["etcd"], faults=[",".join(EVERY_FAULT)])):
+            for lane in run.lanes:
+                tried = {fault for fault in run.faults if run.tries(lane, fault)} & set(BOUNDARIES)
+                assert tried == (set(BOUNDARIES) if lane.workload.name == "pairs" else set()), lane.name
+                assert lane.workload.name != "pairs" or lane.lock_name not in CONTROLS
+            pairs = [lane for lane in run.lanes if lane.workload.name == "pairs"]
+            assert all(not run.tries(lane, fault) for lane in pairs for fault in set(run.faults) - set(BOUNDARIES))
 
     def test_lanes_of_their_own_are_tried_under_faults_of_their_own(self) -> None:
         """Or where they are named, those with very many workers only by their workload."""

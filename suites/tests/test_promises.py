@@ -14,7 +14,10 @@ from suites.locks import lease_claims, registry
 
 GROUPS = [
     getattr(lease_claims, name)
-    for name in ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES")
+    for name in (
+        *("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES"),
+        *("BOUNDARIES", "FROZEN_BETWEEN"),
+    )
 ]
 
 

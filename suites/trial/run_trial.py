@@ -22,6 +22,7 @@ from checkers.row_format import Run, State
 from infra.backends import BACKENDS
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.environment import Environment
+from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan
 from infra.faults.runner import Runner
 from infra.faults.target import Target
@@ -29,7 +30,7 @@ from infra.store import store
 from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
 from results.terminal.event_journal import Tell, says, step, waits
-from suites.lanes.lane import Lane, key_names, longest_ttl
+from suites.lanes.lane import STRUCK_ALONE, Lane, key_names, longest_ttl
 from suites.locks import registry
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
@@ -38,6 +39,7 @@ from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
 from suites.worker.process_spec import Spec, group_of
+from suites.worker.tap import Taps
 
 START_WITHIN: Final = 60.0
 """Seconds for all workers of a trial to connect; a cold machine needs a few, an overloaded one more than twenty."""
@@ -106,6 +108,7 @@ class RunningTrial:
     runner   applies and heals the faults of the plan.
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
+    taps     what stands between the workers and their links, where a fault strikes messages.
     """
 
     trial: Trial
@@ -122,6 +125,7 @@ class RunningTrial:
     cpu: CpuMeter
     slower: float
     """How many times slower its workers work than a few would on a machine with nothing else to do."""
+    taps: Taps | None
     missing: list[Missing] = field(default_factory=list)
     stuck: list[Handle] = field(default_factory=list)
 
@@ -137,11 +141,14 @@ class RunningTrial:
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
         slower = max(1.0, workers / fit(share))
         tell(step(f"{workers} workers, at a pace {slower:.1f} times slower than alone: we get {share:.0%} of a core"))
-        lanes = _launch(trial, environment, server, folder, slower)
-        actors = WorkerControl(server, {lane.lane.name: lane.handles for lane in lanes}, longest_ttl(trial.lanes))
+        taps = Taps() if any("tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS) else None
+        lanes = _launch(trial, environment, server, folder, slower, taps)
+        orders = {lane.name: lane.workload.order for lane in trial.lanes if lane.workload.name in STRUCK_ALONE}
+        handles = {lane.lane.name: lane.handles for lane in lanes}
+        actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
         target = Target.of(environment, trial.backend, actors, MonotonicClock())
         runner = Runner(plan, target, lambda line: tell(step(line)))
-        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock, cpu, slower)
+        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock, cpu, slower, taps)
 
     @property
     def handles(self) -> list[Handle]:
@@ -189,6 +196,8 @@ class RunningTrial:
         patience = max(map(self.trial.patience, self.trial.lanes)) + ACQUIRE_BEYOND_HOLD
         self.tell(waits("the workers to end", patience))
         self.stuck = self.server.finish(self.handles, patience)
+        if self.taps is not None:
+            self.taps.close()
 
     def collect(self) -> list[History]:
         """The history of each lane. Raises Unclean, or TrialBroke where a key cannot be read."""
@@ -220,6 +229,7 @@ class RunningTrial:
             "stalled": stalled(histories),
             "slower": round(self.slower, 2),
             "cpu": self.cpu.by_part(sum(handle.cpu for handle in self.handles)),
+            "boundaries": self.actors.boundaries,
             "killed_at_the_end": [handle.spec.name for handle in self.stuck],
             "error": None,
         }
@@ -328,7 +338,7 @@ def _must_be_clean(environment: Environment, when: str) -> None:
 
 
 def _launch(
-    trial: Trial, environment: Environment, server: ForkServer, folder: Path, slower: float
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, slower: float, taps: Taps | None
 ) -> list[RunningLane]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes.
 
@@ -370,6 +380,8 @@ def _launch(
                     access=environment.access(trial.backend),
                 )
             )
+    if taps is not None:
+        specs = [replace(spec, endpoints=taps.endpoints(spec, trial.backend)) for spec in specs]
     handles = iter(server.spawn(specs))
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workers)]

@@ -2,13 +2,14 @@
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from checkers import row_format
-from infra.faults.target import Action, Aim, Gate, Victim
+from infra.faults.target import Action, Aim, Gate, Verb, Victim
 from suites.trial.lane_history import awaited
 from suites.worker import gates, wall_clock
 from suites.worker.pool import ForkServer, Handle
@@ -29,6 +30,11 @@ def gate_called(name: Gate) -> row_format.Gate:
 def action_called(name: Action) -> row_format.Action:
     """The action of this name in infra."""
     return row_format.Action[name.upper()]
+
+
+def verb_called(name: Verb) -> row_format.F:
+    """The verb of this name in infra."""
+    return row_format.F[name.upper()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,22 @@ class HeldVictim:
 class WorkerControl:
     """Fills in `infra.faults.target.Actors`. `lanes` maps the name of a lane to its workers, the dead included."""
 
-    def __init__(self, server: ForkServer, lanes: dict[str, list[Handle]], ttl: float) -> None:
+    def __init__(
+        self,
+        server: ForkServer,
+        lanes: dict[str, list[Handle]],
+        ttl: float,
+        orders: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    ) -> None:
+        """orders: of lanes whose workers have locks to themselves, the index of each worker's."""
         self._server = server
         self._lanes = lanes
+        self._orders = orders
         self._ttl = ttl
-        self._armed: dict[str, Armed] = {}
+        self._armed: dict[tuple[str, tuple[int, ...]], Armed] = {}
+        """By lane, and by the numbers of its workers where not all are meant."""
+        self.boundaries: dict[str, dict[str, dict[str, object]]] = {}
+        """Lane → verb → how many messages it takes, and at which it was hit."""
         self._held: dict[tuple[str, int, int], HeldVictim] = {}
         self._skews: list[tuple[str, Handle, int]] = []
         """(under whose key, whose wall clock, ns ahead)."""
@@ -87,18 +104,33 @@ class WorkerControl:
     def lanes(self) -> Sequence[str]:
         return tuple(self._lanes)
 
+    def pairs(self, lane: str) -> Sequence[tuple[int, ...]]:
+        order = self._orders.get(lane, ())
+        return [tuple(n for n, key in enumerate(order) if key == each) for each in dict.fromkeys(order)]
+
     def arm(self, lane: str, aim: Aim) -> None:
-        armed = self._armed[lane] = Armed(aim, self._aimed_at(lane, aim))
+        for other in [place for place in self._armed if place[0] == lane and _overlap(place[1], aim.among)]:
+            del self._armed[other]
+        armed = self._armed[lane, aim.among] = Armed(aim, self._aimed_at(lane, aim))
         for handle in armed.handles:
             handle.doomed |= aim.action == "kill"
             alive = partial(self._alive, handle)
-            gates.arm(handle.page, armed.gate, action_called(aim.action), alive, key=aim.key, seconds=aim.seconds)
+            gates.arm(
+                handle.page,
+                armed.gate,
+                action_called(aim.action),
+                alive,
+                key=aim.key,
+                seconds=aim.seconds,
+                verb=verb_called(aim.verb),
+                message=aim.message,
+            )
 
-    def caught(self, lane: str) -> Sequence[Victim]:
+    def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         self._look_after_all()
-        if lane not in self._armed:
+        if (lane, among) not in self._armed:
             return ()
-        armed = self._armed[lane]
+        armed = self._armed[lane, among]
         victims = []
         for handle in armed.handles:
             caught = gates.caught(handle.page, armed.gate)
@@ -106,6 +138,8 @@ class WorkerControl:
                 continue
             spec, process = handle.spec, caught.process
             who = f"worker {spec.number} of {lane}"
+            if armed.gate in gates.OF_THE_TAP:
+                who += f", at message {armed.aim.message} of its {armed.aim.verb}"
             if armed.gate in gates.OF_THE_RENEWAL and not armed.whole:
                 who = f"the renewal of {who}"
             elif armed.aim.action == "kill":
@@ -149,10 +183,10 @@ class WorkerControl:
                 victims.append(Victim(lane, spec.first_process, 0, at, who, group=spec.group))
         return victims
 
-    def disarm(self, lane: str) -> None:
-        if lane not in self._armed:
+    def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
+        if (lane, among) not in self._armed:
             return
-        armed = self._armed[lane]
+        armed = self._armed[lane, among]
         for handle in armed.handles:
             gates.disarm(handle.page, armed.gate, partial(self._alive, handle))
         if armed.whole:
@@ -178,6 +212,21 @@ class WorkerControl:
         held = self._held[_id(victim)]
         return gates.rounds(held.handle.page, held.gate) > held.rounds or not self._alive(held.handle)
 
+    def rounds(self, lane: str, among: tuple[int, ...], verb: Verb) -> int:
+        gate = row_format.Gate.AT_RENEWAL_ANSWER if verb == "renew" else row_format.Gate.AT_ANSWER
+        return sum(gates.rounds(handle.page, gate) for handle in self._lanes[lane] if handle.spec.number in among)
+
+    def messages(self, lane: str, among: tuple[int, ...], verb: Verb) -> Sequence[int]:
+        pages = [handle.page for handle in self._lanes[lane] if handle.spec.number in among]
+        places = [row_format.messages_at(verb_called(verb), n) for n in range(1, row_format.MOST_MESSAGES + 1)]
+        return [sum(row_format.COUNT.unpack_from(page, at)[0] for page in pages) for at in places]
+
+    def revive(self, lane: str) -> None:
+        self._replace_dead(self._lanes[lane])
+
+    def note(self, lane: str, verb: str, messages: int, hit: Sequence[int]) -> None:
+        self.boundaries.setdefault(lane, {})[verb] = {"messages": messages, "hit": list(hit)}
+
     def let_go(self, by: str) -> None:
         self._release(lambda key: key == by)
 
@@ -187,11 +236,14 @@ class WorkerControl:
     def fill_up(self) -> None:
         """Replace every dead worker by a new one with process numbers of its own."""
         for handles in self._lanes.values():
-            newest = {handle.spec.number: handle for handle in handles}
-            dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
-            handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
-            for handle in handles[-len(dead) :] if dead else ():
-                handle.ask(row_format.Run.GO)
+            self._replace_dead(handles)
+
+    def _replace_dead(self, handles: list[Handle]) -> None:
+        newest = {handle.spec.number: handle for handle in handles}
+        dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
+        handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
+        for handle in handles[-len(dead) :] if dead else ():
+            handle.ask(row_format.Run.GO)
 
     def _look_after_all(self) -> None:
         """Check all workers, at most once in `LOOK_EVERY`, however many lanes are looked at."""
@@ -200,9 +252,9 @@ class WorkerControl:
             self._server.check()
 
     def _release(self, whose: Callable[[str], bool]) -> None:
-        for lane in [lane for lane, armed in self._armed.items() if whose(armed.aim.by)]:
-            self.disarm(lane)
-            self.caught(lane)  # also notes victims that no fault has asked for yet
+        for lane, among in [place for place, armed in self._armed.items() if whose(armed.aim.by)]:
+            self.disarm(lane, among)
+            self.caught(lane, among)  # also notes victims that no fault has asked for yet
         for held in sorted(self._held.values(), key=lambda held: held.victim.at, reverse=True):
             if whose(held.aim.by):
                 self.thaw(held.victim)
@@ -226,13 +278,22 @@ class WorkerControl:
         else:
             busy = [held.handle for held in self._held.values() if not held.thawed]
             handles = [
-                handle for handle in self._lanes[lane] if handle not in busy and aim.group in ("", handle.spec.group)
+                handle
+                for handle in self._lanes[lane]
+                if handle not in busy
+                and aim.group in ("", handle.spec.group)
+                and handle.spec.number in (aim.among or (handle.spec.number,))
             ]
         return [handle for handle in handles if self._alive(handle)]
 
     def _alive(self, handle: Handle) -> bool:
         self._server.check()
         return handle.exited is None
+
+
+def _overlap(some: tuple[int, ...], others: tuple[int, ...]) -> bool:
+    """Of numbers of workers, where () means all."""
+    return not (some and others) or not set(some).isdisjoint(others)
 
 
 def _id(victim: Victim) -> tuple[str, int, int]:

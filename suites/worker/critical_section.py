@@ -27,19 +27,20 @@ class Section:
         self.ttl = worker.spec.ttl
         self.patience = worker.spec.acquire_timeout
         self.keys = len(worker.spec.keys)
+        self.key = holding.key
         self.shared = bool(holding.flags & SHARED)
         self.downgrades = worker.downgrades
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
         self._recorder = worker.recorder
-        self._key = worker.spec.keys[holding.key]
+        self._name = worker.spec.keys[holding.key]
 
     def read(self) -> tuple[int, Sequence[int]]:
         self._must_believe()
         row = self._invoke(F.READ)
         try:
-            answer = self._worker.store.read(self._key, self._holding.grant)
+            answer = self._worker.store.read(self._name, self._holding.grant)
         except StoreError as error:
             self._unanswered(row, error)
         if answer is None:
@@ -54,7 +55,7 @@ class Section:
     def effect(self, job: int) -> bool:
         self.check()
         try:
-            if not self._worker.store.claim(self._key, job):
+            if not self._worker.store.claim(self._name, job):
                 return False
         except Unavailable:
             raise Stopped from None
@@ -130,7 +131,7 @@ class Section:
         row = self._invoke(F.WRITE, value, row_format.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:
-            accepted = self._worker.store.write(self._key, self._holding.grant, value, base, contents)
+            accepted = self._worker.store.write(self._name, self._holding.grant, value, base, contents)
         except StoreError as error:
             self._unanswered(row, error)
         if not accepted:

@@ -15,10 +15,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkers import row_format
-from checkers.row_format import Action, Gate
+from checkers.row_format import Action, F, Gate
 
-OF_THE_RENEWAL: Final = (Gate.IN_RENEWAL, Gate.WHILE_WAITING, Gate.AFTER_RENEWAL)
+OF_THE_RENEWAL: Final = (
+    *(Gate.IN_RENEWAL, Gate.WHILE_WAITING, Gate.AFTER_RENEWAL),
+    *(Gate.AT_RENEWAL_REQUEST, Gate.AT_RENEWAL_ANSWER),
+)
 """Gates by which the thread comes that renews."""
+OF_THE_TAP: Final = (Gate.AT_REQUEST, Gate.AT_ANSWER, Gate.AT_RENEWAL_REQUEST, Gate.AT_RENEWAL_ANSWER)
+"""Gates at which not the worker is, but a message of it."""
 _POLL = 0.002
 """Seconds between looks at the page while stalled, or while the worker is passing."""
 
@@ -78,11 +83,7 @@ class Gates:
             Action(page[base + row_format.ARMED_ACTION]),
             row_format.word(self._page, _base(gate) + row_format.SPAN),
         )
-        row_format.WORD.pack_into(page, base + row_format.REACHED_OWNER, owner)
-        row_format.WORD.pack_into(page, base + row_format.REACHED_KEY, key)
-        row_format.WORD.pack_into(page, base + row_format.REACHED_PROCESS, process)
-        row_format.WORD.pack_into(page, base + row_format.REACHED_AT, at)
-        page[base + row_format.REACHED_GATE] = gate
+        row_format.reach(page, base, gate, at, owner, key, process)
         if action is Action.FREEZE and span:
             self._within = span
             return
@@ -115,22 +116,24 @@ def arm(
     *,
     key: int = row_format.NONE,
     seconds: float = 0.0,
+    verb: F | None = None,
+    message: int = 0,
 ) -> None:
     """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
 
     key: only who holds the key of this index. seconds: how long a CALL takes, and how long after the worker has asked
-    for what comes next a FREEZE does; 0: at the gate.
+    for what comes next a FREEZE does; 0: at the gate. verb, message: at the gates of the tap, at which message of what.
     """
     base = _base(gate)
     page[base + row_format.ARMED_GATE] = 0
-    while (
-        page[base + row_format.PASSING] and alive()
-    ):  # one that was thawed this moment has yet to see that it may go on
+    while any(_passing(page, base)) and alive():  # one that was thawed this moment has yet to see that it may go on
         time.sleep(_POLL)
     page[base + row_format.REACHED_GATE] = 0
     page[base + row_format.THAWED] = 0
     row_format.WORD.pack_into(page, base + row_format.ARMED_KEY, key)
     row_format.WORD.pack_into(page, base + row_format.SPAN, round(seconds * 1e9))
+    page[base + row_format.ARMED_VERB] = verb or 0
+    page[base + row_format.ARMED_MESSAGE] = message
     page[base + row_format.ARMED_ACTION] = action
     page[base + row_format.ARMED_GATE] = gate
 
@@ -139,7 +142,7 @@ def disarm(page: mmap.mmap, gate: Gate, alive: Callable[[], bool]) -> None:
     """Nothing happens at the gate from now on. When this returns, the answer of `caught` is final."""
     base = _base(gate)
     page[base + row_format.ARMED_GATE] = 0
-    while page[base + row_format.PASSING] and not page[base + row_format.REACHED_GATE] and alive():
+    while _passing(page, base)[gate in OF_THE_TAP] and not page[base + row_format.REACHED_GATE] and alive():
         time.sleep(_POLL)
 
 
@@ -170,6 +173,11 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
 def rounds(page: mmap.mmap, gate: Gate) -> int:
     """How many rounds of the gate's thread have ended."""
     return row_format.word(page, _base(gate) + row_format.ROUNDS)
+
+
+def _passing(page: mmap.mmap, base: int) -> tuple[bool, bool]:
+    """Whether the thread is at one of its gates, and whether a message of it is at one of the tap's."""
+    return bool(page[base + row_format.PASSING]), bool(page[base + row_format.TAPPING])
 
 
 def _base(gate: Gate) -> int:

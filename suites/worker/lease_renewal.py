@@ -228,7 +228,7 @@ class LeaseRenewal:
     def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
         """Whether the request was acknowledged. The answer NOT_OWNER ends the belief in these holdings."""
         try:
-            answer = completed(self._recorder, row, self._process, request)
+            answer = completed(self._recorder, row, self._process, request, row_format.RENEWAL)
             for holding in held if answer is Reason.NOT_OWNER else ():
                 self.lose(holding, self._process)
             return answer is Reason.NONE
@@ -236,8 +236,14 @@ class LeaseRenewal:
             self._recorder.round_over(row_format.RENEWAL)
 
 
-def completed(recorder: Recorder, row: int, process: Process, request: Callable[[], None]) -> Reason | None:
-    """Send a request and record its answer: `Reason.NONE` acknowledged, another reason refused, None unknown."""
+def completed(
+    recorder: Recorder, row: int, process: Process, request: Callable[[], None], thread: int = row_format.MAIN
+) -> Reason | None:
+    """Send a request and record its answer: `Reason.NONE` acknowledged, another reason refused, None unknown.
+
+    thread: whose it is (`row_format.MAIN`, `row_format.RENEWAL`).
+    """
+    recorder.asks(row, thread)
     try:
         request()
     except Refused as refusal:
@@ -247,5 +253,7 @@ def completed(recorder: Recorder, row: int, process: Process, request: Callable[
         recorder.info(row, str(unknown))
         process.crashed()
         return None
+    finally:
+        recorder.asks(0, thread)
     recorder.ok(row)
     return Reason.NONE

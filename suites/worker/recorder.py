@@ -54,6 +54,7 @@ class Recorder:
     def __init__(self, path: Path, masked: Callable[[str], str] = str) -> None:
         """masked: takes out of an error text what must not be written."""
         self.page = map_page(path)
+        row_format.WORD.pack_into(self.page, row_format.PID, os.getpid())
         self._limit = len(self.page)
         self._next = itertools.count(
             row_format.HEADER, row_format.ROW.size
@@ -92,6 +93,10 @@ class Recorder:
     def invoked(self, at: int) -> int:
         """ns; when an operation was noted. What it prolongs is counted from here, as whoever judges it does."""
         return row_format.word(self.page, at)
+
+    def asks(self, at: int, thread: int = row_format.MAIN) -> None:
+        """What the operation asks of a lock is under way from now on; 0: nothing is any more."""
+        row_format.WORD.pack_into(self.page, thread + row_format.CURRENT, at)
 
     def ok(self, at: int, value: int | None = None) -> None:
         """It happened. value: what a read returned."""

@@ -172,6 +172,7 @@ class Worker:
         kind = F.ACQUIRE if timeout or outer else F.TRY_ACQUIRE
         row = self.recorder.invoke(kind, self.process.number, key, ttl=patience, owner=owner, token=token, flags=flags)
         self.renewal.awaited = key
+        self.recorder.asks(row)
         try:
             answer = self._ask(row, key, timeout, flags)
         except Refused as refusal:
@@ -185,6 +186,7 @@ class Worker:
             time.sleep(_AGAIN)
             return None
         finally:
+            self.recorder.asks(0)
             self.renewal.awaited = row_format.NONE
             self._note_session()
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"

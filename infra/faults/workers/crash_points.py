@@ -85,7 +85,7 @@ class CrashAfterAcquire:
         traps = run_traps(target, script, catch_within(target.actors.ttl))
         if not hits_of(traps):
             return []
-        crash = self._crash(target)
+        crash = crash_one(target)
         let_go(traps)
         return [crash, *hits_of(traps)]
 
@@ -94,16 +94,18 @@ class CrashAfterAcquire:
         for node in target.cluster.nodes:
             node.let_go(target.by)
 
-    def _crash(self, target: Target) -> Hit:
-        leads = has(target.backend, Trait.LEADER)
-        node = fault.leader(target) if leads else target.node(target.members[0])
-        begun = target.clock.now()
-        end(target, node)
-        applied = target.clock.now()
-        node.let_go(target.by)
-        _await_service(target, node)
-        words = f"{node.name} (leader)" if leads else node.name
-        return Hit("kill", f"{words}, between two operations", begun, applied, applied, target.clock.now())
+
+def crash_one(target: Target) -> Hit:
+    """Kill the leader, or the first server, and start it again; returns when it serves. Raises Failed."""
+    leads = has(target.backend, Trait.LEADER)
+    node = fault.leader(target) if leads else target.node(target.members[0])
+    begun = target.clock.now()
+    end(target, node)
+    applied = target.clock.now()
+    node.let_go(target.by)
+    _await_service(target, node)
+    words = f"{node.name} (leader)" if leads else node.name
+    return Hit("kill", f"{words}, between two operations", begun, applied, applied, target.clock.now())
 
 
 @dataclass(frozen=True, slots=True)

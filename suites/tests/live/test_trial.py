@@ -30,7 +30,8 @@ from suites.worker.pool import ForkServer, WorkerBroke
 
 pytestmark = pytest.mark.needs("redis")
 
-SET, REGISTER = "set/unfenced", "register/fence-writes"
+SET, REGISTER, PAIRS = "set/unfenced", "register/fence-writes", "pairs/unfenced"
+BETWEEN = "at-every-request-freeze"
 TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "none": {
         "Unchanged": (SET, REGISTER),
@@ -48,6 +49,7 @@ TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "late-write": {"Unchanged": (SET, REGISTER), "DeletesAnyones": (SET, REGISTER)},
     "stall-renewal": {"Unchanged": (SET, REGISTER), "RenewsAnyones": (SET, REGISTER)},
     "kill-holder": {"Unchanged": (SET, REGISTER), "NeverExpires": (REGISTER,), "Undeclared": (SET,)},
+    BETWEEN: {"Unchanged": (PAIRS,), "LooksThenDeletes": (PAIRS,)},
 }
 """Fault → lock → its lanes."""
 
@@ -60,6 +62,7 @@ FOUND: Final = [
     ("late-write", "DeletesAnyones", "server-exclusion"),
     ("stall-renewal", "RenewsAnyones", "server-exclusion"),
     ("kill-holder", "NeverExpires", "recovery"),
+    (BETWEEN, "LooksThenDeletes", "server-exclusion"),
 ]
 """Fault, lock, and the property that names what is wrong with it."""
 
@@ -127,6 +130,15 @@ def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, n
         assert judgement.violation is not None
         assert judgement.violation.story
         assert judgement.violation.rows
+
+
+def test_every_message_of_a_verb_is_hit(trials: Trials) -> None:
+    for lock, messages in {"Unchanged": 1, "LooksThenDeletes": 2}.items():
+        verbs = trials.of(BETWEEN).about["boundaries"][f"{spelled(lock)}/{PAIRS}"]
+        assert verbs["release"] == {"messages": messages, "hit": list(range(1, messages + 1))}
+        assert verbs["renew"] == {"messages": 1, "hit": [1]}
+        assert 1 in verbs["acquire at once"]["hit"]
+        assert {1, 2} <= set(verbs["acquire after waiting"]["hit"])
 
 
 @pytest.mark.parametrize("fault", TRIALS)

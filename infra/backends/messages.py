@@ -1,0 +1,144 @@
+"""What a client asks for, and what a server answers, told from the bytes between them, as far as a backend needs it.
+
+For whoever stands between the two and counts (`suites.worker.tap`): how many requests does a verb of a lock take? What
+keeps a connection alive, and what controls its flow, is neither a request nor an answer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_FRAME: Final = 9
+_DATA, _HEADERS = 0, 1
+_ENDS_STREAM: Final = 1
+
+_PING, _EVENT = -2, -1
+PUSHED: Final = -1
+"""The exchange of what the server says unasked: that something happened which somebody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes to be passed on, in order. exchange: of a request or an answer, which of those on its connection it belongs
+    to; None: it is neither.
+    """
+
+    data: bytes
+    exchange: int | None = None
+
+
+class Messages(Protocol):
+    """One connection. Both methods take what arrived and give all of it back, as soon as they can tell what it is."""
+
+    def asked(self, data: bytes) -> list[Piece]:
+        """From the client."""
+
+    def answered(self, data: bytes) -> list[Piece]:
+        """From the server."""
+
+
+class InTurns:
+    """One request at a time, and one answer to each: whoever speaks after the other begins one."""
+
+    def __init__(self) -> None:
+        self._turn = "server"
+
+    def asked(self, data: bytes) -> list[Piece]:
+        return self._said("client", data)
+
+    def answered(self, data: bytes) -> list[Piece]:
+        return self._said("server", data)
+
+    def _said(self, who: str, data: bytes) -> list[Piece]:
+        first, self._turn = self._turn != who, who
+        return [Piece(data, 0 if first else None)]
+
+
+class ZooKeeperMessages:
+    """Frames with their length before them, and the number of the request; a session's first have none.
+
+    https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html; as of `ReplyHeader` in its zookeeper.jute.
+    """
+
+    def __init__(self) -> None:
+        self._to_server = _Frames()
+        self._to_client = _Frames()
+
+    def asked(self, data: bytes) -> list[Piece]:
+        return [Piece(frame, None if number == _PING else number) for number, frame in self._to_server.take(data)]
+
+    def answered(self, data: bytes) -> list[Piece]:
+        # Numbers count from 1, so an event cannot be taken for an answer.
+        return [Piece(frame, None if number == _PING else number) for number, frame in self._to_client.take(data)]
+
+
+class _Frames:
+    """Of one direction: the bytes of a frame that are there already."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._first = True
+
+    def take(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """(number of the request, frame with its length) of every frame that is complete."""
+        self._rest += data
+        while len(self._rest) >= 4 and len(self._rest) >= (end := 4 + int.from_bytes(self._rest[:4], "big")):
+            frame, self._rest = self._rest[:end], self._rest[end:]
+            yield 0 if self._first else int.from_bytes(frame[4:8], "big", signed=True), frame
+            self._first = False
+
+
+class EtcdMessages:
+    """gRPC over HTTP/2, or its gateway's HTTP/1.1, which goes in turns; both without TLS.
+
+    A call of gRPC is a stream. A request begins with its headers; an answer is each piece of data, or the headers that
+    end a call that has none (RFC 9113, sections 3.4, 4.1, 6.1 and 6.2).
+    """
+
+    def __init__(self) -> None:
+        self._to_server = b""
+        self._to_client = b""
+        self._in_turns: InTurns | None = None
+        self._begun = False
+        self._answered: set[int] = set()
+
+    def asked(self, data: bytes) -> list[Piece]:
+        if self._in_turns is not None:
+            return self._in_turns.asked(data)
+        self._to_server += data
+        pieces: list[Piece] = []
+        if not self._begun:
+            if not _PREFACE.startswith(self._to_server[: len(_PREFACE)]):
+                self._in_turns = InTurns()
+                return self._in_turns.asked(self._to_server)
+            if len(self._to_server) < len(_PREFACE):
+                return []
+            self._begun, self._to_server = True, self._to_server[len(_PREFACE) :]
+            pieces.append(Piece(_PREFACE))
+        frames, self._to_server = _http2_frames(self._to_server)
+        return pieces + [Piece(frame, stream if kind == _HEADERS else None) for kind, _, stream, frame in frames]
+
+    def answered(self, data: bytes) -> list[Piece]:
+        if self._in_turns is not None:
+            return self._in_turns.answered(data)
+        frames, self._to_client = _http2_frames(self._to_client + data)
+        return [
+            Piece(frame, stream if self._answers(kind, flags, stream) else None)
+            for kind, flags, stream, frame in frames
+        ]
+
+    def _answers(self, kind: int, flags: int, stream: int) -> bool:
+        if kind == _DATA:
+            self._answered.add(stream)
+            return True
+        return kind == _HEADERS and bool(flags & _ENDS_STREAM) and stream not in self._answered
+
+
+def _http2_frames(data: bytes) -> tuple[list[tuple[int, int, int, bytes]], bytes]:
+    """(type, flags, stream, frame) of every frame that is complete, and the bytes that are left."""
+    frames = []
+    while len(data) >= _FRAME and len(data) >= (end := _FRAME + int.from_bytes(data[:3], "big")):
+        frames.append((data[3], data[4], int.from_bytes(data[5:9], "big") & 0x7FFFFFFF, data[:end]))
+        data = data[end:]
+    return frames, data

@@ -1,0 +1,177 @@
+"""The tap between a worker and its server: what it counts, and what it does at the n-th message."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from checkers import row_format
+from checkers.row_format import MAIN, Action, F, Gate
+from suites.tests.bench import await_
+from suites.worker import gates, recorder
+from suites.worker.pool import Handle
+from suites.worker.process_spec import Spec
+from suites.worker.recorder import Recorder
+from suites.worker.tap import Taps
+
+
+class Server:
+    """Answers each line in capitals; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._answer, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rwb", buffering=0) as lines, contextlib.suppress(OSError):
+            for line in lines:
+                self.asked.append(line.strip())
+                lines.write(line.upper())
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@dataclass
+class Tapped:
+    """A worker as the tap knows it: its control page, the process that is frozen or killed, and its connection."""
+
+    recorder: Recorder
+    handle: Handle
+    server: Server
+    client: socket.socket
+
+    def ask(self, text: bytes) -> bytes:
+        """The answer, b"" for a connection that was closed."""
+        self.client.sendall(text + b"\n")
+        return self.hear()
+
+    def hear(self) -> bytes:
+        return self.client.recv(100).strip()
+
+    def begins(self, f: F = F.RELEASE, key: int = 0) -> None:
+        """A verb."""
+        self.recorder.asks(self.recorder.invoke(f, process=7, key=key, owner=5))
+
+    def arm(self, gate: Gate, action: Action, message: int, verb: F = F.RELEASE) -> None:
+        gates.arm(self.handle.page, gate, action, lambda: True, verb=verb, message=message)
+
+    def caught(self, gate: Gate = Gate.AT_ANSWER) -> bool:
+        return gates.caught(self.handle.page, gate) is not None
+
+
+@pytest.fixture
+def tapped(spec: Spec) -> Iterator[Tapped]:
+    server, taps = Server(), Taps()
+    recorder.create(spec.recording, 100)
+    record = Recorder(spec.recording)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    row_format.WORD.pack_into(record.page, row_format.PID, process.pid)
+    (endpoint,) = taps.endpoints(replace(spec, endpoints=(server.endpoint,)), "redis")
+    host, _, port = endpoint.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as client:
+            yield Tapped(record, Handle(spec, process.pid, record.page), server, client)
+    finally:
+        process.kill()
+        process.wait()
+        taps.close()
+        server.close()
+
+
+def test_it_passes_everything_on_and_counts_the_messages_of_each_verb(tapped: Tapped) -> None:
+    assert tapped.ask(b"before") == b"BEFORE"  # of no verb
+    for number in range(3):
+        tapped.begins()
+        assert [tapped.ask(b"a"), *([tapped.ask(b"b")] if number else [])][0] == b"A"
+    places = [row_format.messages_at(F.RELEASE, number) for number in (1, 2, 3)]
+    assert [row_format.COUNT.unpack_from(tapped.handle.page, at)[0] for at in places] == [3, 2, 0]
+
+
+def test_the_worker_is_frozen_when_the_message_is_on_its_way(tapped: Tapped) -> None:
+    tapped.arm(Gate.AT_ANSWER, Action.FREEZE, message=2)
+    tapped.begins()
+    assert tapped.ask(b"a") == b"A"
+    assert not tapped.caught()
+    assert tapped.ask(b"b") == b"B"  # it has what it is to read when it goes on
+    assert tapped.handle.frozen()
+    caught = gates.caught(tapped.handle.page, Gate.AT_ANSWER)
+    assert caught is not None
+    assert (caught.owner, caught.key, caught.process) == (5, 0, 7)
+
+
+@pytest.mark.parametrize("other", ["verb", "key", "number", "nothing asked"])
+def test_nothing_is_done_at_another_message(tapped: Tapped, other: str) -> None:
+    message = 3 if other == "number" else 1
+    key = 1 if other == "key" else row_format.NONE
+    gates.arm(tapped.handle.page, Gate.AT_ANSWER, Action.RESET, lambda: True, key=key, verb=F.RELEASE, message=message)
+    if other != "nothing asked":
+        tapped.begins(F.ACQUIRE if other == "verb" else F.RELEASE)
+    assert [tapped.ask(b"a"), tapped.ask(b"b")] == [b"A", b"B"]
+    assert not tapped.caught()
+
+
+def test_a_message_is_lost_and_all_that_follow(tapped: Tapped) -> None:
+    tapped.arm(Gate.AT_ANSWER, Action.LOSE, message=1)
+    tapped.begins()
+    tapped.client.settimeout(0.2)
+    for text in (b"a", b"b"):
+        with pytest.raises(TimeoutError):
+            tapped.ask(text)
+    assert tapped.server.asked == [b"a", b"b"]
+    assert tapped.caught()
+
+
+def test_a_connection_is_reset_in_place_of_a_message(tapped: Tapped) -> None:
+    tapped.arm(Gate.AT_ANSWER, Action.RESET, message=1)
+    tapped.begins()
+    with pytest.raises(ConnectionResetError):
+        tapped.ask(b"a")
+
+
+def test_the_worker_is_killed(tapped: Tapped) -> None:
+    tapped.arm(Gate.AT_ANSWER, Action.KILL, message=1)
+    tapped.begins()
+    tapped.ask(b"a")
+    stat = Path(f"/proc/{tapped.handle.pid}/stat")
+    await_(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_a_request_comes_late_whether_somebody_waits_for_its_answer_or_not(tapped: Tapped, hangs_up: bool) -> None:
+    tapped.arm(Gate.AT_REQUEST, Action.LATE, message=2)
+    tapped.begins()
+    assert tapped.ask(b"a") == b"A"
+    tapped.client.sendall(b"b\nc\n")
+    await_(lambda: tapped.caught(Gate.AT_REQUEST))
+    if hangs_up:
+        tapped.client.close()
+    assert tapped.server.asked == [b"a"]
+    gates.thaw(tapped.handle.page, Gate.AT_REQUEST)
+    await_(lambda: tapped.server.asked == [b"a", b"b", b"c"])
+    assert hangs_up or tapped.hear().startswith(b"B")
+
+
+def test_a_worker_that_takes_the_place_of_another_is_told_by_its_connection(tapped: Tapped, spec: Spec) -> None:
+    successor = replace(spec, generation=spec.generation + 1)
+    recorder.create(successor.recording, 100)
+    record = Recorder(successor.recording)
+    with socket.create_connection(tapped.client.getpeername(), timeout=5) as client:
+        record.asks(record.invoke(F.RELEASE, process=8))
+        client.sendall(b"a\n")
+        assert client.recv(100) == b"A\n"
+    assert row_format.COUNT.unpack_from(record.page, row_format.messages_at(F.RELEASE, 1))[0] == 1
+    assert row_format.word(tapped.handle.page, MAIN + row_format.CURRENT) == 0

@@ -1,0 +1,323 @@
+"""The tap: a process between the workers of a trial and their links, which counts requests and answers of each verb.
+
+A worker says in its control page which request for a lock each of its threads has under way (`row_format.CURRENT`), so
+the tap knows to which verb a message belongs, whatever client library sent it. The harness arms a gate AT_REQUEST or
+AT_ANSWER there: at the n-th message of a verb the tap does the action, exactly then, since nothing gets past it. It
+takes the worker's part in the page (see `suites.worker.gates`): who was caught, and when.
+
+It speaks one JSON object a line: ``{"recording": ..., "nodes": [...], "backend": ...}`` is answered with the endpoints
+to give to that worker. It ends when its standard input closes. Run as ``python -m suites.worker.tap``.
+"""
+
+import asyncio
+import contextlib
+import functools
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final, cast
+
+from checkers import row_format
+from checkers.row_format import MAIN, RENEWAL, Action, F, Gate
+from infra.backends import BACKENDS
+from infra.backends.messages import PUSHED, Messages
+from suites.worker.process_spec import Spec
+from suites.worker.recorder import map_page
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_LOOK: Final = 0.005
+"""Seconds between looks at whether a request that is held may go on, or a process has been stopped."""
+_RESETS: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER: a socket that is closed with it resets its connection."""
+
+
+class TappedWorker:
+    """The control page of a worker, and what was counted of each of its threads.
+
+    recording: the beginning of the names of its recording and of those of the workers that take its place.
+    """
+
+    def __init__(self, recording: str) -> None:
+        self._recording = recording
+        self._generation = -1
+        self._page: mmap.mmap
+        self._counts: dict[int, list[int]] = {}
+        """Thread → the row of its request for a lock, and how many messages it has sent and got in that."""
+
+    def connects(self) -> None:
+        """A worker connects: it may be another."""
+        while (file := Path(f"{self._recording}.{self._generation + 1}.rec")).exists():
+            self._generation += 1
+            self._page = map_page(file)
+            self._counts.clear()
+
+    def asker(self, before: int | None) -> int | None:
+        """The thread whose request it is that is sent at this moment, None: it belongs to no verb.
+
+        before: the thread that sent the last one there, where a connection is one thread's.
+        """
+        under_way = [thread for thread in (MAIN, RENEWAL) if self._count(thread)[0]]
+        if len(under_way) < 2:
+            return under_way[0] if under_way else None
+        if before is not None:
+            return before
+        return MAIN if self._count(RENEWAL)[1] else RENEWAL  # a renewal takes one request, as a rule
+
+    def request(self, thread: int) -> Action | None:
+        """A request was sent, and is not passed on yet. The action to be taken; the page says who was caught."""
+        count = self._count(thread)
+        count[1] += 1
+        return self._caught(thread, Gate.AT_REQUEST if thread == MAIN else Gate.AT_RENEWAL_REQUEST, count[1])
+
+    def answer(self, thread: int) -> Action | None:
+        """An answer came, and is not passed on yet. Likewise."""
+        count = self._count(thread)
+        if not count[0]:
+            return None
+        count[2] += 1
+        if count[2] <= row_format.MOST_MESSAGES:
+            at = row_format.messages_at(self._verb(count[0]), count[2])
+            row_format.COUNT.pack_into(self._page, at, min(row_format.COUNT.unpack_from(self._page, at)[0] + 1, 0xFFFF))
+        return self._caught(thread, Gate.AT_ANSWER if thread == MAIN else Gate.AT_RENEWAL_ANSWER, count[2])
+
+    def let_go(self, thread: int) -> bool:
+        """Whether what is held at an armed gate may go on."""
+        return bool(self._page[thread + row_format.THAWED])
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal, if it lives."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(row_format.word(self._page, row_format.PID), number)
+
+    def runs(self) -> bool:
+        """Whether it is neither stopped nor dead."""
+        try:
+            stat = Path(f"/proc/{row_format.word(self._page, row_format.PID)}/stat").read_text()
+        except FileNotFoundError:
+            return False
+        return stat.rpartition(")")[2].split()[0] not in "TZ"
+
+    def _count(self, thread: int) -> list[int]:
+        """Begins anew with each request for a lock."""
+        current = row_format.word(self._page, thread + row_format.CURRENT)
+        count = self._counts.setdefault(thread, [0, 0, 0])
+        if count[0] != current:
+            count[:] = [current, 0, 0]
+        return count
+
+    def _verb(self, row: int) -> F:
+        return row_format.VERBS[F(row_format.ROW.unpack_from(self._page, row)[12])]
+
+    def _caught(self, thread: int, gate: Gate, number: int) -> Action | None:
+        """Whether the gate is armed for this message; the thread is caught there then."""
+        page, row = self._page, self._count(thread)[0]
+        page[thread + row_format.TAPPING] = 1
+        try:
+            if page[thread + row_format.ARMED_GATE] != gate or page[thread + row_format.REACHED_GATE]:
+                return None
+            if (page[thread + row_format.ARMED_VERB], page[thread + row_format.ARMED_MESSAGE]) != (
+                self._verb(row),
+                number,
+            ):
+                return None
+            fields = row_format.ROW.unpack_from(page, row)
+            owner, process, key = fields[5], fields[9], fields[11]
+            if row_format.word(page, thread + row_format.ARMED_KEY) not in (key, row_format.NONE):
+                return None
+            row_format.reach(page, thread, gate, time.monotonic_ns(), owner, key, process)
+            return Action(page[thread + row_format.ARMED_ACTION])
+        finally:
+            page[thread + row_format.TAPPING] = 0
+
+
+class Line(asyncio.Protocol):
+    """One connection of a worker, to one node."""
+
+    def __init__(self, worker: TappedWorker, messages: Messages, node: str) -> None:
+        """node: `host:port`."""
+        self._worker = worker
+        self._messages = messages
+        self._node = node
+        self._client: asyncio.Transport | None = None
+        self._server: asyncio.Transport | None = None
+        self._waiting = bytearray()
+        """For the server, while there is no connection to it, or a request is held."""
+        self._held_by: int | None = None
+        """The thread whose request is held; whatever comes after that waits, too."""
+        self._askers: dict[int, int | None] = {}
+        """Exchange → whose it is."""
+        self._stopping = False
+        """Whether the worker is about to be stopped: what is for the client waits until it is."""
+        self._for_client = bytearray()
+        self._deaf = False
+        """Whether nothing of what the server says is passed on any more."""
+        self._left = False
+        """Whether the client has hung up."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._client = cast(asyncio.Transport, transport)
+        self._worker.connects()
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        host, _, port = self._node.rpartition(":")
+        try:
+            answers = functools.partial(_Answers, self)
+            self._server, _ = await asyncio.get_running_loop().create_connection(answers, host, int(port))
+        except OSError:
+            self._end(reset=True)
+            return
+        self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        for piece in self._messages.asked(data):
+            if piece.exchange is not None:
+                before = self._askers.get(piece.exchange)
+                asker = self._askers[piece.exchange] = self._worker.asker(before)
+                if asker is not None and self._worker.request(asker) is Action.LATE:
+                    self._held_by = asker
+                    self._look()
+            self._waiting += piece.data
+        self._go_on()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """What is held is delivered all the same."""
+        self._left = True
+        if self._held_by is None:
+            self._end(reset=error is not None)
+
+    def answered(self, data: bytes) -> None:
+        """The server said something."""
+        for piece in self._messages.answered(data):
+            if piece.exchange is not None and not self._deaf:
+                asker = MAIN if piece.exchange == PUSHED else self._askers.get(piece.exchange)
+                match self._worker.answer(asker) if asker is not None else None:
+                    case Action.FREEZE:
+                        self._worker.send(signal.SIGSTOP)
+                        self._stopping = True
+                    case Action.KILL:
+                        self._worker.send(signal.SIGKILL)
+                    case Action.LOSE:
+                        self._deaf = True
+                    case Action.RESET:
+                        self._end(reset=True)
+                        return
+            if not self._deaf:
+                self._for_client += piece.data
+        self._tell()
+
+    def server_left(self, error: Exception | None) -> None:
+        """The server hung up. Who hears nothing any more does not hear that, either."""
+        self._server = None
+        if not self._deaf:
+            self._end(reset=error is not None)
+
+    def _tell(self) -> None:
+        """Pass on what is for the client: to one that is frozen once nothing of it runs any more."""
+        if self._stopping and self._worker.runs():
+            asyncio.get_running_loop().call_later(_LOOK, self._tell)
+            return
+        self._stopping = False
+        if self._client is not None and self._for_client:
+            self._client.write(bytes(self._for_client))
+            self._for_client.clear()
+
+    def _go_on(self) -> None:
+        if self._server is not None and self._held_by is None:
+            self._server.write(bytes(self._waiting))
+            self._waiting.clear()
+
+    def _look(self) -> None:
+        """Until the request that is held may go."""
+        if self._held_by is not None and self._worker.let_go(self._held_by):
+            self._held_by = None
+            self._go_on()
+            if self._left:
+                self._end(reset=False)
+        else:
+            asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+    def _end(self, *, reset: bool) -> None:
+        for transport in (self._client, self._server):
+            if transport is not None and reset:
+                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS)
+                transport.abort()
+            elif transport is not None:
+                transport.close()
+
+
+class _Answers(asyncio.Protocol):
+    """The server's side of a line."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def data_received(self, data: bytes) -> None:
+        self._line.answered(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._line.server_left(error)
+
+
+def _line(worker: TappedWorker, messages: type[Messages], node: str) -> Line:
+    return Line(worker, messages(), node)
+
+
+async def _serve() -> None:
+    """Taps, as they are asked for, until standard input closes."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)
+    while line := await asked.readline():
+        tapped = json.loads(line)
+        worker, messages = TappedWorker(tapped["recording"]), BACKENDS[tapped["backend"]].messages
+        endpoints = []
+        for node in tapped["nodes"]:
+            listener = await loop.create_server(functools.partial(_line, worker, messages, node), "127.0.0.1", 0)
+            endpoints.append(f"127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        print(json.dumps(endpoints), flush=True)
+
+
+# The harness's side
+
+
+class Taps:
+    """The tap of a trial's workers."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "suites.worker.tap"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,  # as of the fork server
+        )
+
+    def endpoints(self, spec: Spec, backend: str) -> tuple[str, ...]:
+        """What stands for the endpoints of this worker, and of those that take its place."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        recording = str(spec.recording).removesuffix(f".{spec.generation}.rec")
+        print(json.dumps({"recording": recording, "nodes": spec.endpoints, "backend": backend}), file=stdin, flush=True)
+        return tuple(json.loads(stdout.readline()))
+
+    def close(self) -> None:
+        """End it, and with it all connections."""
+        self._process.communicate()
+
+
+if __name__ == "__main__":
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the harness, which then ends us
+    asyncio.run(_serve())
