@@ -192,7 +192,7 @@ class TestTheRecord:
 
 def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: OwnEnvironment, server: ForkServer) -> None:
     """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
-    (lane,) = (lane for lane in bugs_of_certification.lanes(("redis",)) if lane.lock.__name__ == "RenewsNothing")
+    (lane,) = (lane for lane in bugs_of_certification.lanes(("redis",)) if lane.lock_name == "mutant:renews-nothing")
     trial = Trial("redis", "stall-holder", 1, (lane,), planted=bugs_of_certification.found_by((lane,)))
     record = tried(trial, environment, server)
     words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
