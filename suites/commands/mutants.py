@@ -92,7 +92,7 @@ class Result:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed."""
+    """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed; 2 broken off."""
     parser = Arguments("mutants", main)
     parser.add_argument("--run", nargs="*", choices=catalogue(), metavar="NAME", help="try them, or only these")
     parser.add_argument("--score", action="store_true", help="try all of them in default runs")
@@ -160,6 +160,9 @@ def _score(mutants: Sequence[Mutant], seed: int) -> int:
     for number, group in enumerate(made, 1):
         print(f"default run {number} of {len(made)}: {', '.join(mutant.name for mutant in group)}", flush=True)
         run_folder = _default_run(group, seed, folder / str(number))
+        if not resumable.why_not(run_folder):
+            print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
+            return 2
         cells = summary.load(run_folder.path).cells
         some = [_scored(mutant, cells, run_folder.path) for mutant in group]
         print("\n".join(map(str, some)), flush=True)

@@ -2,14 +2,20 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from checkers.judging.judgement import declared
+from checkers.claims import Verdict
+from checkers.judging.judgement import Judgement, declared
+from checkers.properties.check_result import CheckResult
 from checkers.tests.build import FACTS
 from infra.faults.all_faults import FAULTS
+from results.record import TrialRecord
+from results.storage import summary
+from results.tests import samples
 from suites.commands import mutants
-from suites.commands.mutants import Result
+from suites.commands.mutants import Catch, Result, Score
 from suites.lanes.lane import lane_named
 from suites.locks import registry
 from suites.mutants import altered
@@ -105,3 +111,52 @@ def test_groups_have_about_as_many_of_each_backend() -> None:
     for backend in ("redis", "zookeeper", "etcd", "postgres"):
         counts = [sum(registry.load(mutant.lock).backend == backend for mutant in group) for group in made]
         assert max(counts) - min(counts) <= 1
+
+
+def tried(folder: Path, number: int, lock: str, word: Verdict, *broken: str) -> TrialRecord:
+    """The trial of one lane whose lock was judged so: two properties, and those that broke besides."""
+    history = samples.stale_write(lock=lock, lane=f"{lock}/set/unfenced")
+    stale = samples.stale_violation(history)
+    result = CheckResult("server-exclusion", word is Verdict.UPHELD, (stale,))
+    others = [Judgement(name, Verdict.VIOLATED, "", CheckResult(name, False, (stale,)), stale) for name in broken]
+    record = samples.one_lane(history, Judgement("server-exclusion", word, "", result, stale), *others)
+    about = {**record.about, "started": f"2026-11-26T08:00:{60 - number}+00:00"}
+    return replace(record, name=f"redis-freeze-holder-{number}", about=about)
+
+
+def test_the_first_trial_in_which_the_property_broke_that_names_the_bug_counts(tmp_path: Path) -> None:
+    bug = catalogue()["renews-nothing"]
+    trials = [
+        tried(tmp_path, 1, bug.lock_name, Verdict.VIOLATED),  # the last of them
+        tried(tmp_path, 2, bug.lock_name, Verdict.VIOLATED, "owner-release"),
+        tried(tmp_path, 3, bug.lock_name, Verdict.UPHELD),
+        tried(tmp_path, 4, "redis", Verdict.UPHELD),
+    ]
+    made = samples.run(tmp_path / "run", *trials)
+    made.close({})
+    cells = summary.load(made.path).cells
+    score = mutants._scored(bug, cells, made.path)
+    history = trials[1].lanes[0].history
+    seconds = (samples.stale_violation(history).at - history.columns["inv"].min()) / 1e9
+    assert score == Score(bug.name, Catch("server-exclusion", "freeze-holder", seconds, (2, 3)), ("owner-release",))
+    assert str(score).endswith(" s, in 2 of 3 trials; also owner-release")
+    other = mutants._scored(replace(bug, found_by=("fifo",)), cells, made.path)
+    assert str(other) == "renews-nothing: MISSED; also server-exclusion, owner-release"
+
+
+def test_a_correct_lock_that_fails_is_an_alarm(tmp_path: Path) -> None:
+    locks = ("redis", "mutant:renews-nothing")
+    made = samples.run(tmp_path / "run", *(tried(tmp_path, n, lock, Verdict.VIOLATED) for n, lock in enumerate(locks)))
+    made.close({})
+    assert [cell.lock for cell in summary.load(made.path).cells if mutants._alarm(cell)] == ["redis"]
+
+
+def test_how_many_were_caught_is_told_apart_for_those_set_aside() -> None:
+    names = list(catalogue())[:3]
+    catch = Catch("server-exclusion", "none", 2.0, (1, 1))
+    scores = [Score(name, None if number == 1 else catch, ()) for number, name in enumerate(names)]
+    assert mutants.in_words(scores) == [
+        "2 of 3 bugs caught (67%), the median after 2.0 s of a trial",
+        "1 of 1 bugs caught of those set aside (100%)",
+        "1 of 2 bugs caught of the others (50%)",
+    ]

@@ -133,12 +133,13 @@ def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, n
 
 
 def test_every_message_of_a_verb_is_hit(trials: Trials) -> None:
-    for lock, messages in {"Unchanged": 1, "LooksThenDeletes": 2}.items():
+    """One that connects anew in a verb gets more of them."""
+    least = {"acquire at once": 1, "acquire after waiting": 2, "release": 1, "renew": 1}
+    for lock, more in {"Unchanged": {}, "LooksThenDeletes": {"release": 2}}.items():
         verbs = trials.of(BETWEEN).about["boundaries"][f"{spelled(lock)}/{PAIRS}"]
-        assert verbs["release"] == {"messages": messages, "hit": list(range(1, messages + 1))}
-        assert verbs["renew"] == {"messages": 1, "hit": [1]}
-        assert 1 in verbs["acquire at once"]["hit"]
-        assert {1, 2} <= set(verbs["acquire after waiting"]["hit"])
+        for verb, messages in {**least, **more}.items():
+            assert set(range(1, messages + 1)) <= set(verbs[verb]["hit"]), (lock, verb, verbs[verb])
+            assert verbs[verb]["messages"] >= messages
 
 
 @pytest.mark.parametrize("fault", TRIALS)
