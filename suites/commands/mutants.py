@@ -26,7 +26,7 @@ from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
-from suites.mutants.catalogue import PREFIX, Mutant, catalogue
+from suites.mutants.catalogue import Mutant, catalogue, is_mutant
 from suites.worker.pool import ROOT
 
 DEADLINE: Final = 20.0
@@ -201,7 +201,7 @@ def _scored(mutant: Mutant, cells: Iterable[Cell], run_folder: Path) -> Score:
 
 
 def _alarm(cell: Cell) -> bool:
-    return not cell.lock.startswith(PREFIX) and cell.word.fails
+    return not is_mutant(cell.lock) and cell.word.fails
 
 
 def _trial_folder(run_folder: Path, cell: Cell) -> Path:

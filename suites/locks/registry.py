@@ -13,7 +13,7 @@ from typing import Final, cast
 from infra.suggestions import instead
 from suites.lock import Declarations, LockClient
 from suites.mutants.altered import AlteredModules, modules_of
-from suites.mutants.catalogue import PREFIX, catalogue
+from suites.mutants.catalogue import PREFIX, catalogue, is_mutant
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Redis": {
@@ -98,7 +98,7 @@ def spelling(name: str) -> str:
     """``module:Class``, ``file.py:Class`` or ``mutant:NAME``, however a lock was asked for. Raises UnknownLock."""
     if name in LOCKS:
         return LOCKS[name]
-    if name.startswith(PREFIX):
+    if is_mutant(name):
         if name.removeprefix(PREFIX) not in catalogue():
             raise UnknownLock(f"no bug {name!r} is planted: `python -m suites mutants` lists all that can be")
         return name
@@ -145,7 +145,7 @@ def module_for(lock: str, name: str) -> ModuleType:
 
 
 def _altered(lock: str) -> AlteredModules | None:
-    return modules_of(catalogue()[lock.removeprefix(PREFIX)]) if lock.startswith(PREFIX) else None
+    return modules_of(catalogue()[lock.removeprefix(PREFIX)]) if is_mutant(lock) else None
 
 
 def _defaults(name: str) -> dict[str, object]:

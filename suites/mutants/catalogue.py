@@ -71,6 +71,11 @@ class Mutant:
         return tuple(f"{self.lock_name}/{lane}" for lane in self.where)
 
 
+def is_mutant(lock: str) -> bool:
+    """Whether this is the name of a lock with a bug."""
+    return lock.startswith(PREFIX)
+
+
 @cache
 def catalogue() -> Mapping[str, Mutant]:
     """All that are tried on real servers, by name."""

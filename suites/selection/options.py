@@ -20,6 +20,7 @@ from suites.lanes.lane import Lane, lanes_of
 from suites.lanes.load import Load
 from suites.lock import admitted
 from suites.locks import registry
+from suites.mutants.catalogue import is_mutant
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.load_options import LOAD, load, whole
@@ -173,7 +174,8 @@ def parse(option: Any) -> Selection:
         worlds={backend: external_cluster.world(target, commands) for backend, target in targets.items()},
         targets=targets,
         hooks=commands,
-        named=bool(option.lock or option.faults or option.workload or plans),
+        # Locks with a planted bug are tried as all of ours are, in the lanes that the profile chooses.
+        named=bool((option.lock and not any(map(is_mutant, option.lock))) or option.faults or option.workload or plans),
         stages=upgraded,
         planted=planted,
     )

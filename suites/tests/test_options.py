@@ -360,3 +360,15 @@ def _nodes_drawn(run: Selection, seed: int) -> list[str]:
     nodes = compile_plan(["cut-minority-drop"], seed, "redis", 1.0, run.members("redis")).steps[0].options["nodes"]
     assert isinstance(nodes, list)
     return nodes
+
+
+def test_locks_with_a_planted_bug_are_tried_in_the_lanes_that_the_profile_chooses() -> None:
+    bug = "mutant:renews-briefly"
+    run = asked(lock=[bug, "redis"])
+    assert not run.named
+    assert set(BOUNDARIES) < set(run.faults)
+    tried = {
+        name: [lane for lane in run.runnable("redis", "kill-server") if lane.lock_name == name]
+        for name in (bug, "redis")
+    }
+    assert 0 < len(tried[bug]) == len(tried["redis"]) < len([lane for lane in run.lanes if lane.lock_name == bug])
