@@ -13,7 +13,7 @@ _FRAME: Final = 9
 _DATA, _HEADERS = 0, 1
 _ENDS_STREAM: Final = 1
 
-_PING, _EVENT = -2, -1
+_PING: Final = -2
 PUSHED: Final = -1
 """The exchange of what the server says unasked: that something happened which somebody watches."""
 
@@ -66,11 +66,10 @@ class ZooKeeperMessages:
         self._to_client = _Frames()
 
     def asked(self, data: bytes) -> list[Piece]:
-        return [Piece(frame, None if number == _PING else number) for number, frame in self._to_server.take(data)]
+        return list(self._to_server.take(data))
 
     def answered(self, data: bytes) -> list[Piece]:
-        # Numbers count from 1, so an event cannot be taken for an answer.
-        return [Piece(frame, None if number == _PING else number) for number, frame in self._to_client.take(data)]
+        return list(self._to_client.take(data))
 
 
 class _Frames:
@@ -80,12 +79,13 @@ class _Frames:
         self._rest = b""
         self._first = True
 
-    def take(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """(number of the request, frame with its length) of every frame that is complete."""
+    def take(self, data: bytes) -> Iterator[Piece]:
+        """Every frame that is complete. Requests count from 1, so that an event cannot be taken for an answer."""
         self._rest += data
         while len(self._rest) >= 4 and len(self._rest) >= (end := 4 + int.from_bytes(self._rest[:4], "big")):
             frame, self._rest = self._rest[:end], self._rest[end:]
-            yield 0 if self._first else int.from_bytes(frame[4:8], "big", signed=True), frame
+            number = 0 if self._first else int.from_bytes(frame[4:8], "big", signed=True)
+            yield Piece(frame, None if number == _PING else number)
             self._first = False
 
 

@@ -90,6 +90,17 @@ class OnWorkers:
         target.actors.let_go(target.by)
 
 
+class OnWorkersAndNodes(OnWorkers):
+    """A fault injection that is undone where its workers are let go, and then all nodes."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        super().heal(target)
+        for node in target.cluster.nodes:
+            node.let_go(target.by)
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What faults can be done here, and to whom.

@@ -70,7 +70,7 @@ class Aim:
     seconds  how long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
     by       under whose key: see `Actors.let_go`.
     among    only workers of these numbers; (): of all.
-    verb     at a request or an answer: of what; message: the how manieth, from 1.
+    verb     at a request or an answer: of what; message: its number in that, from 1.
     """
 
     gate: Gate

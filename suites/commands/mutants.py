@@ -1,7 +1,7 @@
 """`python -m suites mutants`: locks with one bug each, and which of the bugs the suite finds.
 
     --run [NAME ...]  each under the fault that is expected to reveal it, in one trial
-    --score           all of them in default runs, as anybody would run their own lock: what does such a run catch?
+    --score           all of them in default runs, beside correct locks: what does such a run catch?
 
 A bug is caught when a property that names it is violated (`suites.mutants.catalogue`). Correct locks run beside those
 with a bug; where one of them fails, the suite is wrong, and the status is 1.
@@ -10,12 +10,12 @@ with a bug; where one of them fails, the suite is wrong, and the status is 1.
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from checkers.claims import Verdict
 from results.commands.find import RUNS
@@ -174,7 +174,7 @@ def _score(mutants: Sequence[Mutant], seed: int) -> int:
 
 
 def _default_run(group: Sequence[Mutant], seed: int, folder: Path) -> RunFolder:
-    """The run, done now, gone on with, or done before. Raises CalledProcessError where pytest could not do it."""
+    """The run: done now, gone on with, or done before."""
     beside = {_backend(mutant): mutant.lock for mutant in group}.values()
     locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in group), *beside)]
     command = [sys.executable, "-m", "pytest", "suites/", "-q", "-n", "2", "--results", str(folder)]
@@ -226,8 +226,8 @@ def _seconds(run_folder: Path, cell: Cell) -> float:
 def _store(scores: Sequence[Score], seed: int, alarms: Sequence[str], *, complete: bool) -> None:
     if complete:
         SCORES.mkdir(exist_ok=True)
-        found = {"seed": seed, "alarms": list(alarms), "scores": [asdict(score) for score in scores]}
-        (SCORES / f"{seed}.json").write_text(json.dumps(found, indent=1) + "\n")
+        report = {"seed": seed, "alarms": list(alarms), "scores": [asdict(score) for score in scores]}
+        (SCORES / f"{seed}.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 def in_words(scores: Sequence[Score]) -> list[str]:
@@ -241,9 +241,3 @@ def in_words(scores: Sequence[Score]) -> list[str]:
         if caught and aside is None:
             lines[-1] += f", the median after {median(catch.seconds for catch in caught):.1f} s of a trial"
     return lines
-
-
-def stored(seed: int) -> Mapping[str, Any] | None:
-    """What was found with this seed, None where it was not tried."""
-    file = SCORES / f"{seed}.json"
-    return json.loads(file.read_text()) if file.exists() else None

@@ -41,7 +41,8 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
 """By name. Each says in which store modes it can run; a lock says in which of these lanes it is tried."""
 
 STRUCK_ALONE: Final = frozenset(fault.workload for fault in FAULTS.values() if fault.workload)
-"""Workloads whose lanes meet only the faults that are made for them."""
+"""Workloads whose lanes meet only the faults that are made for them. Every lock is tried in them, whatever lanes it
+declares, but for those that are broken by design."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
@@ -212,7 +213,7 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
         for store in workload.stores:
-            everywhere = workload.every_lock and lock_name not in registry.CONTROLS
+            everywhere = workload.name in STRUCK_ALONE and lock_name not in registry.CONTROLS
             declared = everywhere or matches(f"{workload.name}/{store}", lock.lanes)
             if not (load.workload or declared):
                 continue

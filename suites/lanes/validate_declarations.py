@@ -19,7 +19,7 @@ from infra.faults.all_faults import FAULTS
 from infra.network.topology import AUXILIARIES
 from infra.suggestions import instead
 from suites.declarations import Must, number, texts, validators
-from suites.lanes.lane import WORKLOADS, features, lanes_of
+from suites.lanes.lane import STRUCK_ALONE, WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted
 from suites.locks import registry
 
@@ -174,5 +174,5 @@ def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -
 
 def _lanes(lock: type[LockClient]) -> Iterator[str]:
     yield from _patterns("lanes", lock.lanes, "lane", _LANES)
-    if all(lane.not_applicable or lane.workload.every_lock for lane in lanes_of(lock.name, lock)):
+    if all(lane.not_applicable or lane.workload.name in STRUCK_ALONE for lane in lanes_of(lock.name, lock)):
         yield f"lanes = {lock.lanes!r}: this lock can run in none of them; ('register/*',) suits every lock"

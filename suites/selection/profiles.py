@@ -97,7 +97,7 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
 
-BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload == "pairs")
+BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload)
 """Faults at every message of every verb."""
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 

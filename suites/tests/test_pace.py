@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from suites.trial import run_trial
+from suites.trial import pace
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ def test_as_many_as_the_cores_carry(
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     if processes is not None:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(processes))
-    assert run_trial.fit() == workers
-    assert run_trial.fit(0.5) == workers / 2
+    assert pace.fit() == workers
+    assert pace.fit(0.5) == workers / 2
 
 
 def test_the_share_of_a_core_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that runs twice as fast as the time that we are given."""
     real = time.thread_time
     monkeypatch.setattr(time, "perf_counter", lambda: 2 * real())
-    assert run_trial.share_of_a_core() == pytest.approx(0.5, abs=0.02)
+    assert pace.share_of_a_core() == pytest.approx(0.5, abs=0.02)

@@ -4,7 +4,6 @@ plan → environment → workers → history → verdict → record. Its cycles 
 it judges was exercised, or until its deadline; then it heals, ends the workers and reads every key once more.
 """
 
-import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +34,7 @@ from suites.locks import registry
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
+from suites.trial.pace import fit, share_of_a_core
 from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
@@ -57,11 +57,6 @@ LONGEST_TTL: Final = 2.0
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
-FIT: Final = 120
-"""How many workers run at full pace on two cores that have nothing else to do. With more workers, with several trials
-in parallel, or where others keep the machine busy, the pace of every worker is divided accordingly."""
-PROBE: Final = 0.1
-"""Seconds for which a trial computes before it starts, to see which part of a core it gets."""
 
 
 class NoWayThere(TrialBroke):
@@ -386,20 +381,3 @@ def _launch(
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workers)]
     return lanes
-
-
-def fit(share: float = 1.0) -> float:
-    """How many workers run at full pace in each of the trials that run in parallel (one for each process of xdist).
-
-    share: the part of a core that we get.
-    """
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return FIT * share * min(1.0, (os.cpu_count() or 2) / 2 / processes)
-
-
-def share_of_a_core() -> float:
-    """The part of a core that this process gets at the moment, above 0 and up to 1: computes for `PROBE` seconds."""
-    wall, cpu = time.perf_counter(), time.thread_time()
-    while time.perf_counter() - wall < PROBE:
-        pass
-    return min(max((time.thread_time() - cpu) / (time.perf_counter() - wall), 0.05), 1.0)

@@ -20,7 +20,6 @@ class Pairs(Workload):
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")
     keys: ClassVar[int] = 5
     workers: ClassVar[int] = 10
-    every_lock: ClassVar[bool] = True
 
     def section(self, hold: Hold) -> None:
         hold.work(hold.ttl * 0.5 if hold.key == RENEWED else hold.pace * hold.rng.uniform(0.3, 0.6))

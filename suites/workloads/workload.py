@@ -95,7 +95,6 @@ class Workload(ABC):
     gives_up    the share of the rounds that ask for the lock with little patience, or only try.
     unasked     properties of the lock that the section cannot exercise.
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
-    every_lock  whether every lock is tried in it, whatever lanes it declares, but for those that are broken by design.
     returns     whether a trial goes on after a fault until every worker has held again, and released, the lock that it
                 takes first.
     holds       TTLs for which a holder stays at most, as a rule: who waits for it has the patience.
@@ -112,7 +111,6 @@ class Workload(ABC):
     gives_up: ClassVar[float] = 0.0
     unasked: ClassVar[tuple[str, ...]] = ()
     stores: ClassVar[tuple[str, ...]] = ("unfenced",)
-    every_lock: ClassVar[bool] = False
     returns: ClassVar[bool] = False
     holds: ClassVar[float] = 1.0
     keys: ClassVar[int] = 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from infra.faults import fault
-from infra.faults.fault import Fault, FaultInjection, Need
+from infra.faults.fault import Fault, FaultInjection, Need, OnWorkers, OnWorkersAndNodes
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_scripts
 from infra.faults.target import Action, Gate, Hit, Kind, TappedActors, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
@@ -70,8 +70,6 @@ WALKS: Final = (
 """One for each pair, in their order: those of the first are to rest for long, so that it seldom waits."""
 
 Deed = Callable[[GateTrap, Victim], Script]
-
-
 Side = Literal["request", "answer"]
 
 
@@ -177,7 +175,7 @@ def _noted(target: Target, pairs: Sequence[Pair]) -> list[Hit]:
 
 
 @dataclass(frozen=True, slots=True)
-class AtEveryMessage:
+class AtEveryMessage(OnWorkers):
     """side: whether it strikes requests or answers. deed: what is done after somebody was caught there."""
 
     doing: str
@@ -194,9 +192,6 @@ class AtEveryMessage:
         run_scripts(target, list(map(self._walk, pairs)), LASTS)
         return _noted(target, pairs)
 
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-
     def _walk(self, pair: Pair) -> Script:
         for number in range(pair.walk.first, MOST + 1, pair.walk.step):
             victim = yield from pair.catch(number, self.side, self.action)
@@ -209,7 +204,7 @@ class AtEveryMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class CrashAtEveryMessage:
+class CrashAtEveryMessage(OnWorkersAndNodes):
     """All pairs at the same message, one server, and then all at the next."""
 
     def describe(self) -> str:
@@ -227,11 +222,6 @@ class CrashAtEveryMessage:
                 crashes.append(crash_one(target))
             run_scripts(target, [_go_on(pair.trap) for pair in due], target.actors.ttl)
         return [*crashes, *_noted(target, pairs)]
-
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
 
     def _catch(self, pair: Pair, number: int) -> Script:
         yield from pair.catch(number, "answer", "freeze")

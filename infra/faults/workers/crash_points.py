@@ -13,7 +13,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault, link_proof
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnWorkersAndNodes, has
 from infra.faults.fault_options import choice, number, within
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, let_go, run_traps
 from infra.faults.links.cuts import CutClients, client_pairs, heal_clients
@@ -67,7 +67,7 @@ class CutHolder:
 
 
 @dataclass(frozen=True, slots=True)
-class CrashAfterAcquire:
+class CrashAfterAcquire(OnWorkersAndNodes):
     """The leader, or the first server, is killed and started again before the holders do anything.
 
     All of it happens in `apply`, so nothing is left to hold.
@@ -88,11 +88,6 @@ class CrashAfterAcquire:
         crash = crash_one(target)
         let_go(traps)
         return [crash, *hits_of(traps)]
-
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
 
 
 def crash_one(target: Target) -> Hit:
