@@ -169,12 +169,24 @@ class Measures(TypedDict):
     longest_gap_s: float | None
 
 
+class Boundaries(TypedDict):
+    """The messages of a verb: each is a boundary between two steps of a client.
+
+    messages  How many it takes.
+    hit       At how many of them a fault struck.
+    """
+
+    messages: Count
+    hit: Count
+
+
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
     """One lane of one trial. What it shares with a cell means the same.
 
-    started   Of the trial; ISO 8601, empty where nobody knows.
-    measures  Null: stored by an older format.
+    started     Of the trial; ISO 8601, empty where nobody knows.
+    measures    Null: stored by an older format.
+    boundaries  Of each verb; empty but under faults that strike at every message.
     """
 
     lock: str
@@ -192,6 +204,7 @@ class LaneSummary:
     started: str
     measures: Measures | None
     stage: str = ""
+    boundaries: Mapping[str, Boundaries] = field(default_factory=dict)
 
 
 def fault_of(facts: Facts) -> str:

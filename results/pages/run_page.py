@@ -43,8 +43,9 @@ def render(
     certificate: str = "",
 ) -> str:
     """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
-    cells = list(cells)
+    cells, lanes = list(cells), list(lanes)
     made = grid.grid(cells)
+    struck = _boundaries(lanes)
     groups = _groups(made)
     failing = grid.failures(cells)
     embedded = _Embedded(root)
@@ -56,7 +57,7 @@ def render(
         name=root.name,
         certificate=certificate,
         sentence=_sentence(cells, failing, problems),
-        facts=_facts(about, cells),
+        facts=[*_facts(about, cells), *struck["fact"]],
         unfinished=_unfinished(about),
         words=grid.counts(cells),
         failing=sum(number for word, number in grid.counts(cells) if word.fails),
@@ -76,6 +77,7 @@ def render(
         more_failures=len(failing) - _MOST_FAILURES,
         documented=_hazards(cells),
         rates=charts.rates(rates.per_lock(lanes)),
+        boundaries=struck,
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
@@ -257,6 +259,29 @@ def _fault(name: str) -> str:
 def _short_list(names: Sequence[str]) -> str:
     """a, b, c, d and 7 more."""
     return listing(few(names, _MOST_NAMED))
+
+
+def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
+    """How many messages of each verb of each lock a fault struck, of how many, summed over lanes."""
+    struck: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for lane in lanes:
+        for verb, each in lane.boundaries.items():
+            verbs = struck.setdefault((lane.backend, lane.lock), {})
+            hit, messages = verbs.get(verb, (0, 0))
+            verbs[verb] = hit + each["hit"], messages + each["messages"]
+    rows = [(lock, backend, verbs, _coverage(verbs.values())) for (backend, lock), verbs in sorted(struck.items())]
+    total = _coverage(covered for _, _, verbs, _ in rows for covered in verbs.values())
+    return {
+        "rows": rows,
+        "verbs": sorted({verb for verbs in struck.values() for verb in verbs}),
+        "fact": [("boundaries between requests that were hit", total)] if rows else [],
+    }
+
+
+def _coverage(covered: Iterable[tuple[int, int]]) -> str:
+    """Of pairs (hit, messages)."""
+    hit, messages = map(sum, zip((0, 0), *covered, strict=True))
+    return f"{hit} of {messages} ({hit / messages:.0%})" if messages else "0 of 0"
 
 
 def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:

@@ -60,10 +60,7 @@ def _boundaries(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         (
             f"messages at which {lane} was hit",
-            ", ".join(
-                f"{verb}: {len(words(mapping(each).get('hit')))} of {mapping(each).get('messages')}"
-                for verb, each in mapping(verbs).items()
-            ),
+            ", ".join(f"{verb}: {len(each['hit'])} of {each['messages']}" for verb, each in verbs.items()),
         )
         for lane, verbs in mapping(about.get("boundaries")).items()
     ]

@@ -16,7 +16,7 @@ import msgspec
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult, Violation
-from results.record import decisive
+from results.record import Count, decisive
 from results.storage.files import BadFile
 from results.text import in_a_line
 
@@ -127,6 +127,13 @@ class Rolled(TypedDict):
     refused: bool
 
 
+class Struck(TypedDict):
+    """A verb of a lane: how many messages it takes, and the numbers of those at which a fault struck."""
+
+    messages: Count
+    hit: tuple[Count, ...]
+
+
 class About(TypedDict, total=False):
     """The keys of a trial's `about` (see `TrialRecord`) whose types are checked."""
 
@@ -146,5 +153,6 @@ class About(TypedDict, total=False):
     rolled: tuple[Rolled, ...] | None
     stalled: float | None
     planted: Mapping[str, str] | None
+    boundaries: Mapping[str, Mapping[str, Struck]] | None
     no_way_there: str | None
     error: str | None

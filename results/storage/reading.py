@@ -169,8 +169,18 @@ class _Trial:
     def summaries(self) -> list[LaneSummary]:
         """A summary of each lane."""
         started = self.about.get("started") or ""
+        struck = self.about.get("boundaries") or {}
         return [
-            LaneSummary(**self._place(lane), operations=lane.operations, started=started, measures=lane.measures)
+            LaneSummary(
+                **self._place(lane),
+                operations=lane.operations,
+                started=started,
+                measures=lane.measures,
+                boundaries={
+                    verb: {"messages": each["messages"], "hit": len(each["hit"])}
+                    for verb, each in struck.get(lane.lane, {}).items()
+                },
+            )
             for lane in self.lanes
         ]
 

@@ -196,6 +196,7 @@ def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any
             "started": "2025-11-21T07:49:00+00:00",
             "seconds": 4.2,
             "endpoints": {"c1": ["127.0.0.1:21001"]},
+            "boundaries": {"redis/register/unfenced": {"acquire at once": {"messages": 3, "hit": [1, 3]}}},
             "error": None,
             **about,
         },

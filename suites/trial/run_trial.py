@@ -224,7 +224,7 @@ class RunningTrial:
             "stalled": stalled(histories),
             "slower": round(self.slower, 2),
             "cpu": self.cpu.by_part(sum(handle.cpu for handle in self.handles)),
-            "boundaries": self.actors.boundaries,
+            **({"boundaries": self.actors.boundaries} if self.actors.boundaries else {}),
             "killed_at_the_end": [handle.spec.name for handle in self.stuck],
             "error": None,
         }
