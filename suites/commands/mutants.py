@@ -1,7 +1,7 @@
 """`python -m suites mutants`: locks with one bug each, and which of the bugs the suite finds.
 
     --run [NAME ...]  each under the fault that is expected to reveal it, in one trial
-    --score           all of them in default runs, beside correct locks: what does such a run catch?
+    --score           all of them under the faults of a default run, beside correct locks: what does it catch?
 
 A bug is caught when a property that names it is violated (`suites.mutants.catalogue`). Correct locks run beside those
 with a bug; where one of them fails, the suite is wrong, and the status is 1.
@@ -10,14 +10,14 @@ with a bug; where one of them fails, the suite is wrong, and the status is 1.
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from checkers.claims import Verdict
+from checkers.claims import NO_FAULT, Verdict
 from results.commands.find import RUNS
 from results.record import Cell
 from results.storage import reading, resumable, summary
@@ -27,14 +27,21 @@ from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
 from suites.mutants.catalogue import Mutant, catalogue, is_mutant
+from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
 
 DEADLINE: Final = 20.0
 """Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
 SEED: Final = 1
-GROUP: Final = 28
-"""How many locks with a bug a default run tries, beside a correct one of each backend: about as many lanes as it has of
-all locks of the suite."""
+_DEFAULT: Final = (*(PROFILES["default"].faults or ()), *PROFILES["default"].own)
+_OFTEN: Final = (NO_FAULT, "freeze-holder", "pause-server", "kill-holder", "cut-client-drop")
+"""Faults that catch most of them, for the time that they take."""
+STAGES: Final = (
+    _OFTEN,
+    tuple(fault for fault in _DEFAULT if fault not in (*_OFTEN, *BOUNDARIES)),
+    tuple(fault for fault in _DEFAULT if fault in BOUNDARIES),
+)
+"""The faults of a default run in three runs: what one of them catches the next ones do not try."""
 SCORES: Final = ROOT / "results" / "mutants"
 """Holds what `--score` found, a file for each seed."""
 
@@ -44,7 +51,7 @@ class Catch:
     """How a bug was caught first.
 
     seconds  from the first attempt at a lock to the instant from which the property is certainly broken.
-    trials   how many trials judged it broken, of how many that tried it.
+    trials   how many trials of that run judged it broken, of how many that tried it.
     """
 
     property: str
@@ -55,11 +62,15 @@ class Catch:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What default runs made of a bug. also: the other properties that were violated."""
+    """What a default run made of a bug. also: the other properties that were violated."""
 
     mutant: str
     catch: Catch | None
     also: tuple[str, ...]
+
+    def beside(self, before: "Score | None") -> "Score":
+        """With what the runs before it have violated."""
+        return self if before is None else replace(self, also=tuple(dict.fromkeys((*before.also, *self.also))))
 
     def __str__(self) -> str:
         beside = f"; also {', '.join(self.also)}" if self.also else ""
@@ -95,9 +106,9 @@ def main(argv: Sequence[str]) -> int:
     """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed; 2 broken off."""
     parser = Arguments("mutants", main)
     parser.add_argument("--run", nargs="*", choices=catalogue(), metavar="NAME", help="try them, or only these")
-    parser.add_argument("--score", action="store_true", help="try all of them in default runs")
+    parser.add_argument("--score", action="store_true", help="try all of them under the faults of a default run")
     parser.add_argument("--sample", type=int, metavar="N", help="with --score: only so many, spread evenly")
-    parser.add_seed("with --score: of the default runs")
+    parser.add_seed("with --score: of the runs")
     options = parser.parse_args(argv)
     if options.score:
         return _score(_sample(list(catalogue().values()), options.sample), options.seed)
@@ -138,13 +149,6 @@ def _backend(mutant: Mutant) -> str:
     return registry.load(mutant.lock).backend
 
 
-def groups(mutants: Sequence[Mutant]) -> list[list[Mutant]]:
-    """At most `GROUP` each, with about as many of each backend in each."""
-    ordered = sorted(mutants, key=_backend)
-    count = -(-len(ordered) // GROUP)
-    return [ordered[number::count] for number in range(count)]
-
-
 def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
     """So many of them, at equal distances in the catalogue."""
     if count is None or count >= len(mutants):
@@ -153,34 +157,38 @@ def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
 
 
 def _score(mutants: Sequence[Mutant], seed: int) -> int:
-    scores: list[Score] = []
+    scores: dict[str, Score] = {}
     alarms: list[str] = []
     folder = RUNS / f"mutants-{seed}-{len(mutants)}"
-    made = groups(mutants)
-    for number, group in enumerate(made, 1):
-        print(f"default run {number} of {len(made)}: {', '.join(mutant.name for mutant in group)}", flush=True)
-        run_folder = _default_run(group, seed, folder / str(number))
+    left = list(mutants)
+    for number, faults in enumerate(STAGES, 1):
+        print(f"run {number} of {len(STAGES)}: {len(left)} mutants under {', '.join(faults)}", flush=True)
+        run_folder = _run(left, faults, seed, folder / str(number))
         if not resumable.why_not(run_folder):
             print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
             return 2
         cells = summary.load(run_folder.path).cells
-        some = [_scored(mutant, cells, run_folder.path) for mutant in group]
-        print("\n".join(map(str, some)), flush=True)
-        scores += some
+        some = {mutant.name: _scored(mutant, cells, run_folder.path) for mutant in left}
+        print("\n".join(str(score) for score in some.values() if score.catch is not None), flush=True)
+        scores |= {name: score.beside(scores.get(name)) for name, score in some.items()}
         alarms += [f"{cell.lane}, {cell.property} under {cell.fault}: {cell.word}" for cell in cells if _alarm(cell)]
-    _store(scores, seed, alarms, complete=len(mutants) == len(catalogue()))
-    print("\n".join([*(f"ALARM on a correct lock: {alarm}" for alarm in alarms), *in_words(scores)]))
-    return 1 if alarms or any(score.catch is None for score in scores) else 0
+        left = [mutant for mutant in left if some[mutant.name].catch is None]
+        if not left:
+            break
+    _store(scores.values(), seed, alarms, complete=len(mutants) == len(catalogue()))
+    print("\n".join(str(scores[mutant.name]) for mutant in left))
+    print("\n".join([*(f"ALARM on a correct lock: {alarm}" for alarm in alarms), *in_words(scores.values())]))
+    return 1 if alarms or left else 0
 
 
-def _default_run(group: Sequence[Mutant], seed: int, folder: Path) -> RunFolder:
-    """The run: done now, gone on with, or done before."""
-    beside = {_backend(mutant): mutant.lock for mutant in group}.values()
-    locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in group), *beside)]
+def _run(mutants: Sequence[Mutant], faults: Sequence[str], seed: int, folder: Path) -> RunFolder:
+    """Try them, and the correct locks that they are made from: now, gone on with, or done before."""
+    correct = dict.fromkeys(mutant.lock for mutant in mutants)
+    locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in mutants), *correct)]
     command = [sys.executable, "-m", "pytest", "suites/", "-q", "-n", "2", "--results", str(folder)]
     begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
     if not begun:
-        subprocess.run([*command, "--seed", str(seed), *locks], cwd=ROOT, check=False)
+        subprocess.run([*command, "--seed", str(seed), "--faults", ",".join(faults), *locks], cwd=ROOT, check=False)
     elif not resumable.why_not(begun[0]):
         subprocess.run([*command, "--resume", str(begun[0].path)], cwd=ROOT, check=False)
     return RunFolder.open(next(folder.glob("*/run.json")).parent)
@@ -223,14 +231,14 @@ def _seconds(run_folder: Path, cell: Cell) -> float:
     raise LookupError(f"{cell.trial}: no violation of {cell.property} in {cell.lane}")
 
 
-def _store(scores: Sequence[Score], seed: int, alarms: Sequence[str], *, complete: bool) -> None:
+def _store(scores: Iterable[Score], seed: int, alarms: Sequence[str], *, complete: bool) -> None:
     if complete:
         SCORES.mkdir(exist_ok=True)
         report = {"seed": seed, "alarms": list(alarms), "scores": [asdict(score) for score in scores]}
         (SCORES / f"{seed}.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
-def in_words(scores: Sequence[Score]) -> list[str]:
+def in_words(scores: Collection[Score]) -> list[str]:
     """How many were caught, apart for those that were set aside, and after how many seconds."""
     lines = []
     for what, aside in (("", None), (" of those set aside", True), (" of the others", False)):

@@ -163,6 +163,7 @@ def parse(option: Any) -> Selection:
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():
             raise BadOption(f"--results {results}: {folder} is not a folder")
+    by_name = option.lock or option.faults
     selection = Selection(
         lanes,
         faults,
@@ -175,7 +176,7 @@ def parse(option: Any) -> Selection:
         targets=targets,
         hooks=commands,
         # Locks with a planted bug are tried as all of ours are, in the lanes that the profile chooses.
-        named=bool((option.lock and not any(map(is_mutant, option.lock))) or option.faults or option.workload or plans),
+        named=bool(option.workload or plans or (by_name and not any(map(is_mutant, option.lock)))),
         stages=upgraded,
         planted=planted,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +15,10 @@ from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
-from results.record import NotRun
+from results.record import NotRun, grouped
 from results.stages import BASELINE, CANDIDATE
 from suites.lanes.lane import Lane, fewest, longest_ttl, meets
+from suites.lock import LockClient
 from suites.locks import registry
 from suites.selection import bugs_of_certification, rolling, shards
 from suites.selection.profiles import Profile
@@ -61,7 +62,7 @@ class Expected:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selection:
     """What a run tries: lanes, faults, seed and versions.
 
@@ -137,6 +138,16 @@ class Selection:
 
     def tries(self, lane: Lane, column: str) -> bool:
         """Whether the lane is tried in the column: a profile leaves out lanes that would say little."""
+        if column not in self._tried:
+            self._tried[column] = {each for each in (*self.lanes, *self.planted) if self._says_enough(each, column)}
+        return lane in self._tried[column]
+
+    @cached_property
+    def _tried(self) -> dict[str, set[Lane]]:
+        """By column, as far as it was asked: every property asks again."""
+        return {}
+
+    def _says_enough(self, lane: Lane, column: str) -> bool:
         profile = self.profile
         if column in bugs_of_certification.COLUMNS or lane in self.planted:
             return lane in self.planted and bugs_of_certification.belongs(lane, column)
@@ -158,10 +169,19 @@ class Selection:
             return lane.must_show(self.fault_names(column, lane.backend))
         if column in (profile.whole or ()):
             return True
-        others = [other for other in self.lanes if other.lock is lane.lock and other.not_applicable is None]
-        usual = tuple(other for other in others if self.special(other) is None)
-        beside = tuple(other for other in others if matches(column, self.special(other) or ()))
+        usual, others = self._lanes_of[lane.lock]
+        beside = tuple(other for other, faults in others if matches(column, faults))
         return lane in fewest(usual, self.fault_names(column, lane.backend), beside)
+
+    @cached_property
+    def _lanes_of(self) -> Mapping[type[LockClient], tuple[tuple[Lane, ...], list[tuple[Lane, tuple[str, ...]]]]]:
+        """Each lock's lanes: as they are tried as a rule, and with the faults under which they are tried instead."""
+        by_lock = {}
+        for lock, lanes in grouped(self.lanes, lambda lane: lane.lock).items():
+            special = [(lane, self.special(lane)) for lane in lanes if lane.not_applicable is None]
+            usual = tuple(lane for lane, faults in special if faults is None)
+            by_lock[lock] = usual, [(lane, faults) for lane, faults in special if faults is not None]
+        return by_lock
 
     def special(self, lane: Lane) -> tuple[str, ...] | None:
         """The faults under which the profile tries a lane like this one (`Profile.lanes`), None: as it tries others."""

@@ -22,6 +22,7 @@ from suites.mutants import altered
 from suites.mutants.altered import AlteredModules
 from suites.mutants.catalogue import Change, Mutant, catalogue
 from suites.selection.options import EVERY_FAULT
+from suites.tests.selections import asked
 from suites.worker.forkserver import _PARTS
 
 
@@ -104,13 +105,13 @@ def test_a_missed_mutant_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: 
         assert capsys.readouterr().out.splitlines()[-1] == f"{len(results)} mutants, {int(missed)} missed"
 
 
-def test_groups_have_about_as_many_of_each_backend() -> None:
-    made = mutants.groups(list(catalogue().values()))
-    assert sorted(mutant.name for group in made for mutant in group) == sorted(catalogue())
-    assert max(map(len, made)) <= mutants.GROUP
-    for backend in ("redis", "zookeeper", "etcd", "postgres"):
-        counts = [sum(registry.load(mutant.lock).backend == backend for mutant in group) for group in made]
-        assert max(counts) - min(counts) <= 1
+def test_what_is_scored_meets_every_fault_of_a_default_run_once_in_the_same_lanes() -> None:
+    lock = ["mutant:renews-nothing"]
+    by_stage = [asked(lock=lock, faults=[",".join(stage)]).trials() for stage in mutants.STAGES]
+    whole = asked(lock=lock).trials()
+    assert sorted((trial for stage in by_stage for trial in stage), key=lambda trial: trial.fault) == sorted(
+        whole, key=lambda trial: trial.fault
+    )
 
 
 def tried(folder: Path, number: int, lock: str, word: Verdict, *broken: str) -> TrialRecord:
