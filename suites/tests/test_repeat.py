@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,12 @@ test:
 
 
 @pytest.fixture
-def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def commit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
     """The only one of a project, in which the third run of `make certify` is red."""
     (tmp_path / "results").mkdir()
     (tmp_path / "Makefile").write_text(MAKEFILE)
     monkeypatch.setattr(repeat, "ROOT", tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("clones")))
     monkeypatch.setattr(repeat, "NOTED", tmp_path / "results" / "repeated.jsonl")
     author = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
     for words in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "-m", "all"]):
