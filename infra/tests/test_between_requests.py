@@ -119,6 +119,20 @@ def test_who_was_frozen_goes_on_when_another_holds(workers: Workers) -> None:
     assert after.index("after-acquire") < after.index("thawed")
 
 
+def test_of_a_semaphore_all_others_hold_before_who_was_frozen_goes_on(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its locks have a worker more than permits."""
+    threes = [(3 * n, 3 * n + 1, 3 * n + 2) for n in range(len(WALKS))]
+    monkeypatch.setattr(Workers, "pairs", lambda *_: threes)
+    FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked())
+    assert workers.noted[RENEW] == (1, [1])
+    frozen = workers.story.index(("at-renewal-answer", "freeze", 1, "renew"))
+    after = [entry[0] for entry in workers.story[frozen + 1 :] if entry[3] == f"worker {threes[-1][-1]}"]
+    assert [entry[0] for entry in workers.story[frozen:]].count("after-acquire") >= 2
+    assert after == ["thawed"] * 3
+
+
 def test_somebody_takes_the_place_of_each_who_was_killed(workers: Workers) -> None:
     FAULTS["at-every-request-kill"].make("redis", {}).apply(workers.walked())
     assert sum(entry[1] == "kill" for entry in workers.story) == 9

@@ -73,8 +73,9 @@ class Lane:
 
     @property
     def workers(self) -> int:
-        """How many processes compete for its locks."""
-        least = self.workload.workers if self.workload.order else self.lock.permits + 1
+        """How many processes compete for its locks: of a semaphore more, so that somebody waits."""
+        order, more = self.workload.order, self.lock.permits - 1
+        least = self.workload.workers + len(order) * more if order else 2 + more
         return max(self.load.workers or self.workload.workers, least)
 
     @property
@@ -210,10 +211,11 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
     """Every lane in which a lock is tried, with those that are not applicable. load: what the user sets."""
     load = load or Load()
     for workload in (each for each in WORKLOADS.values() if not load.workload or each.name in load.workload):
-        if (workload.readers and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
+        everywhere = workload.name in STRUCK_ALONE and lock_name not in registry.CONTROLS
+        shared = workload.readers and not everywhere
+        if (shared and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
         for store in workload.stores:
-            everywhere = workload.name in STRUCK_ALONE and lock_name not in registry.CONTROLS
             declared = everywhere or matches(f"{workload.name}/{store}", lock.lanes)
             if not (load.workload or declared):
                 continue

@@ -12,7 +12,7 @@ import pytest
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, compile_plan
-from suites.lanes.lane import LOCK_GONE, Lane, meets
+from suites.lanes.lane import LOCK_GONE, Lane, lane_named, meets
 from suites.locks import registry
 from suites.locks.registry import CONTROLS
 from suites.selection.options import EVERY_FAULT
@@ -279,6 +279,14 @@ class TestWhatAProfileTries:
                 assert lane.workload.name != "pairs" or lane.lock_name not in CONTROLS
             pairs = [lane for lane in run.lanes if lane.workload.name == "pairs"]
             assert all(not run.tries(lane, fault) for lane in pairs for fault in set(run.faults) - set(BOUNDARIES))
+
+    def test_in_pairs_somebody_waits_for_a_semaphore_and_readers_meet_writers(self) -> None:
+        for lane in [lane for lane in asked(profile="nightly").lanes if lane.workload.name in ("pairs", "churn")]:
+            each = lane.workers / len(lane.workload.order)
+            assert each == lane.lock.permits + 1, lane.name
+        pairs = lane_named("redis-rw/pairs/unfenced")
+        assert pairs.workload.readers
+        assert "sharing" not in pairs.properties
 
     def test_lanes_of_their_own_are_tried_under_faults_of_their_own(self) -> None:
         """Or where they are named, those with very many workers only by their workload."""

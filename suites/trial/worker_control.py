@@ -83,7 +83,7 @@ class WorkerControl:
         ttl: float,
         orders: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     ) -> None:
-        """orders: of lanes whose workers have locks to themselves, the index of each worker's."""
+        """orders: `Workload.order` of lanes whose workers have locks to themselves."""
         self._server = server
         self._lanes = lanes
         self._orders = orders
@@ -106,7 +106,8 @@ class WorkerControl:
 
     def pairs(self, lane: str) -> Sequence[tuple[int, ...]]:
         order = self._orders.get(lane, ())
-        return [tuple(n for n, key in enumerate(order) if key == each) for each in dict.fromkeys(order)]
+        numbers = range(self._lanes[lane][0].spec.count)
+        return [tuple(numbers[first :: len(order)]) for first in range(len(order))]
 
     def arm(self, lane: str, aim: Aim) -> None:
         for other in [place for place in self._armed if place[0] == lane and _overlap(place[1], aim.among)]:

@@ -112,7 +112,7 @@ class Worker:
         self._downgrader = self.client if isinstance(self.client, Downgrades) else None
         # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
         self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
-        self._in_line = self.client.fair or self.workload.readers > 0 or self._woken is not None
+        self._in_line = self.client.fair or self._woken is not None or bool(self._sharer and self.workload.readers)
         self.store: StoreClient = self._connected(lambda: connect(spec, self.client))
         self._section = section
         self.renewal = LeaseRenewal(spec, self.client, self.recorder, self.gates)

@@ -1,7 +1,8 @@
 """Pairs: workers have their locks two by two, for faults at every message of a verb (`infra.faults.workers`).
 
 Each pair has a verb to itself, in the order of `infra.faults.workers.between_requests.WALKS`: the first rests for so
-long that it seldom waits for the other, the last holds for so long that it renews.
+long that it seldom waits for the other, the last holds for so long that it renews. Of a semaphore there is one more
+worker than permits; where the lock can be shared, one of a pair mostly reads while the other writes.
 """
 
 from typing import ClassVar, Final
@@ -16,8 +17,9 @@ RENEWED: Final = 4
 
 class Pairs(Workload):
     name: ClassVar[str] = "pairs"
-    order: ClassVar[tuple[int, ...]] = (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)
-    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")
+    order: ClassVar[tuple[int, ...]] = (CALM, 1, 2, 3, RENEWED)
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free", "sharing")
+    readers: ClassVar[float] = 0.5
     keys: ClassVar[int] = 5
     workers: ClassVar[int] = 10
 

@@ -85,11 +85,11 @@ class Pair:
         self.trap = GateTrap(lane, target, target.clock.now(), workers)
         self.hit: list[int] = []
         """The messages at which one of them was caught."""
-        first, *others = workers
-        self._holder = self.trap.only((first,))
-        self._waiter = self.trap.only(tuple(others))
+        *holders, waiter = workers
+        self._holders = [self.trap.only((holder,)) for holder in holders]
+        self._waiter = self.trap.only((waiter,))
         self._stays = 0
-        """How often the holder has stayed, while a waiter was to be caught."""
+        """How often a holder has stayed, while the waiter was to be caught."""
 
     @property
     def messages(self) -> int:
@@ -114,28 +114,31 @@ class Pair:
             if trap.target.clock.now() > deadline:
                 return True
             if self.walk.waits:
-                return self._stays >= TIMES
+                return self._stays >= TIMES * len(self._holders)
             return actors.rounds(trap.lane, trap.among, self.walk.verb) >= before + ROUNDS * len(trap.among)
 
         catching = trap.catch_unless(over, gate, action, verb=self.walk.verb, message=number)
-        victim = yield from (_beside(catching, self._stay()) if self.walk.waits else catching)
+        stays = [self._stay(holder) for holder in self._holders if self.walk.waits]
+        victim = yield from _beside(catching, stays)
         if victim is not None:
             self.hit.append(number)
         return victim
 
-    def _stay(self) -> Script:
-        """Whoever holds stays for a while, again and again: who polls asks often then, and is told of each release."""
+    def _stay(self, trap: GateTrap) -> Script:
+        """A holder stays for a while, again and again: who polls asks often then, and is told of each release."""
         while True:
-            holder = yield from self._holder.catch("after-acquire", "stall")
+            holder = yield from trap.catch("after-acquire", "stall")
             try:
-                yield from self._holder.wait(STAYS, lambda: False)
+                yield from trap.wait(STAYS, lambda: False)
                 self._stays += 1
             finally:
-                self._holder.thaw(holder)
+                trap.thaw(holder)
 
 
-def _beside(catching: Generator[None, None, Victim | None], meanwhile: Script) -> Generator[None, None, Victim | None]:
-    """The result of the first, while the second goes on; it is ended then."""
+def _beside(
+    catching: Generator[None, None, Victim | None], meanwhile: Sequence[Script]
+) -> Generator[None, None, Victim | None]:
+    """The result of the first, while the others go on; they are ended then."""
     try:
         while True:
             try:
@@ -143,11 +146,12 @@ def _beside(catching: Generator[None, None, Victim | None], meanwhile: Script) -
             except StopIteration as ended:
                 caught: Victim | None = ended.value
                 return caught
-            next(meanwhile, None)
+            for script in meanwhile:
+                next(script, None)
             yield
     finally:
-        catching.close()
-        meanwhile.close()
+        for script in (catching, *meanwhile):
+            script.close()
 
 
 _OF_RENEWALS: Final[dict[Side, Gate]] = {"request": "at-renewal-request", "answer": "at-renewal-answer"}
@@ -236,9 +240,11 @@ def _go_on(trap: GateTrap) -> Script:
 
 
 def _another(trap: GateTrap, victim: Victim) -> Script:
-    """Until another has the lock, and is stalled with it; no longer than a lease takes to end."""
+    """Until the others have the lock, and are stalled with it; no longer than a lease takes to end."""
     deadline = trap.target.clock.now() + int((trap.target.actors.ttl + FREED_WITHIN + SETTLED_WITHIN) * 1e9)
-    yield from trap.catch_unless(lambda: trap.target.clock.now() > deadline, "after-acquire", "stall", key=victim.key)
+    for _ in trap.among[1:]:
+        over = lambda: trap.target.clock.now() > deadline  # noqa: E731
+        yield from trap.catch_unless(over, "after-acquire", "stall", key=victim.key)
 
 
 def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
