@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+import msgspec
+
 from checkers.claims import NO_FAULT, Verdict
 from results.commands.find import RUNS
 from results.record import Cell
@@ -236,6 +238,12 @@ def _store(scores: Iterable[Score], seed: int, alarms: Sequence[str], *, complet
         SCORES.mkdir(exist_ok=True)
         report = {"seed": seed, "alarms": list(alarms), "scores": [asdict(score) for score in scores]}
         (SCORES / f"{seed}.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def stored() -> dict[int, list[Score]]:
+    """What `--score` has stored, by seed."""
+    reports = [json.loads(file.read_text()) for file in sorted(SCORES.glob("*.json"))]
+    return {report["seed"]: msgspec.convert(report["scores"], list[Score]) for report in reports}
 
 
 def in_words(scores: Collection[Score]) -> list[str]:

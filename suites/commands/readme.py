@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from suites.commands import literature, repeat
+from suites.commands import literature, mutants, repeat
 from suites.commands.arguments import Arguments
 from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
 from suites.lock import LockClient
@@ -136,9 +136,23 @@ def _repeated() -> str:
     return "".join(f"\n- {line}" for line in lines) + "\n\n"
 
 
+def _mutants() -> str:
+    """What `python -m suites mutants --score` has stored: a paragraph for each seed, and one for all of them."""
+    by_seed = mutants.stored()
+    paragraphs = [f"Seed {seed}: {'; '.join(mutants.in_words(scores))}." for seed, scores in by_seed.items()]
+    caught = {each.mutant for scores in by_seed.values() for each in scores if each.catch is not None}
+    missed = [f"`{name}`" for name in mutants.catalogue() if name not in caught]
+    if len(by_seed) > 1:
+        paragraphs.append(f"All {len(by_seed)} seeds together miss {len(missed)}.")
+    if by_seed and missed:
+        paragraphs.append(f"Missed: {', '.join(missed)}.")
+    return "".join(f"\n- {text}" for text in paragraphs or ["not measured yet"]) + "\n\n"
+
+
 _PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "locks": _locks,
     "literature": _literature,
     "curves": _curves,
     "repeated": _repeated,
+    "mutants": _mutants,
 }

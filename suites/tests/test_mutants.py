@@ -14,7 +14,7 @@ from infra.faults.all_faults import FAULTS
 from results.record import TrialRecord
 from results.storage import summary
 from results.tests import samples
-from suites.commands import mutants
+from suites.commands import mutants, readme
 from suites.commands.mutants import Catch, Result, Score
 from suites.lanes.lane import lane_named
 from suites.locks import registry
@@ -161,3 +161,21 @@ def test_how_many_were_caught_is_told_apart_for_those_set_aside() -> None:
         "1 of 1 bugs caught of those set aside (100%)",
         "1 of 2 bugs caught of the others (50%)",
     ]
+
+
+def test_scores_come_back_as_they_were_stored_and_the_readme_tells_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutants, "SCORES", tmp_path / "scores")
+    catch = Catch("server-exclusion", "none", 2.5, (1, 3))
+    names = list(catalogue())
+    of_seeds = {
+        seed: [Score(name, None if name in missed else catch, ("fifo",)) for name in names]
+        for seed, missed in {1: names[3:5], 2: names[4:6]}.items()
+    }
+    assert readme._PARTS["mutants"]() == "\n- not measured yet\n\n"
+    for seed, scores in of_seeds.items():
+        mutants._store(scores, seed, (), complete=True)
+    assert mutants.stored() == of_seeds
+    *_, together, missed, _, _ = readme._PARTS["mutants"]().split("\n")
+    assert (together, missed) == ("- All 2 seeds together miss 1.", f"- Missed: `{names[4]}`.")
