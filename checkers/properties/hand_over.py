@@ -30,15 +30,18 @@ SLOWEST: Final = "slowest hand-over (ms)"
 class HandOver(NamedTuple):
     """A release and the wait for the next grant. Times in ns.
 
-    waiting  when others waited between its return and the return of that grant.
+    waiting  when others waited between its return and the return of that grant, without stalls.
     end      that return.
     late     when the bound was missed; where it was not, the end.
+    counts   whether it says anything: somebody waited from its return on, and got the lock within the bound, whoever
+             was stalled meanwhile, or waited for some time without a stall.
     """
 
     hold: Hold
     waiting: list[Span]
     end: int
     late: int
+    counts: bool
 
 
 def _examine(view: View) -> Examined:
@@ -54,7 +57,7 @@ def _examine(view: View) -> Examined:
 
 
 def _exercise(view: View) -> Exercise:
-    judged = _at_once(view) + sum(given.waiting[0][0] == given.hold.freed for given in view.once(_hand_overs))
+    judged = _at_once(view) + sum(given.counts for given in view.once(_hand_overs))
     return Exercise(unless(judged, "nobody waited for what was released, away from faults"), {JUDGED: judged})
 
 
@@ -85,9 +88,14 @@ def _hand_overs(view: View) -> list[HandOver]:
             place = bisect_right(granted, hold.freed)  # those before it were granted by then
             end = min((*granted[place : place + 1], view.finish))
             judged = over[place - 1] <= hold.freed < end <= doubt and (end <= before or hold.freed >= after)
-            if judged and (waiting := without(united(clipped(waits, hold.freed, end)), idle)):
-                late = moment(waiting, bound) if length(waiting) > bound else end
-                found.append(HandOver(hold, waiting, end, late))
+            if not judged or not (waited := united(clipped(waits, hold.freed, end))):
+                continue
+            waiting = without(waited, idle)
+            late = moment(waiting, bound) if length(waiting) > bound else end
+            in_time = place < len(holds) and end - hold.freed <= bound
+            counted = waited if in_time else waiting
+            from_then = bool(counted) and counted[0][0] == hold.freed
+            found.append(HandOver(hold, waiting, end, late, from_then))
         result += _certain(found, (inv[row] for row in unanswered))
     return result
 

@@ -6,7 +6,7 @@ Who waits, gives up or gets no answer, stalls, readers and faults: those of `exp
 from typing import Any
 
 from checkers.properties.hand_over import JUDGED, SLOWEST
-from checkers.row_format import SHARED
+from checkers.row_format import SHARED, F
 from checkers.tests.build import INFO, Book, cases
 from checkers.tests.compare import answers, result_on
 
@@ -49,6 +49,12 @@ def test_hand_overs(book: Book, at: list[int]) -> None:
     "book, expected",
     ("counted", released(24), {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
     ("granted before the release returned", AT_ONCE, {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
+    (
+        "in time though stalled",
+        released(24).add(F.STALL, 3, 30, process=3),
+        {JUDGED: 1, SLOWEST: 0, "unexercised": None},
+    ),
+    ("late and stalled", late().add(F.STALL, 3, 30, process=3), {JUDGED: 0, SLOWEST: 0}),
     ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
     ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), {JUDGED: 1, "unexercised": None}),
 )
