@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def instead(name: object, known: Iterable[str]) -> str:
-    """`did you mean pause-server? there are ...`: all that there is, after what is most like it."""
+    """`did you mean pause-server?`, or all that there are where none is like it."""
     names = list(known)
     close = difflib.get_close_matches(str(name), names)
-    return (f"did you mean {' or '.join(close)}? " if close else "") + f"there are {', '.join(names)}"
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"

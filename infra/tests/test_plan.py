@@ -108,7 +108,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda plan: plan.update(backend="etcd"), r"steps\[0\].options.nodes: must be a list of leader, etcd1"),
     (lambda plan: plan.update(steps={}), "steps: must be a list"),
     (lambda plan: plan.update(steps=[]), "steps: must not be empty"),
-    (_at("fault", "kill-sever"), r"steps\[0\].fault: there is no 'kill-sever'; did you mean kill-server.*\? there are"),
+    (_at("fault", "kill-sever"), r"steps\[0\].fault: there is no 'kill-sever'; did you mean kill-server.*\?$"),
     (lambda plan: plan.update(steps=[1]), r"steps\[0\]: must be an object"),
     (_at("fault", "kill"), r"steps\[0\].fault: there is no 'kill'; there are cut-client-refuse"),
     (_at("fault", "isolate-leader-drop"), "five independent servers have no leader"),

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from checkers.claims import NO_FAULT, Verdict
+from infra.suggestions import instead
 from results.commands.find import RUNS
 from results.record import Cell
 from results.storage import reading, resumable, summary
@@ -107,7 +108,7 @@ class Result:
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed; 2 broken off."""
     parser = Arguments("mutants", main)
-    parser.add_argument("--run", nargs="*", choices=catalogue(), metavar="NAME", help="try them, or only these")
+    parser.add_argument("--run", nargs="*", metavar="NAME", help="try them, or only these")
     parser.add_argument("--score", action="store_true", help="try all of them under the faults of a default run")
     parser.add_argument("--sample", type=int, metavar="N", help="with --score: only so many, spread evenly")
     parser.add_seed("with --score: of the runs")
@@ -118,6 +119,8 @@ def main(argv: Sequence[str]) -> int:
         for mutant in catalogue().values():
             print(f"{mutant.name:<36} {mutant.bug} {', '.join(mutant.found_by)}, {mutant.fault} ({mutant.lock})")
         return 0
+    if unknown := [name for name in options.run if name not in catalogue()]:
+        parser.error(f"no mutant {unknown[0]!r}; {instead(unknown[0], catalogue())}")
     results: list[Result] = []
     for result in run([catalogue()[name] for name in options.run or catalogue()]):
         print(result, flush=True)

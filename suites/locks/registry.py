@@ -106,7 +106,7 @@ def spelling(name: str) -> str:
         raise UnknownLock(f"--lock {name} does not say which class of the file, FILE.py:CLASS; {_classes(name)}")
     module, _, attribute = name.rpartition(":")
     if not module or not attribute:
-        raise UnknownLock(f"no lock {name!r}; {instead(name, LOCKS)}, or give module:Class or file.py:Class")
+        raise UnknownLock(f"no lock {name!r}, and no module:Class or file.py:Class; {instead(name, LOCKS)}")
     return f"{Path(module).resolve()}:{attribute}" if module.endswith(".py") else name
 
 

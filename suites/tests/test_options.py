@@ -49,8 +49,9 @@ class TestBadInput:
         ("given", "listed"),
         [
             ({"faults": [""]}, EVERY_FAULT),
-            ({"faults": ["kill-server+nope"]}, FAULTS),
-            ({"faults": ["nope"]}, ["there are cut-client-refuse", ", none (no fault)"]),
+            ({"faults": ["kill-server+xyz"]}, FAULTS),
+            ({"faults": ["xyz"]}, ["there are cut-client-refuse", ", none (no fault)"]),
+            ({"faults": ["kill-sever"]}, ["unknown fault 'kill-sever'; did you mean kill-server"]),
             ({"faults": ["none+freeze-holder"]}, ["none+freeze-holder: none means no fault, and cannot be combined"]),
             ({"faults": ["storm-"]}, ["unknown fault 'storm-'"]),
             ({"faults": ["kill-server+kill-server"]}, ["cannot overlap itself"]),

@@ -58,7 +58,7 @@ def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
     assert bool(token_claims) == cls.tokens
 
 
-@pytest.mark.parametrize("name", ["nope", "", "redis:", ":Mine"])
+@pytest.mark.parametrize("name", ["nope", "", "xyz:", ":Mine"])
 def test_an_unknown_name_lists_what_exists(name: str) -> None:
     with pytest.raises(UnknownLock) as caught:
         lock(name)
@@ -72,7 +72,7 @@ def test_an_unknown_name_lists_what_exists(name: str) -> None:
         ("suites.nothing:Mine", "no module suites.nothing"),
         ("suites.lock:Missing", "suites.lock has no class Missing"),
         ("/no/such/file.py:Mine", "no file /no/such/file.py"),
-        ("reddis", "no lock 'reddis'; did you mean redis "),
+        ("reddis", "no lock 'reddis', and no module:Class or file.py:Class; did you mean redis "),
         ("{file}:VALUE", "no class VALUE"),
         ("{file}:Half", "no acquire, renew, release, close"),
         ("{file}:NoBackend", "does not say which backend"),
