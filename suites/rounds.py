@@ -34,7 +34,7 @@ def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
     for number in numbers:
         seed = option.seed + number - 1
         print(f"run {number}{'' if endless else f' of {option.count}'}: seed {seed}", flush=True)
-        status = statuses[seed] = _run([*of_one, "--seed", str(seed)], folder)
+        status = statuses[seed] = run_pytest([*of_one, "--seed", str(seed)], folder)
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (status and option.until_failed):
             break
     red = {seed: status for seed, status in statuses.items() if status}
@@ -43,8 +43,8 @@ def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
     return next(iter(red.values()), 0)
 
 
-def _run(words: Sequence[str], folder: Path) -> int:
-    """The exit status of a run. Ctrl-C reaches it by itself; told to end, we tell it so."""
+def run_pytest(words: Sequence[str], folder: Path) -> int:
+    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself; told to end, we tell it so."""
     process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder)
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:

@@ -8,7 +8,6 @@ with a bug; where one of them fails, the suite is wrong, and the status is 1.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,6 +29,7 @@ from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
 from suites.mutants.catalogue import Mutant, catalogue, is_mutant
+from suites.rounds import run_pytest
 from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
 
@@ -190,12 +190,12 @@ def _run(mutants: Sequence[Mutant], faults: Sequence[str], seed: int, folder: Pa
     """Try them, and the correct locks that they are made from: now, gone on with, or done before."""
     correct = dict.fromkeys(mutant.lock for mutant in mutants)
     locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in mutants), *correct)]
-    command = [sys.executable, "-m", "pytest", "suites/", "-q", "-n", "2", "--results", str(folder)]
+    words = ["suites/", "-q", "-n", "2", "--results", str(folder)]
     begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
     if not begun:
-        subprocess.run([*command, "--seed", str(seed), "--faults", ",".join(faults), *locks], cwd=ROOT, check=False)
+        run_pytest([*words, "--seed", str(seed), "--faults", ",".join(faults), *locks], ROOT)
     elif not resumable.why_not(begun[0]):
-        subprocess.run([*command, "--resume", str(begun[0].path)], cwd=ROOT, check=False)
+        run_pytest([*words, "--resume", str(begun[0].path)], ROOT)
     return RunFolder.open(next(folder.glob("*/run.json")).parent)
 
 

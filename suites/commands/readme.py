@@ -16,6 +16,7 @@ from suites.commands.arguments import Arguments
 from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
 from suites.lock import LockClient
 from suites.locks import registry
+from suites.mutants.catalogue import catalogue
 from suites.worker.pool import ROOT
 
 README: Final = ROOT / "README.md"
@@ -141,7 +142,7 @@ def _mutants() -> str:
     by_seed = mutants.stored()
     paragraphs = [f"Seed {seed}: {'; '.join(mutants.in_words(scores))}." for seed, scores in by_seed.items()]
     caught = {each.mutant for scores in by_seed.values() for each in scores if each.catch is not None}
-    missed = [f"`{name}`" for name in mutants.catalogue() if name not in caught]
+    missed = [f"`{name}`" for name in catalogue() if name not in caught]
     if len(by_seed) > 1:
         paragraphs.append(f"All {len(by_seed)} seeds together miss {len(missed)}.")
     if by_seed and missed:

@@ -161,7 +161,7 @@ def _runs(monkeypatch: pytest.MonkeyPatch, answers: Iterable[int]) -> list[Seque
         ran.append(words)
         return next(left)
 
-    monkeypatch.setattr(rounds, "_run", run)
+    monkeypatch.setattr(rounds, "run_pytest", run)
     return ran
 
 

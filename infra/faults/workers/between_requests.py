@@ -150,7 +150,8 @@ def _beside(
                 next(script, None)
             yield
     finally:
-        for script in (catching, *meanwhile):
+        catching.close()
+        for script in meanwhile:
             script.close()
 
 
