@@ -33,7 +33,9 @@ _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.use_local_subchannel_pool", 1),  # clients in one process share no connection
     (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # What a connection may take at least. With less, clients on a busy machine give up what is on its way, try again,
+    # and keep the machine busy with that.
+    ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 500),  # the default grows to two minutes
 )
 _IN_DOUBT: Final = (

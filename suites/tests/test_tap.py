@@ -26,6 +26,8 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
+        self.left = 0
+        """How many connections have ended."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -40,6 +42,7 @@ class Server:
             for line in lines:
                 self.asked.append(line.strip())
                 lines.write(line.upper())
+        self.left += 1
 
     def close(self) -> None:
         self._listener.close()
@@ -163,6 +166,14 @@ def test_a_request_comes_late_whether_somebody_waits_for_its_answer_or_not(tappe
     gates.thaw(tapped.handle.page, Gate.AT_REQUEST)
     await_(lambda: tapped.server.asked == [b"a", b"b", b"c"])
     assert hangs_up or tapped.hear().startswith(b"B")
+
+
+def test_who_hangs_up_before_there_is_a_connection_to_the_server_has_sent_what_it_sent(tapped: Tapped) -> None:
+    for _ in range(30):
+        with socket.create_connection(tapped.client.getpeername(), timeout=5) as client:
+            client.sendall(b"a\n")
+    await_(lambda: tapped.server.left == 30)
+    assert tapped.server.asked == [b"a"] * 30
 
 
 def test_a_worker_that_takes_the_place_of_another_is_told_by_its_connection(tapped: Tapped, spec: Spec) -> None:

@@ -176,6 +176,8 @@ class Line(asyncio.Protocol):
             self._end(reset=True)
             return
         self._go_on()
+        if self._left and self._held_by is None:  # it hung up meanwhile: what it had sent arrives all the same
+            self._end(reset=False)
 
     def data_received(self, data: bytes) -> None:
         for piece in self._messages.asked(data):
