@@ -27,6 +27,8 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "release-by-another": "So the lock was released by somebody who cannot have held it.",
     "release-lied": "So a release was acknowledged although the lock had gone to another.",
     "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
+    "released-in-vain": "So releases were acknowledged and had no effect: while somebody waited, each lock was granted "
+    "only when the lease of its last holder could have ended.",
     "handed-over-late": "So nobody got the lock within the bound, though it was free and somebody waited for it.",
     "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
     "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",

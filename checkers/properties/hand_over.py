@@ -25,6 +25,10 @@ from checkers.row_format import INFINITY, SHARED
 
 JUDGED: Final = "releases that somebody waited for"
 SLOWEST: Final = "slowest hand-over (ms)"
+LEAST: Final = 10
+"""So many releases in vain are no chance."""
+SHARE: Final = 4
+"""A release counts as one in vain if somebody waited, for this part of the bound, until the lease could have ended."""
 
 
 class HandOver(NamedTuple):
@@ -33,6 +37,7 @@ class HandOver(NamedTuple):
     waiting  when others waited between its return and the return of that grant, without stalls.
     end      that return.
     late     when the bound was missed; where it was not, the end.
+    granted  whether there was a grant; else the end is that of the history.
     counts   whether it says anything: somebody waited from its return on, and got the lock within the bound, whoever
              was stalled meanwhile, or waited for some time without a stall.
     """
@@ -41,6 +46,7 @@ class HandOver(NamedTuple):
     waiting: list[Span]
     end: int
     late: int
+    granted: bool
     counts: bool
 
 
@@ -51,7 +57,8 @@ def _examine(view: View) -> Examined:
     checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
-    findings = [_late(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
+    findings = [_told(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
+    findings += _in_vain(view)
     slowest = max((length(given.waiting) for given in hand_overs), default=0)
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
@@ -66,11 +73,28 @@ def _unexpected(facts: Facts) -> str | None:
     return "faults may take up all of the time" if faults else None
 
 
-def _late(view: View, hold: Hold, at: int) -> Finding:
+def _in_vain(view: View) -> list[Finding]:
+    """That releases had no effect: at least `LEAST` were acknowledged while somebody waited, and none of the locks was
+    granted before the lease of its last holder could have ended. The bound may be longer than leases are.
+
+    Somebody who waits and asks once in the bound, at random, misses ten releases by chance one time in twenty; who asks
+    four times, never.
+    """
+    given = [given for given in view.once(_hand_overs) if given.granted]
+    if _at_once(view) or any(each.end < each.hold.expiry for each in given):
+        return []
+    share = view.facts.bounds.get(HAND_OVER.id, INFINITY) // SHARE
+    kept = [each for each in given if length(clipped(each.waiting, each.hold.freed, each.hold.expiry)) >= share]
+    if len(kept) < LEAST:
+        return []
+    return [_told(view, kept[-1].hold, kept[-1].hold.expiry, "released-in-vain")]
+
+
+def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Finding:
     """The witness: whose release it was, and who waited at that moment."""
     inv, ret = view.column("inv"), view.column("ret")
     waiter = next(row for row in view.attempts_by_key[hold.key] if inv[row] <= at <= ret[row])
-    return Finding("handed-over-late", at, (hold.row, hold.release, waiter), (hold.row,))
+    return Finding(kind, at, (hold.row, hold.release, waiter), (hold.row,))
 
 
 def _hand_overs(view: View) -> list[HandOver]:
@@ -92,10 +116,10 @@ def _hand_overs(view: View) -> list[HandOver]:
                 continue
             waiting = without(waited, idle)
             late = moment(waiting, bound) if length(waiting) > bound else end
-            in_time = place < len(holds) and end - hold.freed <= bound
-            counted = waited if in_time else waiting
+            granted_later = place < len(holds)
+            counted = waited if granted_later and end - hold.freed <= bound else waiting
             from_then = bool(counted) and counted[0][0] == hold.freed
-            found.append(HandOver(hold, waiting, end, late, from_then))
+            found.append(HandOver(hold, waiting, end, late, granted_later, from_then))
         result += _certain(found, (inv[row] for row in unanswered))
     return result
 

@@ -72,3 +72,29 @@ def test_the_story_says_who_waited() -> None:
     (violation,) = result_on(late(), NAME).violations
     assert violation.story[0].startswith("worker 1 was granted")
     assert any("worker 2" in line for line in violation.story)
+
+
+def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
+    """Two workers take turns, with leases of 20. Each releases at once, and the other, who waits, is granted the lock
+    when the lease could have ended; after the release of this number already at its return.
+    """
+    book = Book(keys=("a",), workers=2, ttl=20, lease="grant", bounds={NAME: bound, "recovery": 100})
+    before, at = 9, 10
+    for number in range(1, count + 2):
+        book.acquire(before, at, number, process=number % 2, sent=at - 1)
+        if number <= count:
+            book.release(at + 1, at + 2, number, process=number % 2)
+        before, at = at, at + (4 if number == early else 20)
+    return book
+
+
+@cases(
+    "book, at",
+    ("ten", in_vain(10), [10 + 9 * 20 + 19]),
+    ("nine", in_vain(9), []),
+    ("the lock is granted before, once", in_vain(12, early=7), []),
+    ("nobody waits for long enough", in_vain(12, bound=100), []),
+)
+def test_releases_in_vain(book: Book, at: list[int]) -> None:
+    expected: dict[str, object] = {"kinds": ["released-in-vain"] * len(at), "moments": at}
+    assert answers(NAME, book, expected) == expected
