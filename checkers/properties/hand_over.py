@@ -80,11 +80,11 @@ def _in_vain(view: View) -> list[Finding]:
     Somebody who waits and asks once in the bound, at random, misses ten releases by chance one time in twenty; who asks
     four times, never.
     """
-    given = [given for given in view.once(_hand_overs) if given.granted]
-    if _at_once(view) or any(each.end < each.hold.expiry for each in given):
+    granted = [given for given in view.once(_hand_overs) if given.granted]
+    if _at_once(view) or any(given.end < given.hold.expiry for given in granted):
         return []
     share = view.facts.bounds.get(HAND_OVER.id, INFINITY) // SHARE
-    kept = [each for each in given if length(clipped(each.waiting, each.hold.freed, each.hold.expiry)) >= share]
+    kept = [given for given in granted if length(clipped(given.waiting, given.hold.freed, given.hold.expiry)) >= share]
     if len(kept) < LEAST:
         return []
     return [_told(view, kept[-1].hold, kept[-1].hold.expiry, "released-in-vain")]
@@ -118,8 +118,8 @@ def _hand_overs(view: View) -> list[HandOver]:
             late = moment(waiting, bound) if length(waiting) > bound else end
             granted_later = place < len(holds)
             counted = waited if granted_later and end - hold.freed <= bound else waiting
-            from_then = bool(counted) and counted[0][0] == hold.freed
-            found.append(HandOver(hold, waiting, end, late, granted_later, from_then))
+            counts = bool(counted) and counted[0][0] == hold.freed
+            found.append(HandOver(hold, waiting, end, late, granted_later, counts))
         result += _certain(found, (inv[row] for row in unanswered))
     return result
 

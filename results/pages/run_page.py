@@ -45,7 +45,7 @@ def render(
     """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
     cells, lanes = list(cells), list(lanes)
     made = grid.grid(cells)
-    struck = _boundaries(lanes)
+    boundaries = _boundaries(lanes)
     groups = _groups(made)
     failing = grid.failures(cells)
     embedded = _Embedded(root)
@@ -57,7 +57,7 @@ def render(
         name=root.name,
         certificate=certificate,
         sentence=_sentence(cells, failing, problems),
-        facts=[*_facts(about, cells), *struck["fact"]],
+        facts=[*_facts(about, cells), *boundaries["facts"]],
         unfinished=_unfinished(about),
         words=grid.counts(cells),
         failing=sum(number for word, number in grid.counts(cells) if word.fails),
@@ -77,7 +77,7 @@ def render(
         more_failures=len(failing) - _MOST_FAILURES,
         documented=_hazards(cells),
         rates=charts.rates(rates.per_lock(lanes)),
-        boundaries=struck,
+        boundaries=boundaries,
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
@@ -262,7 +262,10 @@ def _short_list(names: Sequence[str]) -> str:
 
 
 def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
-    """How many messages of each verb of each lock a fault struck, of how many, summed over lanes."""
+    """What the template needs: a row for each lock with (messages hit, messages) of each verb, summed over lanes.
+
+    facts: what all of them come to, for the top of the page; empty where there is no row.
+    """
     struck: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for lane in lanes:
         for verb, each in lane.boundaries.items():
@@ -274,7 +277,7 @@ def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
     return {
         "rows": rows,
         "verbs": sorted({verb for verbs in struck.values() for verb in verbs}),
-        "fact": [("boundaries between requests that were hit", total)] if rows else [],
+        "facts": [("boundaries between requests that were hit", total)] if rows else [],
     }
 
 

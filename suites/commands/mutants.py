@@ -173,11 +173,11 @@ def _score(mutants: Sequence[Mutant], seed: int) -> int:
             print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
             return 2
         cells = summary.load(run_folder.path).cells
-        some = {mutant.name: _scored(mutant, cells, run_folder.path) for mutant in left}
-        print("\n".join(str(score) for score in some.values() if score.catch is not None), flush=True)
-        scores |= {name: score.beside(scores.get(name)) for name, score in some.items()}
+        of_this_run = {mutant.name: _scored(mutant, cells, run_folder.path) for mutant in left}
+        print("\n".join(str(score) for score in of_this_run.values() if score.catch is not None), flush=True)
+        scores |= {name: score.beside(scores.get(name)) for name, score in of_this_run.items()}
         alarms += [f"{cell.lane}, {cell.property} under {cell.fault}: {cell.word}" for cell in cells if _alarm(cell)]
-        left = [mutant for mutant in left if some[mutant.name].catch is None]
+        left = [mutant for mutant in left if of_this_run[mutant.name].catch is None]
         if not left:
             break
     _store(scores.values(), seed, alarms, complete=len(mutants) == len(catalogue()))
