@@ -11,7 +11,7 @@ read back from its file does the same again. Only who leads and who holds is fou
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -181,6 +181,14 @@ def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float
     rng = random.Random(f"{seed}:{plan_name}")
     steps = tuple(_drawn(rng, name, backend, ttl, members, beside=number > 0) for number, name in enumerate(names))
     return Plan(plan_name, backend, seed, steps, members)
+
+
+def plan_of_steps(name: str, steps: Sequence[tuple[str, float, float]], seed: int, backend: str) -> Plan:
+    """The plan that does these faults one after another: (fault, after, for) of each, in seconds."""
+    rng = random.Random(f"{seed}:{name}")
+    drawn = [_drawn(rng, fault, backend, ttl=1.0, members=(), beside=False) for fault, _, _ in steps]
+    timed = (replace(step, after=after, for_=for_) for step, (_, after, for_) in zip(drawn, steps, strict=True))
+    return Plan(name, backend, seed, tuple(timed))
 
 
 def random_plan(seed: int, backend: str, ttl: float, most: int = 3, members: Members = ()) -> Plan:

@@ -5,9 +5,10 @@ A cycle is one plan as a trial with a few lanes, whose workers are the victims o
 
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 from checkers.claims import NO_FAULT, Verdict
@@ -43,7 +44,9 @@ class PlanResult:
 class Cycles:
     """Environment and fork servers for cycles, removed at the end of the block. Not for two threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Mapping[str, str] = MappingProxyType({})) -> None:
+        """versions: backend → the version of its servers, where it is not the default."""
+        self._versions = versions
         self._folder = recorder.folder()
         self._environment: OwnEnvironment | None = None
         self._servers: dict[str, ForkServer] = {}
@@ -94,7 +97,7 @@ class Cycles:
     def _ready(self, backend: str) -> OwnEnvironment:
         if self._environment is None:
             self._environment = OwnEnvironment.start()
-        self._environment.ensure(backend)
+        self._environment.ensure(backend, self._versions.get(backend))
         return self._environment
 
 

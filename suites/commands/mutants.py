@@ -2,6 +2,7 @@
 
     --run [NAME ...]  each under the fault that is expected to reveal it, in one trial
     --score           all of them under the faults of a default run, beside correct locks: what does it catch?
+    --schedules       all of them under the faults of other suites, at their times: what would those catch?
 
 A bug is caught when a property that names it is violated (`suites.mutants.catalogue`). Correct locks run beside those
 with a bug; where one of them fails, the suite is wrong, and the status is 1.
@@ -9,16 +10,20 @@ with a bug; where one of them fails, the suite is wrong, and the status is 1.
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from checkers.claims import NO_FAULT, Verdict
+from infra.backends import BACKENDS
+from infra.docker.servers_with_bugs import PLANTS
+from infra.faults.all_faults import FAULTS
+from infra.faults.plan import plan_of_steps
 from infra.suggestions import instead
 from results.commands.find import RUNS
 from results.record import Cell
@@ -28,7 +33,7 @@ from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
-from suites.mutants.catalogue import Mutant, catalogue, is_mutant
+from suites.mutants.catalogue import Mutant, catalogue, mutant_of
 from suites.rounds import run_pytest
 from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
@@ -45,8 +50,20 @@ STAGES: Final = (
     tuple(fault for fault in _DEFAULT if fault in BOUNDARIES),
 )
 """The faults of a default run in three runs: what one of them catches the next ones do not try."""
+SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]] = {
+    "no-fault": (),
+    "frozen-5-of-10-s": ((("pause-server",), 5.0, 5.0),),
+    "ring-20-of-40-s": ((("split-ring", "cut-client-drop"), 20.0, 20.0),),
+    "cut-and-killed-1-s": ((("isolate-leader-drop", "cut-client-drop"), 2.0, 1.0), (("kill-server",), 2.0, 1.0)),
+}
+"""What other suites do to servers: Jepsen's tests of etcd and of Hazelcast, and etcd's robustness tests. Name → steps:
+the first of these faults that can be done to the backend, seconds before it, seconds that it lasts.
+"""
+SCHEDULE_LASTS: Final = 40
+"""Seconds of a trial of a schedule, at least."""
 SCORES: Final = ROOT / "results" / "mutants"
-"""Holds what `--score` found, a file for each seed."""
+"""Holds what `--score` found, a file for each seed, and what `--schedules` found."""
+_OF_SCHEDULES: Final = "schedules.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +127,22 @@ def main(argv: Sequence[str]) -> int:
     parser = Arguments("mutants", main)
     parser.add_argument("--run", nargs="*", metavar="NAME", help="try them, or only these")
     parser.add_argument("--score", action="store_true", help="try all of them under the faults of a default run")
-    parser.add_argument("--sample", type=int, metavar="N", help="with --score: only so many, spread evenly")
-    parser.add_seed("with --score: of the runs")
+    parser.add_argument("--schedules", action="store_true", help="try all of them under the schedules of other suites")
+    parser.add_argument("--sample", type=int, metavar="N", help="of these two: only so many, spread evenly")
+    parser.add_argument("--missed", action="store_true", help="with --score: only what no seed has caught so far")
+    parser.add_seed("of their runs")
     options = parser.parse_args(argv)
-    if options.score:
-        return _score(_sample(list(catalogue().values()), options.sample), options.seed)
+    if options.score or options.schedules:
+        caught = {score.mutant for scores in stored().values() for score in scores if score.catch is not None}
+        left = [mutant for mutant in catalogue().values() if not (options.missed and mutant.name in caught)]
+        mutants = _sample(left, options.sample)
+        try:
+            if options.schedules:
+                return _try_schedules(mutants, options.seed)
+            return _score(mutants, options.seed, complete=options.sample is None)
+        except _Unfinished:
+            print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
+            return 2
     if options.run is None:
         for mutant in catalogue().values():
             print(f"{mutant.name:<36} {mutant.bug} {', '.join(mutant.found_by)}, {mutant.fault} ({mutant.lock})")
@@ -131,19 +159,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
-    """Run the trials, one for all mutants with the same backend and fault."""
-    with Cycles() as cycles:
-        for (_, fault), group in groupby(sorted(mutants, key=_trial_of), key=_trial_of):
-            tried = list(group)
-            lanes = [lane_named(name) for mutant in tried for name in mutant.lanes]
-            cycle = cycles.run_fault(fault, SEED, lanes, DEADLINE)
-            if cycle.record is None:
-                yield from (Result(mutant, (), cycle.wrong) for mutant in tried)
-                continue
-            broken = list(violated(cycle.record))
-            for mutant in tried:
-                by = dict.fromkeys(judgement.property for lane, judgement in broken if lane in mutant.lanes)
-                yield Result(mutant, tuple(by))
+    """Run the trials, one for all mutants with the same server, backend and fault."""
+    for server, on_it in groupby(sorted(mutants, key=lambda each: (each.server, *_trial_of(each))), _server):
+        with Cycles({plant.server: plant.version for plant in PLANTS if str(plant) == server}) as cycles:
+            for (_, fault), group in groupby(on_it, key=_trial_of):
+                tried = list(group)
+                lanes = [lane_named(name) for mutant in tried for name in mutant.lanes]
+                cycle = cycles.run_fault(fault, SEED, lanes, DEADLINE)
+                if cycle.record is None:
+                    yield from (Result(mutant, (), cycle.wrong) for mutant in tried)
+                    continue
+                broken = list(violated(cycle.record))
+                for mutant in tried:
+                    by = dict.fromkeys(judgement.property for lane, judgement in broken if lane in mutant.lanes)
+                    yield Result(mutant, tuple(by))
+
+
+def _server(mutant: Mutant) -> str:
+    return mutant.server
 
 
 def _trial_of(mutant: Mutant) -> tuple[str, str]:
@@ -161,41 +194,105 @@ def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
     return [mutants[number * len(mutants) // count] for number in range(count)]
 
 
-def _score(mutants: Sequence[Mutant], seed: int) -> int:
+def _score(mutants: Sequence[Mutant], seed: int, *, complete: bool) -> int:
     scores: dict[str, Score] = {}
     alarms: list[str] = []
     folder = RUNS / f"mutants-{seed}-{len(mutants)}"
     left = list(mutants)
     for number, faults in enumerate(STAGES, 1):
-        print(f"run {number} of {len(STAGES)}: {len(left)} mutants under {', '.join(faults)}", flush=True)
-        run_folder = _run(left, faults, seed, folder / str(number))
-        if not resumable.why_not(run_folder):
-            print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
-            return 2
-        cells = summary.load(run_folder.path).cells
-        of_this_run = {mutant.name: _scored(mutant, cells, run_folder.path) for mutant in left}
-        print("\n".join(str(score) for score in of_this_run.values() if score.catch is not None), flush=True)
-        scores |= {name: score.beside(scores.get(name)) for name, score in of_this_run.items()}
-        alarms += [f"{cell.lane}, {cell.property} under {cell.fault}: {cell.word}" for cell in cells if _alarm(cell)]
-        left = [mutant for mutant in left if of_this_run[mutant.name].catch is None]
+        print(f"stage {number} of {len(STAGES)}: {len(left)} mutants under {', '.join(faults)}", flush=True)
+        of_this_stage, of_correct = _tried(left, ["--faults", ",".join(faults)], seed, folder / str(number))
+        print("\n".join(str(score) for score in of_this_stage.values() if score.catch is not None), flush=True)
+        scores |= {name: score.beside(scores.get(name)) for name, score in of_this_stage.items()}
+        alarms += map(_alarm, of_correct)
+        left = [mutant for mutant in left if of_this_stage[mutant.name].catch is None]
         if not left:
             break
-    _store(scores.values(), seed, alarms, complete=len(mutants) == len(catalogue()))
+    if complete:
+        report = {"seed": seed, "alarms": alarms, "scores": [asdict(score) for score in scores.values()]}
+        _store(f"{seed}.json", report)
     print("\n".join(str(scores[mutant.name]) for mutant in left))
-    print("\n".join([*(f"ALARM on a correct lock: {alarm}" for alarm in alarms), *in_words(scores.values())]))
+    print("\n".join([*alarms, *in_words(scores.values())]))
     return 1 if alarms or left else 0
 
 
-def _run(mutants: Sequence[Mutant], faults: Sequence[str], seed: int, folder: Path) -> RunFolder:
+def _try_schedules(mutants: Sequence[Mutant], seed: int) -> int:
+    caught: dict[str, list[str]] = {}
+    alarms: list[str] = []
+    for schedule in SCHEDULES:
+        folder = RUNS / f"schedules-{seed}-{len(mutants)}" / schedule
+        scores, of_correct = _tried(mutants, _words(schedule, seed, folder), seed, folder)
+        caught[schedule] = [score.mutant for score in scores.values() if score.catch is not None]
+        alarms += (_alarm(cell) for cell in of_correct if cell.word is Verdict.VIOLATED)
+        print("\n".join([f"{schedule}:", *in_words(scores.values())]), flush=True)
+    _store(_OF_SCHEDULES, {"seed": seed, "tried": [mutant.name for mutant in mutants], "caught": caught})
+    print("\n".join(alarms))
+    return 1 if alarms else 0
+
+
+def _words(schedule: str, seed: int, folder: Path) -> list[str]:
+    """For pytest; the plans of the schedule, one for each backend, are written to a folder."""
+    words = ["--duration", str(SCHEDULE_LASTS)]
+    if not SCHEDULES[schedule]:
+        return [*words, "--faults", NO_FAULT]
+    folder.mkdir(parents=True, exist_ok=True)
+    for backend in BACKENDS:
+        steps = [
+            (next(fault for fault in faults if FAULTS[fault].applies(backend) is None), after, lasts)
+            for faults, after, lasts in SCHEDULES[schedule]
+        ]
+        file = folder / f"{backend}.json"
+        file.write_text(json.dumps(plan_of_steps(f"{schedule}-{backend}", steps, seed, backend).to_json()))
+        words += ["--plan", str(file)]
+    return words
+
+
+class _Unfinished(Exception):
+    """A run did not come to its end."""
+
+
+def _tried(
+    mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Path
+) -> tuple[dict[str, Score], list[Cell]]:
+    """What runs with these words make of the mutants, and the failures of the correct locks beside them.
+
+    Raises _Unfinished.
+    """
+    scores: dict[str, Score] = {}
+    failures: list[Cell] = []
+    for number, together in enumerate(_runs(mutants)):
+        run_folder = _run(together, words, seed, folder / str(number))
+        if not resumable.why_not(run_folder):
+            raise _Unfinished
+        cells = summary.load(run_folder.path).cells
+        scores |= {mutant.name: _scored(mutant, cells, run_folder.path) for mutant in together}
+        failures += [cell for cell in cells if mutant_of(cell.lock) is None and cell.word.fails]
+    return scores, failures
+
+
+def _runs(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
+    """Those that one run can try: all whose bug is in no server; of the others, one for each backend."""
+    runs: list[list[Mutant]] = [[]]
+    for mutant in mutants:
+        room = (run for run in runs[1:] if _backend(mutant) not in map(_backend, run))
+        run = next(room, None) if mutant.server else runs[0]
+        if run is None:
+            runs.append([mutant])
+        else:
+            run.append(mutant)
+    return [run for run in runs if run]
+
+
+def _run(mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Path) -> RunFolder:
     """Try them, and the correct locks that they are made from: now, gone on with, or done before."""
-    correct = dict.fromkeys(mutant.lock for mutant in mutants)
+    correct = dict.fromkeys(mutant.lock for mutant in mutants if not mutant.server)
     locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in mutants), *correct)]
-    words = ["suites/", "-q", "-n", "2", "--results", str(folder)]
+    always = ["suites/", "-q", "-n", "2", "--results", str(folder)]
     begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
     if not begun:
-        run_pytest([*words, "--seed", str(seed), "--faults", ",".join(faults), *locks], ROOT)
+        run_pytest([*always, "--seed", str(seed), *words, *locks], ROOT)
     elif not resumable.why_not(begun[0]):
-        run_pytest([*words, "--resume", str(begun[0].path)], ROOT)
+        run_pytest([*always, "--resume", str(begun[0].path)], ROOT)
     return RunFolder.open(next(folder.glob("*/run.json")).parent)
 
 
@@ -213,8 +310,8 @@ def _scored(mutant: Mutant, cells: Iterable[Cell], run_folder: Path) -> Score:
     return Score(mutant.name, catch, tuple(also))
 
 
-def _alarm(cell: Cell) -> bool:
-    return not is_mutant(cell.lock) and cell.word.fails
+def _alarm(cell: Cell) -> str:
+    return f"ALARM on a correct lock: {cell.lane}, {cell.property} under {cell.fault}: {cell.word}"
 
 
 def _trial_folder(run_folder: Path, cell: Cell) -> Path:
@@ -236,17 +333,22 @@ def _seconds(run_folder: Path, cell: Cell) -> float:
     raise LookupError(f"{cell.trial}: no violation of {cell.property} in {cell.lane}")
 
 
-def _store(scores: Iterable[Score], seed: int, alarms: Sequence[str], *, complete: bool) -> None:
-    if complete:
-        SCORES.mkdir(exist_ok=True)
-        report = {"seed": seed, "alarms": list(alarms), "scores": [asdict(score) for score in scores]}
-        (SCORES / f"{seed}.json").write_text(json.dumps(report, indent=1) + "\n")
+def _store(file: str, report: Mapping[str, Any]) -> None:
+    SCORES.mkdir(exist_ok=True)
+    (SCORES / file).write_text(json.dumps(report, indent=1) + "\n")
 
 
 def stored() -> dict[int, list[Score]]:
     """What `--score` has stored, by seed."""
-    reports = [json.loads(file.read_text()) for file in sorted(SCORES.glob("*.json"))]
+    reports = [json.loads(file.read_text()) for file in sorted(SCORES.glob("[0-9]*.json"))]
     return {report["seed"]: msgspec.convert(report["scores"], list[Score]) for report in reports}
+
+
+def stored_schedules() -> tuple[list[str], dict[str, list[str]]]:
+    """What `--schedules` has stored: the bugs that were tried, and which each schedule caught; ([], {}) for nothing."""
+    file = SCORES / _OF_SCHEDULES
+    report = json.loads(file.read_text()) if file.exists() else {"tried": [], "caught": {}}
+    return report["tried"], report["caught"]
 
 
 def in_words(scores: Collection[Score]) -> list[str]:

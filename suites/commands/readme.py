@@ -147,6 +147,13 @@ def _mutants() -> str:
         paragraphs.append(f"All {len(by_seed)} seeds together miss {len(missed)}.")
     if by_seed and missed:
         paragraphs.append(f"Missed: {', '.join(missed)}.")
+    tried, of_schedules = mutants.stored_schedules()
+    if tried and by_seed:
+        told = ", ".join(f"`{schedule}` {len(names)}" for schedule, names in of_schedules.items())
+        paragraphs.append(
+            f"Of {len(tried)} of them, our checkers catch under the schedules of other suites, in trials of "
+            f"{mutants.SCHEDULE_LASTS} s: {told}; under the faults of a default run {len(caught.intersection(tried))}."
+        )
     return "".join(f"\n- {text}" for text in paragraphs or ["not measured yet"]) + "\n\n"
 
 

@@ -12,8 +12,8 @@ from typing import Final, cast
 
 from infra.suggestions import instead
 from suites.lock import Declarations, LockClient
-from suites.mutants.altered import AlteredModules, modules_of
-from suites.mutants.catalogue import PREFIX, catalogue, is_mutant
+from suites.mutants.altered import modules_of
+from suites.mutants.catalogue import PREFIX, mutant_of
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Redis": {
@@ -98,8 +98,8 @@ def spelling(name: str) -> str:
     """``module:Class``, ``file.py:Class`` or ``mutant:NAME``, however a lock was asked for. Raises UnknownLock."""
     if name in LOCKS:
         return LOCKS[name]
-    if is_mutant(name):
-        if name.removeprefix(PREFIX) not in catalogue():
+    if name.startswith(PREFIX):
+        if mutant_of(name) is None:
             raise UnknownLock(f"no bug {name!r} is planted: `python -m suites mutants` lists all that can be")
         return name
     if name.endswith(".py"):
@@ -118,12 +118,9 @@ def load(name: str) -> type[LockClient]:
     Raises UnknownLock.
     """
     where = spelling(name)
-    if altered := _altered(where):
-        module, _, attribute = LOCKS[catalogue()[where.removeprefix(PREFIX)].lock].rpartition(":")
-        loaded = altered.module(module)
-    else:
-        module, _, attribute = where.rpartition(":")
-        loaded = _loaded(module)
+    mutant = mutant_of(where)
+    module, _, attribute = (LOCKS[mutant.lock] if mutant else where).rpartition(":")
+    loaded = modules_of(mutant).module(module) if mutant else _loaded(module)
     cls = getattr(loaded, attribute, None)
     if not isinstance(cls, type):
         there = f"; {_classes(module)}" if module.endswith(".py") else ""
@@ -140,12 +137,8 @@ def load(name: str) -> type[LockClient]:
 
 def module_for(lock: str, name: str) -> ModuleType:
     """A module of ours as the workers of a lock have it: a mutant may have changed it. lock: see `load`."""
-    altered = _altered(lock)
-    return altered.module(name) if altered else importlib.import_module(name)
-
-
-def _altered(lock: str) -> AlteredModules | None:
-    return modules_of(catalogue()[lock.removeprefix(PREFIX)]) if is_mutant(lock) else None
+    mutant = mutant_of(lock)
+    return modules_of(mutant).module(name) if mutant else importlib.import_module(name)
 
 
 def _defaults(name: str) -> dict[str, object]:

@@ -1,8 +1,9 @@
-"""Bugs to plant in a correct lock, the fenced store, the recorder or the checkers: the change, and what must name it.
+"""Bugs to plant in a correct lock, the fenced store, a server, the recorder or the checkers, and what must name them.
 
 They stand in the TOML files beside this module, one file for each place. Where a bug was one of released software, or
-of a printed algorithm, it says of which. `mutant:NAME` names the lock with the bug, wherever a lock can be named. A bug
-without a lock is one of our own, which stored histories are to show (`suites.tests.judge_mutants`).
+of a printed algorithm, it says of which. `mutant:NAME` names the lock with the bug, or the correct lock on the server
+with the bug, wherever a lock can be named. A bug without a lock is one of our own, which stored histories are to show
+(`suites.tests.judge_mutants`).
 """
 
 import tomllib
@@ -14,7 +15,7 @@ from typing import Final
 
 PREFIX: Final = "mutant:"
 """The beginning of the name of a lock with a bug."""
-FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store", "recorder", "checkers")
+FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store", "servers", "recorder", "checkers")
 """Which files there are, in the order of the catalogue."""
 _SET_ASIDE: Final = 3
 
@@ -46,6 +47,8 @@ class Mutant:
     fault      the fault that is expected to reveal it; "" without a lock.
     where      workload/store of the lanes in which it is tried under that fault: more than one where chance decides.
     origin     the released software or the printed algorithm that had it, "" for none.
+    changes    of source code; () where the bug is in the server.
+    server     the server that has the bug (`python -m infra planted`), "" for none.
     set_aside  whether it belongs to the third that is scored apart, and not looked at while the suite is improved.
     """
 
@@ -58,6 +61,7 @@ class Mutant:
     where: tuple[str, ...]
     origin: str
     changes: tuple[Change, ...]
+    server: str
     set_aside: bool
 
     @property
@@ -71,9 +75,9 @@ class Mutant:
         return tuple(f"{self.lock_name}/{lane}" for lane in self.where)
 
 
-def is_mutant(lock: str) -> bool:
-    """Whether this is the name of a lock with a bug."""
-    return lock.startswith(PREFIX)
+def mutant_of(lock: str) -> Mutant | None:
+    """The bug of the lock of this name; None for a name without the prefix, or with one that names no bug."""
+    return catalogue().get(lock.removeprefix(PREFIX)) if lock.startswith(PREFIX) else None
 
 
 @cache
@@ -104,7 +108,8 @@ def _read(file: Path) -> list[Mutant]:
             fault=entry.get("fault", ""),
             where=tuple(entry.get("where", ("set/unfenced",))),
             origin=entry.get("origin", ""),
-            changes=tuple(Change(**change) for change in entry["change"]),
+            changes=tuple(Change(**change) for change in entry.get("change", ())),
+            server=entry.get("server", ""),
             set_aside=number % _SET_ASIDE == _SET_ASIDE - 1,
         )
         for number, (name, entry) in enumerate(tomllib.loads(file.read_text(encoding="utf-8")).items())

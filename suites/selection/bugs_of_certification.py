@@ -1,12 +1,11 @@
 """Calibration: a certification also tries known bugs, which the suite must find. It shows what the suite can detect.
 
-Some of the locks with one bug each (`suites.mutants`) are tried on the new version, and good locks on servers with a
-bug (`infra.docker.servers_with_bugs`). Bugs that share a fault share a trial. Each such trial is a column of its own in
+Some of the locks with one bug each (`suites.mutants`) are tried on the new version, and correct locks on servers with a
+bug. Bugs that share a fault share a trial. Each such trial is a column of its own in
 a stage of its own, and its judgements count nowhere else.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -15,8 +14,7 @@ from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.plan import Plan, compile_plan
 from results.stages import BROKEN_SERVER, CALIBRATION
 from suites.lanes.lane import Lane, lane_named, longest_ttl
-from suites.locks import registry
-from suites.mutants.catalogue import catalogue
+from suites.mutants.catalogue import Mutant, catalogue
 
 FAULTS: Final = (NO_FAULT, "stall-holder", "freeze-holder", "kill-holder")
 """The faults that reveal most of the bugs on all backends: a certification has ten minutes for everything."""
@@ -26,6 +24,7 @@ BUGS: Final = (
     *("releases-always", "forgets-the-others", "waits-though-it-tries", "by-checksum", "downgrades-unrenewed"),
     *("releases-then-reads", "newest-first", "by-name", "frees-two", "stays-in-the-queue", "cancelled-stays"),
     *("persistent", "lease-for-token", "watches-the-holder", "without-lease", "locks-shared", "takes-early"),
+    *("server-does-not-count", "server-keeps-leases-for-longer"),
 )
 """Those of `suites.mutants.catalogue` that a certification tries, each under one of these faults."""
 
@@ -34,38 +33,16 @@ COLUMNS: Final = (SERVER, *(f"planted-{fault}" for fault in FAULTS))
 """The column of servers with a bug is tried first: it needs an environment of its own, the others have one already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bug:
-    """Where a bug is tried: in which column, under which fault, and the property that must name it."""
-
-    column: str
-    fault: str
-    found_by: str
-
-
-_SERVERS: Final = {
-    "redis:lost-token": ("redis", NO_FAULT, "token-order"),
-    "etcd:late-expiry": ("etcd", "kill-holder", "crash-release"),
+SERVERS: Final[Mapping[str, str]] = {
+    plant.server: plant.version for plant in PLANTS if str(plant) in {catalogue()[name].server for name in BUGS}
 }
-"""Server with a bug → the lock that reveals it, the fault, and the property that must be violated."""
-
-SERVERS: Final[Mapping[str, str]] = {plant.server: plant.version for plant in PLANTS if str(plant) in _SERVERS}
 """Backend → the version that has the bug."""
 
 
 @cache
-def tried() -> Mapping[Lane, Bug]:
+def tried() -> Mapping[Lane, Mutant]:
     """The lane of every bug. Only for certifications: it loads every client library."""
-    locks = {
-        lane_named(mutant.lanes[0]): Bug(f"planted-{mutant.fault}", mutant.fault, mutant.found_by[0])
-        for mutant in map(catalogue().__getitem__, BUGS)
-    }
-    # Named by its class, the lock has a lane other than those of the upgrade.
-    servers = {
-        lane_named(f"{registry.spelling(lock)}/register/unfenced"): Bug(SERVER, fault, found_by)
-        for lock, fault, found_by in _SERVERS.values()
-    }
-    return locks | servers
+    return {lane_named(mutant.lanes[0]): mutant for mutant in map(catalogue().__getitem__, BUGS)}
 
 
 def lanes(backends: Collection[str]) -> tuple[Lane, ...]:
@@ -76,7 +53,7 @@ def lanes(backends: Collection[str]) -> tuple[Lane, ...]:
 def belongs(lane: Lane, column: str) -> bool:
     """Whether the lane's bug is tried in this column."""
     bug = tried().get(lane)
-    return bug is not None and bug.column == column
+    return bug is not None and column == (SERVER if bug.server else f"planted-{bug.fault}")
 
 
 def columns(chosen: Sequence[Lane]) -> tuple[str, ...]:
@@ -98,4 +75,4 @@ def plan(column: str, backend: str, seed: int) -> Plan:
 
 def found_by(chosen: Sequence[Lane]) -> dict[str, str]:
     """Lane → the property that names its bug; stored with a trial of the calibration."""
-    return {lane.name: tried()[lane].found_by for lane in chosen}
+    return {lane.name: tried()[lane].found_by[0] for lane in chosen}

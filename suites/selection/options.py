@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from infra.backends import BACKENDS
 from infra.docker import images
+from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan
@@ -20,7 +21,7 @@ from suites.lanes.lane import Lane, lanes_of
 from suites.lanes.load import Load
 from suites.lock import admitted
 from suites.locks import registry
-from suites.mutants.catalogue import is_mutant
+from suites.mutants.catalogue import mutant_of
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.load_options import LOAD, load, whole
@@ -118,8 +119,11 @@ def parse(option: Any) -> Selection:
     """option: pytest's parsed options. Raises BadOption."""
     profile = _one(option.profile, PROFILES, "profile")
     backends = tuple(_one(name, dict.fromkeys(BACKENDS, name), "backend") for name in option.backend)
-    upgraded = _stages(option)
-    targets = _targets(option.target, option.version_of)
+    mutants = [mutant for name in option.lock if (mutant := mutant_of(name)) is not None]
+    servers = {mutant.server for mutant in mutants}
+    version_of = [*option.version_of, *(plant.spelling for plant in PLANTS if str(plant) in servers)]
+    upgraded = _stages(option, version_of)
+    targets = _targets(option.target, version_of)
     commands = _hooks(option.hook, targets)
     plans = _plans(option.plan, targets)
     if plans and option.faults:
@@ -170,13 +174,13 @@ def parse(option: Any) -> Selection:
         profile,
         option.seed,
         results,
-        _versions(option.version_of, "--version-of"),
+        _versions(version_of, "--version-of"),
         plans,
         worlds={backend: external_cluster.world(target, commands) for backend, target in targets.items()},
         targets=targets,
         hooks=commands,
         # Locks with a planted bug are tried as all of ours are, in the lanes that the profile chooses.
-        named=bool(option.workload or plans or (by_name and not any(map(is_mutant, option.lock)))),
+        named=bool(option.workload or ((plans or by_name) and not mutants)),
         stages=upgraded,
         planted=planted,
     )
@@ -242,10 +246,10 @@ def _plans(files: Sequence[str], targets: Mapping[str, External]) -> dict[str, P
     return plans
 
 
-def _stages(option: Any) -> tuple[Stage, ...]:
+def _stages(option: Any, version_of: Sequence[str]) -> tuple[Stage, ...]:
     if not (option.from_ or option.to):
         return ONLY
-    for given, name in ((option.version_of, "--version-of"), (option.target, "--target"), (option.shard, "--shard")):
+    for given, name in ((version_of, "--version-of"), (option.target, "--target"), (option.shard, "--shard")):
         if given:
             raise BadOption(f"{name} does not go with --from and --to")
     return upgrade_stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))

@@ -130,7 +130,9 @@ class Selection:
     def planted_cases(self) -> list[Case]:
         """A case for every planted bug: the property that must be violated, under the fault that reveals the bug."""
         return [
-            Case(lane, bugs_of_certification.tried()[lane].found_by, column, None, bugs_of_certification.stage(column))
+            Case(
+                lane, bugs_of_certification.tried()[lane].found_by[0], column, None, bugs_of_certification.stage(column)
+            )
             for column in self.faults
             for lane in self.planted
             if self.tries(lane, column)
@@ -160,8 +162,9 @@ class Selection:
             return True
         if profile.locks is not None and lane.lock_name not in profile.locks:
             return False
+        columns = self.plans[column].fault_names if column in self.plans else (column,)
         if special is not None:
-            return matches(column, special)
+            return any(matches(name, special) for name in columns)
         storm = storm_seed(column) is not None
         if profile.whole is None and not storm:
             return True
