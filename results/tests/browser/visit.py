@@ -111,7 +111,7 @@ def visit(
 
     context.route("**/*", on_request)
     context.add_init_script(_WATCH)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     if slow > 1:
         context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slow})
