@@ -176,10 +176,10 @@ class HitWorkers(OnWorkers):
         return hits_of(run_traps(target, self.script, self.patience(target.actors.ttl)))
 
 
-def catch(gate: Gate, action: Action) -> Callable[[GateTrap], Script]:
-    """The script that catches one worker."""
+def catch(gate: Gate, action: Action, **aim: Any) -> Callable[[GateTrap], Script]:
+    """The script that catches one worker; aim: see `GateTrap.catch`."""
 
     def script(trap: GateTrap) -> Script:
-        yield from trap.catch(gate, action)
+        yield from trap.catch(gate, action, **aim)
 
     return script

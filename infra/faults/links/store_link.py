@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import GROUP
-from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, let_go, run_traps
+from infra.faults.gate_scripts import catch, catch_within, hits_of, let_go, run_traps
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.topology import STORE
@@ -31,10 +31,7 @@ class StoreLink:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by a question to the store through the link; those who are about to write go on then."""
-
-        def script(trap: GateTrap) -> Script:
-            yield from trap.catch("between-read-and-write", "stall", group=self.group)
-
+        script = catch("between-read-and-write", "stall", group=self.group)
         traps = run_traps(target, script, catch_within(target.actors.ttl))
         begun = target.clock.now()
         if self.late:

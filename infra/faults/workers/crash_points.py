@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from infra.backends.backend import Trait
-from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault, link_proof
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnWorkersAndNodes, has
-from infra.faults.fault_options import choice, number, within
-from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, let_go, run_traps
+from infra.faults.fault_options import LEADER, choice, number, within
+from infra.faults.gate_scripts import GateTrap, Script, catch, catch_within, hits_of, let_go, run_traps
 from infra.faults.links.cuts import CutClients, client_pairs, heal_clients
-from infra.faults.servers.strikes import end
+from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN
 from infra.network.links import Cut
@@ -78,11 +77,7 @@ class CrashAfterAcquire(OnWorkersAndNodes):
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Returns when the server serves again and the holders go on."""
-
-        def script(trap: GateTrap) -> Script:
-            yield from trap.catch("after-acquire", "stall")
-
-        traps = run_traps(target, script, catch_within(target.actors.ttl))
+        traps = run_traps(target, catch("after-acquire", "stall"), catch_within(target.actors.ttl))
         if not hits_of(traps):
             return []
         crash = crash_one(target)
@@ -91,15 +86,19 @@ class CrashAfterAcquire(OnWorkersAndNodes):
 
 
 def crash_one(target: Target) -> Hit:
-    """Kill the leader, or the first server, and start it again; returns when it serves. Raises Failed."""
+    """Kill the leader, or the first server, and start it again; returns when it serves, unless another fault prevents
+    that. Raises Failed.
+    """
     leads = has(target.backend, Trait.LEADER)
     node = fault.leader(target) if leads else target.node(target.members[0])
     begun = target.clock.now()
     end(target, node)
     applied = target.clock.now()
     node.let_go(target.by)
-    _await_service(target, node)
-    words = f"{node.name} (leader)" if leads else node.name
+    patience = target.patience(HEALED_WITHIN)
+    if not target.clock.wait(patience, node.ready, LOOK_EVERY) and target.alone:
+        raise Failed(f"{node.name} was killed and started again, but does not serve within {patience:.0f} s")
+    words = named(node, LEADER if leads else "")
     return Hit("kill", f"{words}, between two operations", begun, applied, applied, target.clock.now())
 
 
@@ -146,13 +145,6 @@ class LateRelease:
     def heal(self, target: Target) -> None:
         target.actors.let_go(target.by)
         heal_clients(target)
-
-
-def _await_service(target: Target, node: Node) -> None:
-    """Until it serves again, unless another fault prevents it. Raises Failed."""
-    patience = target.patience(HEALED_WITHIN)
-    if not target.clock.wait(patience, node.ready, LOOK_EVERY) and target.alone:
-        raise Failed(f"{node.name} was killed and started again, but does not serve within {patience:.0f} s")
 
 
 CUT_HOLDER: Final = Fault(
