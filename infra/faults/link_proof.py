@@ -4,7 +4,7 @@ While another fault is on, it may mask what a proof looks for: a link that shoul
 be slow may be silent. Then a proof takes whatever the others can make of it, but never that nothing is.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from infra.errors import Failed
@@ -55,20 +55,19 @@ def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what:
         raise Failed(f"{what}, but questions stay without an answer")
 
 
-def await_slow(
-    target: Target, pairs: Pairs, seconds: float, ask: Callable[[str, float], tuple[LinkAnswer, float]]
-) -> None:
+def await_slow(target: Target, pairs: Pairs, seconds: float, size: int = 0, *, to_the_end: bool = False) -> None:
     """Until each question through these links takes so long, whatever becomes of it then. Raises Failed.
 
-    ask: (`host:port`, patience in seconds) -> what became of a question, and the seconds that it took.
+    size, to_the_end: of the question, see `Prober.timed`.
     """
     endpoints = [target.endpoints[pair] for pair in pairs]
     patience = 30.0 + seconds if target.alone else _MASKED + seconds
-
     amiss: list[str] = []
 
     def shows() -> bool:
-        answers = target.prober.at_once(endpoints, lambda endpoint: ask(endpoint, patience))
+        answers = target.prober.at_once(
+            endpoints, lambda endpoint: target.prober.timed(endpoint, patience, size, to_the_end=to_the_end)
+        )
         amiss[:] = [
             f"{' to '.join(pair)}: {answer} after {took:.2f} s"
             for pair, (answer, took) in zip(pairs, answers, strict=True)

@@ -43,16 +43,29 @@ class Prober:
         """All of them at once: silence costs its patience only once."""
         return self.at_once(endpoints, lambda endpoint: self.ask(endpoint, patience))
 
-    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[LinkAnswer, float]:
-        """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer."""
-        return self._converse(endpoint, patience, size, to_the_end=False)
+    def timed(
+        self, endpoint: str, patience: float, size: int = 0, *, to_the_end: bool = False
+    ) -> tuple[LinkAnswer, float]:
+        """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer.
 
-    def timed_end(self, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
-        """Ask, say that nothing else will come, and wait for the end: the seconds from the question to that.
-
-        Every such server ends a connection when its client does, some of them as soon as they have answered.
+        to_the_end: say that nothing else will come, and take the time to the end of the connection. Every such server
+        ends one when its client does, some of them as soon as they have answered.
         """
-        return self._converse(endpoint, patience, 0, to_the_end=True)
+        started = time.monotonic()
+        try:
+            with self.connect(endpoint, patience) as connection:
+                started = time.monotonic()
+                connection.sendall(self.backend.long_question(size) if size else self.backend.question)
+                first = self.answer(connection)
+                if to_the_end and first is LinkAnswer.ANSWERED:
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(4096):
+                        pass
+                return first, time.monotonic() - started
+        except TimeoutError:
+            return LinkAnswer.SILENT, time.monotonic() - started
+        except OSError:
+            return LinkAnswer.CLOSED, time.monotonic() - started
 
     def connect(self, endpoint: str, patience: float = PATIENCE) -> socket.socket:
         """A connection, encrypted where that is asked for. Raises OSError."""
@@ -74,20 +87,3 @@ class Prober:
             return LinkAnswer.SILENT
         except OSError:
             return LinkAnswer.CLOSED
-
-    def _converse(self, endpoint: str, patience: float, size: int, *, to_the_end: bool) -> tuple[LinkAnswer, float]:
-        started = time.monotonic()
-        try:
-            with self.connect(endpoint, patience) as connection:
-                started = time.monotonic()
-                connection.sendall(self.backend.long_question(size) if size else self.backend.question)
-                first = self.answer(connection)
-                if to_the_end and first is LinkAnswer.ANSWERED:
-                    connection.shutdown(socket.SHUT_WR)
-                    while connection.recv(4096):
-                        pass
-                return first, time.monotonic() - started
-        except TimeoutError:
-            return LinkAnswer.SILENT, time.monotonic() - started
-        except OSError:
-            return LinkAnswer.CLOSED, time.monotonic() - started

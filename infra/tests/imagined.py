@@ -306,11 +306,12 @@ class ImaginedProber(Prober):
         super().__init__(BACKENDS[star.backend])
         object.__setattr__(self, "star", star)
 
-    def timed(self, endpoint: str, patience: float, size: int = 0) -> tuple[LinkAnswer, float]:
-        return self.star.ask(endpoint, size)
-
-    def timed_end(self, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
-        answer, seconds = self.star.ask(endpoint)
+    def timed(
+        self, endpoint: str, patience: float, size: int = 0, *, to_the_end: bool = False
+    ) -> tuple[LinkAnswer, float]:
+        answer, seconds = self.star.ask(endpoint, size)
+        if not to_the_end:
+            return answer, seconds
         late = self.star.toxiproxy.proxies[endpoint.replace(":", "-")].toxics.values()
         return answer, seconds + sum(toxic.attributes["delay"] / 1000 for toxic in late if toxic.type == "slow_close")
 

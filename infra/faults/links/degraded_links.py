@@ -10,7 +10,6 @@ from typing import Final
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import Option, number, within
-from infra.faults.link_question import LinkAnswer, Prober
 from infra.faults.links.cuts import OnClientLinks, client_pairs
 from infra.faults.target import Hit, Target
 from infra.network import toxics
@@ -34,22 +33,20 @@ ENDS: Final = (500, 1500)
 LONG: Final = 4000
 """Bytes of the question that proves how wide a link is, or how it is sliced."""
 
-Ask = Callable[[Prober, str, float], tuple[LinkAnswer, float]]
-"""(who asks, `host:port`, patience in seconds) -> what became of a question, and the seconds that it took."""
-
 
 @dataclass(frozen=True, slots=True)
 class Impair(OnClientLinks):
     """Every link, both ways.
 
     doing  for people: "slow all links by 40 ± 10 ms each way".
-    least  seconds that a question takes then, by `ask`.
+    least  seconds that a question takes then; size, to_the_end: of that, see `Prober.timed`.
     """
 
     what: Impairment
     doing: str
     least: float
-    ask: Ask
+    size: int = 0
+    to_the_end: bool = False
 
     def describe(self) -> str:
         return self.doing
@@ -61,12 +58,7 @@ class Impair(OnClientLinks):
             for a, b in (*peer_pairs(target), *client_pairs(target)):
                 target.links.impair(a, b, self.what, target.by)
                 target.links.impair(b, a, self.what, target.by)
-        link_proof.await_slow(
-            target,
-            client_pairs(target),
-            self.least,
-            lambda endpoint, patience: self.ask(target.prober, endpoint, patience),
-        )
+        link_proof.await_slow(target, client_pairs(target), self.least, self.size, to_the_end=self.to_the_end)
         return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
 
 
@@ -77,39 +69,27 @@ def peer_pairs(target: Target) -> list[tuple[str, str]]:
     return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]
 
 
-def _ask(prober: Prober, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
-    return prober.timed(endpoint, patience)
-
-
-def _ask_long(prober: Prober, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
-    return prober.timed(endpoint, patience, LONG)
-
-
-def _ask_end(prober: Prober, endpoint: str, patience: float) -> tuple[LinkAnswer, float]:
-    return prober.timed_end(endpoint, patience)
-
-
 def _slow(_: str, latency_ms: int, jitter_ms: int) -> Impair:
     if jitter_ms > latency_ms:
         raise ValueError("jitter_ms: must not be more than latency_ms")
     doing = f"slow all links by {latency_ms} ± {jitter_ms} ms each way"
-    return Impair(toxics.delay(latency_ms, jitter_ms), doing, 2 * (latency_ms - jitter_ms) / 1000, _ask)
+    return Impair(toxics.delay(latency_ms, jitter_ms), doing, 2 * (latency_ms - jitter_ms) / 1000)
 
 
 def _throttle(_: str, rate_kb: int) -> Impair:
     least = LONG / 1000 / rate_kb  # a kB is 1000 bytes
-    return Impair(toxics.bandwidth(rate_kb), f"let {rate_kb} kB/s through all links each way", least, _ask_long)
+    return Impair(toxics.bandwidth(rate_kb), f"let {rate_kb} kB/s through all links each way", least, LONG)
 
 
 def _slice(_: str, bytes: int, pause_us: int) -> Impair:
     least = max(LONG // bytes - 1, 0) * pause_us / 1e6
     doing = f"cut all bytes into pieces of at most {bytes}, one every {pause_us} us,"
-    return Impair(toxics.slices(bytes, 0, pause_us), doing, least, _ask_long)
+    return Impair(toxics.slices(bytes, 0, pause_us), doing, least, LONG)
 
 
 def _close_late(_: str, late_ms: int) -> Impair:
     doing = f"let the end of every connection arrive {late_ms} ms late"
-    return Impair(toxics.late_end(late_ms), doing, late_ms / 1000, _ask_end)
+    return Impair(toxics.late_end(late_ms), doing, late_ms / 1000, to_the_end=True)
 
 
 def _fault(name: str, summary: str, inject: Callable[..., Impair], *options: Option, toxic: str, sees: str) -> Fault:

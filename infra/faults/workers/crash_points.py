@@ -126,8 +126,7 @@ class LateRelease:
         with target.links.together():
             for group, node in pairs:
                 target.links.impair(node, group, delay(self.latency), target.by)
-
-        link_proof.await_slow(target, pairs, self.latency / 1000, target.prober.timed)
+        link_proof.await_slow(target, pairs, self.latency / 1000)
         slow = Hit("slow", f"all answers of {target.backend}", begun, target.clock.now())
 
         def script(trap: GateTrap) -> Script:
