@@ -7,8 +7,8 @@ from typing import Final
 from infra.backends import BACKENDS
 from infra.faults.fault import Fault
 from infra.faults.links import cuts, degraded_links, partitions, resets, store_link
-from infra.faults.servers import clocks, disks, failover, refusals, strikes, upgrades
-from infra.faults.workers import between_requests, crash_points, holders, renewal, wall_clocks
+from infra.faults.servers import clocks, disks, failover, strikes, upgrades
+from infra.faults.workers import between_requests, crash_points, holders, wall_clocks
 
 NO_FAULT: Final = "none"
 """Not a fault: the name of the plan without any."""
@@ -32,13 +32,13 @@ _ALL: Final[tuple[Fault, ...]] = (
     *holders.FREEZES,
     crash_points.LATE_RELEASE,
     *holders.HOLDERS,
-    *renewal.RENEWALS,
+    *holders.RENEWALS,
     crash_points.CUT_HOLDER,
     crash_points.CRASH_AFTER_ACQUIRE,
     *failover.FAILOVERS,
     *upgrades.VERSIONS,
-    renewal.KILL_WAITER,
-    refusals.REFUSE_WRITES,
+    holders.KILL_WAITER,
+    strikes.REFUSE_WRITES,
     wall_clocks.SKEW_WORKERS,
     *between_requests.BETWEEN_REQUESTS,
 )

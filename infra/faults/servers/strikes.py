@@ -1,7 +1,10 @@
-"""Faults on servers: frozen for a while, killed, wiped, stopped, restarted one by one or all at once.
+"""Faults on servers: frozen for a while, killed, wiped, stopped, restarted one by one or all at once, or refusing.
 
 Where there is a leader it is the one that is hit, and the fault goes on for a while after the others have elected
 another. Of the five Redis servers it is the first, where the single-node lock lives, and maybe a second.
+
+A server that refuses answers every write with an error, which says nothing of the client's lock. A renewal that failed
+for that is to be sent again: the lease is still there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
@@ -20,6 +24,9 @@ from infra.faults.target import Hit, Target
 
 AWAY: Final = (0.2, 0.4)
 """TTLs for which a server that is restarted, or loses its data, stays down: what it forgot is still held then."""
+
+BRIEF: Final = (0.25, 0.5, 1.0, 2.0)
+"""TTLs: a lease outlives most of them, if it is renewed afterwards."""
 
 Verb = Literal["pause", "kill", "wipe", "restart"]
 
@@ -142,6 +149,37 @@ class RestartAll:
             list(pool.map(lambda node: node.let_go(target.by), nodes))
 
 
+@dataclass(frozen=True, slots=True)
+class RefuseWrites(fault.OnNodes):
+    """Have servers answer every write with an error."""
+
+    nodes: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"have {', '.join(self.nodes)} refuse every write"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by a write of our own, which is refused."""
+        begun = target.clock.now()
+        refusing = [named(node, role) for node, role in hit_by(target, self.nodes) if self._refuses(target, node)]
+        return [Hit("refuse", ", ".join(refusing), begun, target.clock.now())] if refusing else []
+
+    def _refuses(self, target: Target, node: Node) -> bool:
+        """Tell it to; False where another fault keeps it from answering."""
+        access = target.environment.access(target.backend)
+        if not target.alone and not node.ready():
+            return False
+        node.refuse(target.by)
+
+        def refused() -> bool:
+            return BACKENDS[target.backend].write(node.address, access).outcome == "refused"
+
+        shown = target.clock.wait(PROVEN_WITHIN, refused, LOOK_EVERY)
+        if not shown and target.alone:
+            raise Failed(f"{node.name} was told to refuse writes, and keeps them")
+        return shown
+
+
 def _any_order(value: Any, site: Site, _: Options) -> tuple[str, ...]:
     return different(value, site.members, len(site.members))
 
@@ -221,4 +259,17 @@ RESTARTS: Final = (
         how="Docker: SIGKILL, start, of all",
         sees="connections closed, then refused; nobody serves until all are back",
     ),
+)
+
+REFUSE_WRITES: Final = Fault(
+    "refuse-writes",
+    "refuse",
+    "servers answer every write with an error",
+    lambda _, nodes: RefuseWrites(nodes),
+    (victims(),),
+    spans=BRIEF,
+    trait=Trait.REFUSES_WRITES,
+    needs=("failover",),
+    how="Redis: CONFIG SET min-replicas-to-write; etcd: the alarm NOSPACE, which binds all members",
+    sees="an error at once; what was written before is still there, and etcd renews leases",
 )

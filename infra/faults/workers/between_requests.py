@@ -19,8 +19,7 @@ from infra.faults.fault import Fault, FaultInjection, Need, OnWorkers, OnWorkers
 from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_scripts
 from infra.faults.target import Action, Gate, Hit, Kind, TappedActors, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
-from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN
-from infra.faults.workers.renewal import FREED_WITHIN
+from infra.faults.workers.holders import FREED_WITHIN, NEEDS, SETTLED_WITHIN
 
 WORKLOAD: Final = "pairs"
 """The workload whose lanes are struck: see `Fault.workload`."""

@@ -1,13 +1,19 @@
-"""Faults on a holder: frozen past its lease, hung, killed, or in a long call; and its successor likewise.
+"""Faults on a holder: frozen past its lease, hung, killed, or in a long call; on its renewal; on who waits for it.
 
 Every lane is hit, each by itself; a lane in which nobody reached the gate in time is left alone. A freeze stops the
 renewal too, as a long pause of a garbage collector does: the lease runs out, and the holder wakes up beside its
 successor. A hung job's lock is renewed all the while, so that nobody else gets it.
+
+A renewal hangs, or its thread dies, while the job itself takes longer than the lease: a holder is stalled just after
+its acquire, and its renewal is caught when it comes by next. So the lease of a client that runs ends while it holds,
+which it notices by its own clock. A renewal that hung is sent late: its successor's lease is none of its business.
+Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456), or it dies waiting.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from infra.backends.backend import Trait
 from infra.faults.fault import Fault, FaultInjection, Need, always
 from infra.faults.gate_scripts import GateTrap, HitWorkers, Script, catch, catch_within
 from infra.faults.target import Action, Gate, Kind
@@ -17,6 +23,12 @@ PAST_TTL: Final = 1.6
 
 SETTLED_WITHIN: Final = 0.5
 """Seconds within which a thawed worker must have written and released; it measures 20-200 ms."""
+
+FREED_WITHIN: Final = 0.8
+"""Seconds after its TTL within which a lease is over: some servers look twice a second."""
+
+TOLD_WITHIN: Final = 1.0
+"""Seconds for an answer to a renewal."""
 
 NEEDS: Final[tuple[Need, ...]] = ("workers",)
 
@@ -61,6 +73,45 @@ def _freeze_successor(trap: GateTrap) -> Script:
     """A holder is killed, and whoever gets its lock next is frozen past its own lease."""
     first = yield from trap.catch("after-acquire", "kill")
     yield from trap.catch("after-acquire", "freeze", key=first.key)
+
+
+def _hit_renewal(action: Action, fate: str) -> HitWorkers:
+    def script(trap: GateTrap) -> Script:
+        holder = yield from trap.catch("after-acquire", "stall")
+        yield from trap.catch("in-renewal", action, worker=holder)
+
+    doing = f"stall a holder of every lane, just after its acquire, whose renewal {fate},"
+    return HitWorkers(doing, script, lambda ttl: catch_within(ttl) + ttl)
+
+
+def _stall_waiter(trap: GateTrap) -> Script:
+    """A waiter's lease ends while somebody else holds: it must not be granted anything on it any more.
+
+    A holder is stalled just after its acquire, its renewal going on; then the renewal of one that waits for the same
+    lock. When the waiter's lease is over its renewal goes on, and is told so; then the holder goes on, and releases.
+    """
+    actors = trap.target.actors
+    try:
+        holder = yield from trap.catch("after-acquire", "stall")
+        waiter = yield from trap.catch("while-waiting", "stall", key=holder.key)
+        yield from trap.wait(actors.ttl + FREED_WITHIN, lambda: False)
+        trap.thaw(waiter)
+        yield from trap.wait(TOLD_WITHIN, lambda: actors.settled(waiter))
+    finally:
+        trap.thaw_all()
+
+
+def _kill_waiter(trap: GateTrap) -> Script:
+    """Who waits at the front of a queue dies there: whoever is behind must get the lock all the same.
+
+    A holder is stalled just after its acquire, its renewal going on, until the lease of the dead one is over.
+    """
+    try:
+        holder = yield from trap.catch("after-acquire", "stall")
+        yield from trap.kill_waiter(holder.key)
+        yield from trap.wait(trap.target.actors.ttl + FREED_WITHIN, lambda: False)
+    finally:
+        trap.thaw_all()
 
 
 def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, **more: Any) -> Fault:
@@ -168,4 +219,54 @@ HOLDERS: Final = (
         "SIGKILL for one, SIGSTOP for the next, just after their acquires",
         "two leases in a row must end by themselves",
     ),
+)
+
+RENEWALS: Final = (
+    _fault(
+        "stall-renewal",
+        "stall",
+        "the renewal of a worker of every lane hangs, and is sent when the lease is over",
+        _hit_renewal("stall", "hangs"),
+        "both of its threads wait: just after its acquire, and about to renew",
+        "its lease ends while it holds, and it notices; its renewal is refused",
+        renewal=True,
+    ),
+    _fault(
+        "kill-renewal",
+        "kill",
+        "the renewal of a worker of every lane dies, and the lease ends while it holds",
+        _hit_renewal("die", "dies"),
+        "its main thread waits just after its acquire, the other ends when about to renew",
+        "its lease ends while it holds, and it notices",
+        renewal=True,
+    ),
+    _fault(
+        "stall-waiter",
+        "stall",
+        "the renewal of a worker of every lane hangs while it waits, until its lease is over",
+        HitWorkers(
+            "stall a holder of every lane, and the renewal of one that waits for it until its lease is over",
+            _stall_waiter,
+            lambda ttl: 2 * catch_within(ttl) + ttl + FREED_WITHIN + TOLD_WITHIN,
+        ),
+        "two threads wait: a holder's main one, and a waiter's when about to renew",
+        "its lease ends while it waits; its next keep-alive is refused, and then the lock is released",
+        spans=(),
+        trait=Trait.WAITING_LEASES,
+        waits=FREED_WITHIN + TOLD_WITHIN,
+    ),
+)
+
+KILL_WAITER: Final = _fault(
+    "kill-waiter",
+    "kill",
+    "a worker of every lane is killed while it waits, with others behind it",
+    HitWorkers(
+        "stall a holder of every lane, kill one that waits for it, and wait until its lease is over",
+        _kill_waiter,
+        lambda ttl: 2 * catch_within(ttl) + ttl + FREED_WITHIN,
+    ),
+    "a stall for the holder, SIGKILL for who has waited longest",
+    "what it left in the queue must be gone when the holder releases",
+    spans=(),
 )
