@@ -214,11 +214,6 @@ class Fault:
         return next((reason for need, reason in world.missing.items() if need in self.needs), None)
 
 
-def has(backend: str, trait: Trait) -> bool:
-    """Whether a backend, by its name, has a trait."""
-    return BACKENDS[backend].has(trait)
-
-
 class Nobody(Failed):
     """There is nobody in the role that a fault is aimed at. While another fault is on that is no error."""
 
@@ -250,7 +245,7 @@ def await_successor(target: Target, old: Node) -> str:
 
     def succeeded() -> bool:
         healths = [None if node is old else node.health() for node in target.cluster.nodes]
-        return BACKENDS[target.backend].leader(healths) is not None
+        return target.kind.leader(healths) is not None
 
     return await_noticed(target, succeeded, "no successor within")
 
@@ -269,7 +264,7 @@ def await_whole(target: Target) -> None:
     Who ended by itself, as a server does that finds its disk full or none of its peers, is started again.
     A failover that could not be undone while other faults were on is undone first.
     """
-    if has(target.backend, Trait.REPLICA) and (pair := target.environment.failover()):
+    if target.kind.has(Trait.REPLICA) and (pair := target.environment.failover()):
         pair.fail_back()
     endpoints = list(target.endpoints.values())
 

@@ -48,11 +48,6 @@ class Site:
         """Whether its backend has a trait."""
         return self.backend.has(trait)
 
-    @property
-    def has_leader(self) -> bool:
-        """Whether its members elect a leader."""
-        return self.has(Trait.LEADER)
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -105,11 +100,6 @@ def must(condition: object, what: str) -> None:
         raise ValueError(f"must {what}")
 
 
-def listed(names: Sequence[str]) -> str:
-    """For people."""
-    return ", ".join(names)
-
-
 # --- kinds of options ---
 
 
@@ -125,7 +115,7 @@ def one_of(
 
     def check(value: Any, site: Site, _: Options) -> str:
         names = known(site)
-        must(value in names, "be " + (" or ".join(names) if len(names) == 2 else f"one of {listed(names)}"))
+        must(value in names, "be " + (" or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"))
         return str(value)
 
     return Option(name, check, draw and (lambda rng, site, _: draw(rng, site)))
@@ -170,7 +160,7 @@ def within(bounds: tuple[int, int]) -> Callable[[random.Random, Site, Options], 
 
 def different(names: Any, known: Sequence[str], most: int, least: int = 1) -> tuple[str, ...]:
     """Several different names. Raises ValueError."""
-    must(isinstance(names, list) and names and all(name in known for name in names), f"be a list of {listed(known)}")
+    must(isinstance(names, list) and names and all(name in known for name in names), f"be a list of {', '.join(known)}")
     must(len(set(names)) == len(names) <= most, f"be at most {most} different nodes")
     must(len(names) >= least, f"be at least {least} different nodes")
     return tuple(names)
@@ -187,7 +177,7 @@ def _some_groups(rng: random.Random, _: Site, __: Options) -> list[str]:
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
     must(
         isinstance(value, list) and value and all(group in ALL_GROUPS for group in value),
-        f"be a list of {listed(ALL_GROUPS)}",
+        f"be a list of {', '.join(ALL_GROUPS)}",
     )
     must(len(set(value)) == len(value) < len(ALL_GROUPS), "be different groups and not all of them")
     return tuple(value)
@@ -221,11 +211,11 @@ def victims(
         return min(most, len(site.members))
 
     def check(value: Any, site: Site, _: Options) -> tuple[str, ...]:
-        if site.has_leader:
+        if site.has(Trait.LEADER):
             return different(value, (*known, *site.members), named)
         return different(value, site.members, count(site))
 
     def draw(rng: random.Random, site: Site, _: Options) -> list[str]:
-        return list(roles(site)) if site.has_leader else some_nodes(rng, site, count(site))
+        return list(roles(site)) if site.has(Trait.LEADER) else some_nodes(rng, site, count(site))
 
     return Option("nodes", check, draw)

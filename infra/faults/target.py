@@ -17,6 +17,7 @@ from infra.network.links import BY_HAND
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from infra.backends.backend import Backend
     from infra.cluster.nodes import Cluster, Node
     from infra.environment import Environment
     from infra.network.links import Links
@@ -223,6 +224,11 @@ class Target:
         groups = tuple(map(topology.client, topology.GROUPS))
         prober = Prober(BACKENDS[backend], environment.access(backend))
         return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, prober, environment)
+
+    @property
+    def kind(self) -> Backend:
+        """The kind of server that the nodes are."""
+        return BACKENDS[self.backend]
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from infra.backends import BACKENDS
 from infra.backends.etcd import Etcd
 from infra.cluster import node_repair
 from infra.cluster.node_repair import DoesNotStart
@@ -124,6 +125,7 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
     target = SimpleNamespace(
         backend="postgres",
+        kind=BACKENDS["postgres"],
         environment=environment,
         own=environment,
         cluster=cluster,

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from infra.backends.backend import Trait
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
-from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, listed, must, some_nodes
+from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, must, some_nodes
 from infra.faults.link_proof import DOWN, SHOWS
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
@@ -65,12 +65,13 @@ class CutClients(OnClientLinks):
     @classmethod
     def all_from(cls, how: Cut, groups: Sequence[str], nodes: tuple[str, ...]) -> "CutClients":
         """These client groups from the same nodes."""
-        return cls(how, tuple((group, nodes) for group in groups), f"clients {listed(groups)} from {listed(nodes)}")
+        words = f"clients {', '.join(groups)} from {', '.join(nodes)}"
+        return cls(how, tuple((group, nodes) for group in groups), words)
 
     @classmethod
     def apart(cls, lost: Mapping[str, Sequence[str]]) -> "CutClients":
         """Each client group from nodes of its own, whose bytes are dropped."""
-        words = "; ".join(f"{group} from {listed(nodes)}" for group, nodes in lost.items())
+        words = "; ".join(f"{group} from {', '.join(nodes)}" for group, nodes in lost.items())
         return cls(Cut.DROP, tuple((group, tuple(nodes)) for group, nodes in lost.items()), f"clients {words}")
 
     def describe(self) -> str:
@@ -115,8 +116,8 @@ def _part(bounds: Callable[[Site], tuple[int, int]]) -> Option:
 
 
 def _each_its_own(value: Any, site: Site, _: Options) -> dict[str, tuple[str, ...]]:
-    known = site.members
-    must(isinstance(value, dict) and sorted(value) == sorted(ALL_GROUPS), f"be lists of nodes for {listed(ALL_GROUPS)}")
+    known, groups = site.members, sorted(ALL_GROUPS)
+    must(isinstance(value, dict) and sorted(value) == groups, f"be lists of nodes for {', '.join(ALL_GROUPS)}")
     lost = {group: different(value[group], known, len(known) - 1) for group in ALL_GROUPS}
     must(len(set(map(frozenset, lost.values()))) == len(lost), "be other nodes for each group")
     return lost

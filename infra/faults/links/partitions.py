@@ -27,7 +27,6 @@ from infra.faults.fault_options import (
     Site,
     any_below,
     different,
-    listed,
     must,
     one_of,
 )
@@ -104,7 +103,7 @@ def _isolated(follower: int | None) -> Callable[[Target], Partition]:
             return await_noticed(target, lambda: victim.health() is None, "it still serves after")
 
         role = "leader" if victim is leader else "follower"
-        return Partition(_across([victim.name], peers), f"{victim.name} ({role}) from {listed(peers)}", remark)
+        return Partition(_across([victim.name], peers), f"{victim.name} ({role}) from {', '.join(peers)}", remark)
 
     return partition
 
@@ -116,7 +115,7 @@ def _one_way(*, muted: bool) -> Callable[[Target], Partition]:
         leader = fault.leader(target)
         peers = _names(node for node in target.cluster.nodes if node is not leader)
         lost = [(leader.name, peer) if muted else (peer, leader.name) for peer in peers]
-        ends = f"{leader.name} (leader)", listed(peers)
+        ends = f"{leader.name} (leader)", ", ".join(peers)
         words = "bytes from {} to {}".format(*(ends if muted else reversed(ends)))
         return Partition(lost, words, lambda: fault.await_successor(target, leader))
 
@@ -205,7 +204,7 @@ def _seen(seen: Mapping[str, Sequence[str]], names: Sequence[str]) -> CutClients
 
 def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> FaultInjection:
     """These nodes, fewer than half, from the others; or what the groups of clients see of that."""
-    if not site.has_leader:
+    if not site.has(Trait.LEADER):
         rest = tuple(node for node in site.members if node not in nodes)
         return _seen({group: nodes if group in groups else rest for group in ALL_GROUPS}, site.members)
 
@@ -223,18 +222,18 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
             ]
             return site.backend.leader(elsewhere) is not None and (had_leader or not any(served))
 
-        words = f"{listed(nodes)} from {listed(_names(many))}"
+        words = f"{', '.join(nodes)} from {', '.join(_names(many))}"
         return Partition(
             _across(_names(few), _names(many)), words, lambda: await_noticed(target, noticed, "unnoticed after")
         )
 
-    return CutPeers(Cut.DROP, f"split {listed(nodes)} from all other nodes", partition)
+    return CutPeers(Cut.DROP, f"split {', '.join(nodes)} from all other nodes", partition)
 
 
 def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
     """In this order each node hears those after it, as many as make a majority with itself, and no others."""
     majority = len(order) // 2
-    if not site.has_leader:
+    if not site.has(Trait.LEADER):
         # As far from each other as can be: of five servers 1-3, 3-5 and 5-2.
         starts = [number * majority % len(order) for number in range(len(ALL_GROUPS))]
         seen = [(order[start], *_after(order, start, majority)) for start in starts]
@@ -244,16 +243,16 @@ def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
         """Of three, no two hear each other, so nobody leads."""
         hears = {node: _after(order, number, majority) for number, node in enumerate(order)}
         lost = [(a, b) for b in order for a in order if a != b and a not in hears[b]]
-        words = "; ".join(f"{node} hears only {listed(others)}" for node, others in hears.items())
+        words = "; ".join(f"{node} hears only {', '.join(others)}" for node, others in hears.items())
         nobody = lambda: target.cluster.leader() is None  # noqa: E731
         return Partition(lost, words, lambda: await_noticed(target, nobody, "there is still a leader after"))
 
-    return CutPeers(Cut.DROP, f"let each node hear only the next of {listed(order)}", partition)
+    return CutPeers(Cut.DROP, f"let each node hear only the next of {', '.join(order)}", partition)
 
 
 def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence[str] = ()) -> FaultInjection:
     """The nodes on one side of a node from those on the other; it hears all, and all hear it."""
-    if not site.has_leader:
+    if not site.has(Trait.LEADER):
         names = site.members
         other = tuple(node for node in names if node not in nodes)
         return _seen({group: (*nodes, bridge) if group in groups else other for group in ALL_GROUPS}, names)
@@ -268,7 +267,7 @@ def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence
             leader = target.cluster.leader()
             return leader is not None and (leader not in others or not all(node.health() for node in others))
 
-        words = f"{listed(side)} from {listed(other)}, all connected to {bridge}"
+        words = f"{', '.join(side)} from {', '.join(other)}, all connected to {bridge}"
         return Partition(_across(side, other), words, lambda: await_noticed(target, noticed, "unnoticed after"))
 
     return CutPeers(Cut.DROP, f"let {bridge} alone connect the other nodes", partition)
@@ -280,7 +279,7 @@ def _half(site: Site) -> int:
 
 def _is_order(value: Any, site: Site, _: Options) -> tuple[str, ...]:
     names = site.members
-    must(isinstance(value, list) and sorted(map(str, value)) == sorted(names), f"be {listed(names)} in some order")
+    must(isinstance(value, list) and sorted(map(str, value)) == sorted(names), f"be {', '.join(names)} in some order")
     return tuple(value)
 
 

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.backends import BACKENDS
 from infra.backends.backend import Trait, Written
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody, has
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Site, number, victims, within
 from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
@@ -55,10 +54,10 @@ class SlowDisk:
                 target.own.disks.stall(node.name, target.by)
             else:
                 target.own.disks.slow(node.name, self.delay_ms / 1000, target.by)
-        for node, _ in hit[:1] if has(target.backend, Trait.LEADER) else hit:
+        for node, _ in hit[:1] if target.kind.has(Trait.LEADER) else hit:
             self._prove(target, node)
         words = ", ".join(named(node, role) for node, role in hit)
-        if self.delay_ms is None and has(target.backend, Trait.STALL_DEPOSES) and hit[0][1] == LEADER:
+        if self.delay_ms is None and target.kind.has(Trait.STALL_DEPOSES) and hit[0][1] == LEADER:
             words += fault.await_successor(target, hit[0][0])
         return [Hit("disk", words, begun, target.clock.now())]
 
@@ -110,7 +109,7 @@ class FillDisk:
 
         if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
             raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
-        if has(target.backend, Trait.ENDS_WHEN_FULL):
+        if target.kind.has(Trait.ENDS_WHEN_FULL):
             target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
         if ended := node.state() == "stopped":
             _bury(target, node)
@@ -138,7 +137,7 @@ def _bury(target: Target, node: Node) -> None:
 
 def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> Written:
     access = target.environment.access(target.backend)
-    return BACKENDS[target.backend].write(node.address, access, size, patience)
+    return target.kind.write(node.address, access, size, patience)
 
 
 def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Option:

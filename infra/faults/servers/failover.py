@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.backends import BACKENDS
 from infra.backends.backend import ServerRefused, Trait
 from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody, has
+from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
 from infra.faults.fault_options import any_below, number, within
 from infra.faults.link_question import PATIENCE
 from infra.faults.links.partitions import followers
@@ -92,7 +91,7 @@ class ChangeLeader(fault.OnNodes):
         """Proven by what the others say of whom they follow."""
         old = fault.leader(target)
         begun = target.clock.now()
-        if not has(target.backend, Trait.HANDS_OVER):
+        if not target.kind.has(Trait.HANDS_OVER):
             old.stop(target.by)
             remark = fault.await_successor(target, old)
             healing = target.clock.now()
@@ -103,7 +102,7 @@ class ChangeLeader(fault.OnNodes):
             return [Hit("failover", words, begun, healing, healing, target.clock.now())]
         new = [node for node in target.cluster.nodes if node is not old][self.to]
         health = new.health()
-        handed_over = health is not None and BACKENDS[target.backend].hand_over(old, health)
+        handed_over = health is not None and target.kind.hand_over(old, health)
         if not handed_over and not target.alone:
             return []
         if not target.clock.wait(target.patience(EFFECT_WITHIN), lambda: target.cluster.leader() is new, LOOK_EVERY):
@@ -126,7 +125,7 @@ class TerminateBackends:
         (node,) = target.cluster.nodes
         begun = target.clock.now()
         try:
-            ended = BACKENDS[target.backend].end_sessions(
+            ended = target.kind.end_sessions(
                 node,
                 target.environment.access(target.backend),
                 lambda gone: target.clock.wait(PROVEN_WITHIN, gone, LOOK_EVERY),

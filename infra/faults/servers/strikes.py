@@ -12,12 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Need, Nobody, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Need, Nobody
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
 from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Target
@@ -57,7 +56,7 @@ class Strike(fault.OnNodes):
             end(target, node, orderly=self.kind == "restart")
         remark = fault.await_successor(target, node) if role == LEADER else ""
         if self.kind == "wipe":
-            if remark and has(target.backend, Trait.MEMBERSHIP):
+            if remark and target.kind.has(Trait.MEMBERSHIP):
                 # Only a majority can take the new member that starts in its place.
                 raise Nobody(f"{node.name} keeps its data{remark}")
             node.wipe()
@@ -172,7 +171,7 @@ class RefuseWrites(fault.OnNodes):
         node.refuse(target.by)
 
         def refused() -> bool:
-            return BACKENDS[target.backend].write(node.address, access).outcome == "refused"
+            return target.kind.write(node.address, access).outcome == "refused"
 
         shown = target.clock.wait(PROVEN_WITHIN, refused, LOOK_EVERY)
         if not shown and target.alone:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.node_repair import DoesNotStart, remake
 from infra.cluster.nodes import Node
@@ -18,7 +17,7 @@ from infra.cluster.virtual_address import Failover
 from infra.docker import images
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
 from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
@@ -118,7 +117,7 @@ class Roll:
             hits.append(self._roll(target, waiting, image.name))
             if hits[-1].kind == REFUSED:
                 return hits
-        if has(target.backend, Trait.COMMON_VERSION) and not _others(target, image.name):
+        if target.kind.has(Trait.COMMON_VERSION) and not _others(target, image.name):
             _await_agreement(target)
         return hits
 
@@ -126,9 +125,9 @@ class Roll:
         """See `FaultInjection`. There is nothing to undo."""
 
     def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
-        leads = fault.leader(target) if has(target.backend, Trait.LEADER) else target.cluster.nodes[0]
+        leads = fault.leader(target) if target.kind.has(Trait.LEADER) else target.cluster.nodes[0]
         node = min(waiting, key=lambda member: (member is leads) == (self.first == "follower"))
-        name = named(node, LEADER if node is leads and has(target.backend, Trait.LEADER) else "")
+        name = named(node, LEADER if node is leads and target.kind.has(Trait.LEADER) else "")
         begun = target.clock.now()
         try:
             remark = _go_over(target, node, image)
@@ -184,11 +183,9 @@ def _change(node: Node, before: str, was: str) -> str:
 
 
 def _await_agreement(target: Target) -> None:
-    backend = BACKENDS[target.backend]
-
     def agreed() -> bool:
         series = {node.version().rpartition(".")[0] for node in target.cluster.nodes}
-        agreed_on = {backend.agreed_version(node.address).rpartition(".")[0] for node in target.cluster.nodes}
+        agreed_on = {target.kind.agreed_version(node.address).rpartition(".")[0] for node in target.cluster.nodes}
         return len(series) == 1 and agreed_on == series
 
     if not target.clock.wait(AGREED_WITHIN, agreed, LOOK_EVERY):

@@ -12,7 +12,7 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import fault, link_proof
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnWorkersAndNodes, has
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnWorkersAndNodes
 from infra.faults.fault_options import LEADER, choice, number, within
 from infra.faults.gate_scripts import GateTrap, Script, catch, catch_within, hits_of, let_go, run_traps
 from infra.faults.links.cuts import CutClients, client_pairs, heal_clients
@@ -89,7 +89,7 @@ def crash_one(target: Target) -> Hit:
     """Kill the leader, or the first server, and start it again; returns when it serves, unless another fault prevents
     that. Raises Failed.
     """
-    leads = has(target.backend, Trait.LEADER)
+    leads = target.kind.has(Trait.LEADER)
     node = fault.leader(target) if leads else target.node(target.members[0])
     begun = target.clock.now()
     end(target, node)
