@@ -9,7 +9,7 @@ happens on the way, everything is healed: by the step's own heal, and by `final_
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from infra.faults import fault
 from infra.faults.fault import FaultInjection
@@ -135,21 +135,8 @@ class Runner:
 
     def _note(self, active: _On, healing: int) -> None:
         healed = self._target.clock.now()
-        self._records += [
-            Record(
-                active.step.fault,
-                hit.kind,
-                hit.target,
-                hit.begun,
-                hit.applied,
-                hit.healing or healing,
-                hit.healed or healed,
-                hit.owner,
-                hit.process,
-                hit.lane,
-            )
-            for hit in active.hits
-        ]
+        hits = [replace(hit, healing=hit.healing or healing, healed=hit.healed or healed) for hit in active.hits]
+        self._records += [Record(active.step.fault, **asdict(hit)) for hit in hits]
 
     def _since(self, when: int) -> float:
         """Seconds."""

@@ -7,7 +7,7 @@ in a class, which allows one server per process; every `Api` here has a subclass
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 import requests
@@ -135,13 +135,7 @@ class Api:
                 continue
             if there:
                 self._ask("delete", f"{path}/toxics/{toxic.name}", timeout=SLOWEST)
-            body = {
-                "name": toxic.name,
-                "type": toxic.type,
-                "stream": toxic.stream,
-                "attributes": dict(toxic.attributes),
-            }
-            self._ask("post", f"{path}/toxics", json=body)
+            self._ask("post", f"{path}/toxics", json=asdict(toxic))
         if change.upstream not in (None, now.upstream):
             self._ask("post", path, json={"upstream": change.upstream})
         if change.enabled is not None and change.enabled != now.enabled:

@@ -6,7 +6,7 @@ All of it happens in `apply`, a Hit for each time, so nothing is left to hold.
 import random
 import socket
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,7 +65,8 @@ class ResetConnections(OnClientLinks):
                     target.links.impair(group, node, RESET, target.by)
                     target.links.impair(node, group, RESET, target.by)
             for connection in ours:
-                _say(connection, target.prober.backend.question)
+                with suppress(OSError):  # closed already; that is looked at below
+                    connection.sendall(target.prober.backend.question)
             target.clock.wait(RESETTING)
             with target.links.together():
                 for group, node in pairs:
@@ -123,13 +124,6 @@ def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitSt
                 raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error
     target.clock.wait(DIALLED)
     return connections
-
-
-def _say(connection: socket.socket, question: bytes) -> None:
-    try:
-        connection.sendall(question)
-    except OSError:
-        pass  # closed already; that is looked at later
 
 
 def _often(times: int) -> str:
