@@ -170,118 +170,94 @@ class Server(Protocol):
     def address(self) -> Address: ...
 
 
-class Replication(ABC):
+class Replication(Protocol):
     """The roles of a primary and its replica. Every verb raises Failed when a server does not do it."""
 
-    @abstractmethod
     def promoted(self, health: Health) -> bool:
         """Whether what a server says of itself is that it is a primary."""
 
-    @abstractmethod
     def follows(self, replica: Health | None, primary: Health | None) -> bool:
         """Whether a replica is connected to its primary and has the history of its writes, on its disk as well."""
 
-    @abstractmethod
     def leads(self, server: Server) -> bool:
         """Whether it is a primary."""
 
-    @abstractmethod
     def offset(self, server: Server) -> int:
         """Bytes of the history of writes that it knows."""
 
-    @abstractmethod
     def lead(self, server: Server) -> None:
         """Make it a primary."""
 
-    @abstractmethod
     def follow(self, server: Server, primary: Address) -> None:
         """Make it a replica."""
 
-    @abstractmethod
     def remember(self, server: Server) -> None:
         """Have it keep its role with its data, for when it is killed and started."""
 
-    @abstractmethod
     def mark(self, server: Server, text: str) -> None:
         """Write a key of ours."""
 
-    @abstractmethod
     def marked(self, server: Server) -> str | None:
         """What that key holds."""
 
-    @abstractmethod
     def look(self, address: Address, patience: float) -> tuple[bool, str | None] | None:
         """Whether the server there is a primary, and its mark; None when nobody answers within so many seconds."""
 
 
 class Backend(ABC):
-    """One kind of lock service. See the module."""
+    """One kind of lock service. See the module.
+
+    name            as users say it, and as in plans.
+    prefix          what its members are called, without their numbers. They are services of docker-compose.yml.
+    hosts           the last byte of the address of each member, in order: so many there are.
+    port            where a member serves clients.
+    peer_ports      what peers talk about -> the port less the number of the member that listens there.
+    packages        its server first, then others that stand for it: the same protocol, and for us the same command
+                    line.
+    plants          bug of a planted server (`infra/docker/servers_with_bugs.py`) -> what the server does.
+    lacks           trait that a fault needs -> why this backend has it not, as users read it.
+    pace            seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two
+                    cores.
+    call            seconds within which a call of a plain client returns, whatever becomes of servers: our locks'
+                    `fail-fast`.
+    election        seconds for which its members hear nothing from their leader before they elect another; 0 where
+                    there is none.
+    user            who we log in as on clusters of ours; empty where everybody is let in.
+    login_note      how to log in, for people; {password} stands for the password.
+    password_alone  whether a password can go without a user.
+    fatal           the line of its log in which a server says why it ends, as a pattern whose group is the reason.
+    question        the shortest question that is answered whatever the server's state: it proves that a link is cut,
+                    or whole.
+    asked_in_clear  whether that question comes before any encryption.
+    messages        what tells requests and answers from each other.
+    disks           roles whose disks a write waits for, where there is a leader.
+    migration       how its data get to a version that does not start on them.
+    replication     where it has a replica.
+    """
 
     name: ClassVar[str]
-    """As users say it, and as in plans."""
-
     prefix: ClassVar[str]
-    """What its members are called, without their numbers. They are services of docker-compose.yml."""
-
     hosts: ClassVar[Sequence[int]]
-    """The last byte of the address of each member, in order: so many there are."""
-
     port: ClassVar[int]
-    """Where a member serves clients."""
-
     peer_ports: ClassVar[Mapping[str, int]] = {}
-    """What peers talk about -> the port less the number of the member that listens there."""
-
     auxiliaries: ClassVar[tuple[Auxiliary, ...]] = ()
-
     packages: ClassVar[tuple[Package, ...]]
-    """Its server first, then others that stand for it: the same protocol, and for us the same command line."""
-
     plants: ClassVar[Mapping[str, str]] = {}
-    """Bug of a planted server (`infra/docker/servers_with_bugs.py`) -> what the server does."""
-
     traits: ClassVar[frozenset[Trait]]
     lacks: ClassVar[Mapping[Trait, str]] = {}
-    """Trait that a fault needs -> why this backend has it not, as users read it."""
-
     pace: ClassVar[float]
-    """Seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two cores."""
-
     call: ClassVar[float]
-    """Seconds within which a call of a plain client returns, whatever becomes of servers: our locks' `fail-fast`."""
-
     election: ClassVar[float] = 0.0
-    """Seconds for which its members hear nothing from their leader before they elect another; 0 where there is none."""
-
     user: ClassVar[str] = ""
-    """Who we log in as on clusters of ours; empty where everybody is let in."""
-
     login_note: ClassVar[str] = ""
-    """How to log in, for people; {password} stands for the password."""
-
     password_alone: ClassVar[bool] = False
-    """Whether a password can go without a user."""
-
     fatal: ClassVar[bytes]
-    """The line of its log in which a server says why it ends, as a pattern whose group is the reason."""
-
     question: ClassVar[bytes]
-    """The shortest question that is answered whatever the server's state: it proves that a link is cut, or whole."""
-
     asked_in_clear: ClassVar[bool] = False
-    """Whether that question comes before any encryption."""
-
     messages: ClassVar[type[Messages]] = InTurns
-    """What tells requests and answers from each other."""
-
     disks: ClassVar[tuple[str, ...]] = ("leader",)
-    """Roles whose disks a write waits for, where there is a leader."""
-
     migration: ClassVar[Migration | None] = None
-    """How its data get to a version that does not start on them."""
-
     replication: ClassVar[Replication | None] = None
-    """Where it has a replica."""
 
     # --- who ---
 
@@ -295,7 +271,6 @@ class Backend(ABC):
         return tuple(self.member(number) for number in range(1, len(self.hosts) + 1))
 
     def has(self, trait: Trait) -> bool:
-        """Whether it has a trait."""
         return trait in self.traits
 
     # --- what its nodes say ---
@@ -321,9 +296,7 @@ class Backend(ABC):
         return None
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """Whether every node serves, none refuses writes and, where there are roles, all follow one leader, and
-        replicas their primary.
-        """
+        """Whether every node serves, none refuses writes and, where there are roles, all follow one leader or primary."""
         return all(healths) and all(auxiliaries) and not any(health.refuses for health in healths if health)
 
     @abstractmethod

@@ -45,8 +45,6 @@ _KEY: Final = base64.b64encode(b"fencepost-disk").decode()
 
 
 class Etcd(Backend):
-    """See the module."""
-
     name = "etcd"
     prefix = "etcd"
     hosts = range(35, 59, 8)

@@ -99,8 +99,6 @@ def _other_major(data: str, server: str) -> bool:
 
 
 class Postgres(Backend):
-    """See the module."""
-
     name = "postgres"
     prefix = "postgres"
     hosts = (24,)

@@ -46,8 +46,6 @@ _ASK: Final = b"PING\r\nINFO server\r\nINFO replication\r\nINFO persistence\r\nQ
 
 
 class RedisReplication(Replication):
-    """By the commands of replication."""
-
     def promoted(self, health: Health) -> bool:
         return health.me == "master"
 
@@ -92,8 +90,6 @@ class RedisReplication(Replication):
 
 
 class Redis(Backend):
-    """See the module."""
-
     name = "redis"
     prefix = "redis"
     hosts = range(19, 24)

@@ -15,8 +15,6 @@ _NAME: Final = "fencepost-disk"
 
 
 class ZooKeeper(Backend):
-    """See the module."""
-
     name = "zookeeper"
     prefix = "zk"
     hosts = range(59, 83, 8)
