@@ -296,7 +296,7 @@ class Backend(ABC):
         return None
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """Whether every node serves, none refuses writes and, where there are roles, all follow one leader or primary."""
+        """Whether all serve, none refuses writes and, where there are roles, all follow one leader or primary."""
         return all(healths) and all(auxiliaries) and not any(health.refuses for health in healths if health)
 
     @abstractmethod

@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 from infra.backends.backend import Trait
@@ -129,14 +130,15 @@ def _any_sets(rng: random.Random, site: Site, _: Options) -> dict[str, list[str]
     return dict(zip(ALL_GROUPS, map(list, rng.sample(sets, len(ALL_GROUPS))), strict=True))
 
 
+_OF_CLIENTS: Final = partial(Fault, kind="cut", spans=SPANS, needs=("client-links",))
+
+
 def _cut_client(how: Cut) -> Fault:
-    return Fault(
+    return _OF_CLIENTS(
         f"cut-client-{how}",
-        "cut",
-        f"one group of clients loses all nodes ({how})",
-        lambda site, group: CutClients.all_from(how, [group], site.members),
-        (GROUP,),
-        spans=SPANS,
+        summary=f"one group of clients loses all nodes ({how})",
+        inject=lambda site, group: CutClients.all_from(how, [group], site.members),
+        options=(GROUP,),
         needs=("client-links", "refusal") if how is Cut.REFUSE else ("client-links",),
         how=HOW[how],
         sees=SEES[how],
@@ -145,30 +147,24 @@ def _cut_client(how: Cut) -> Fault:
 
 def _cut_part(name: str, part: str, bounds: Callable[[Site], tuple[int, int]], *, everybody: bool = False) -> Fault:
     """One group of clients, or all of them, from a part of the nodes."""
-    return Fault(
+    return _OF_CLIENTS(
         name,
-        "cut",
-        f"{'all clients lose' if everybody else 'one group of clients loses'} a {part} of the nodes (drop)",
-        lambda _, nodes, group=None: CutClients.all_from(Cut.DROP, ALL_GROUPS if everybody else [group], nodes),
-        (_part(bounds),) if everybody else (GROUP, _part(bounds)),
-        spans=SPANS,
+        summary=f"{'all clients lose' if everybody else 'one group of clients loses'} a {part} of the nodes (drop)",
+        inject=lambda _, nodes, group=None: CutClients.all_from(Cut.DROP, ALL_GROUPS if everybody else [group], nodes),
+        options=(_part(bounds),) if everybody else (GROUP, _part(bounds)),
         trait=Trait.PARTS,
         least=3,
-        needs=("client-links",),
         how=HOW[Cut.DROP],
         sees=f"a {part} of the nodes is silent",
     )
 
 
 def _lose(way: Literal["requests", "replies"], words: str, sees: str) -> Fault:
-    return Fault(
+    return _OF_CLIENTS(
         f"lose-{way}",
-        "cut",
-        f"all {way} of one group of clients are lost",
-        lambda site, group: CutClients(Cut.DROP, ((group, site.members),), words.format(group), way),
-        (GROUP,),
-        spans=SPANS,
-        needs=("client-links",),
+        summary=f"all {way} of one group of clients are lost",
+        inject=lambda site, group: CutClients(Cut.DROP, ((group, site.members),), words.format(group), way),
+        options=(GROUP,),
         how="Toxiproxy: timeout 0, one direction",
         sees=sees,
     )
@@ -179,16 +175,13 @@ CUT_CLIENT: Final = tuple(map(_cut_client, Cut))
 CUT_PART: Final = (
     _cut_part("cut-client-minority", "minority", _minority),
     _cut_part("cut-client-majority", "majority", _majority),
-    Fault(
+    _OF_CLIENTS(
         "cut-clients-apart",
-        "cut",
-        "each group of clients loses other nodes (drop)",
-        lambda _, nodes: CutClients.apart(nodes),
-        (Option("nodes", _each_its_own, _any_sets),),
-        spans=SPANS,
+        summary="each group of clients loses other nodes (drop)",
+        inject=lambda _, nodes: CutClients.apart(nodes),
+        options=(Option("nodes", _each_its_own, _any_sets),),
         trait=Trait.PARTS,
         least=3,
-        needs=("client-links",),
         how=HOW[Cut.DROP],
         sees="some nodes are silent, and others for other clients",
     ),

@@ -13,6 +13,7 @@ servers; each another majority; two majorities that have one server in common.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from infra.backends.backend import Trait
@@ -131,47 +132,36 @@ def followers(site: Site) -> int:
     return len(site.members) - 1
 
 
+_OF_PEERS: Final = partial(Fault, kind="cut", spans=SPANS, about="election", trait=Trait.LEADER, needs=("peer-links",))
+
+
 def _cut_nodes(how: Cut) -> Fault:
-    return Fault(
+    return _OF_PEERS(
         f"cut-nodes-{how}",
-        "cut",
-        f"a follower loses its peers, not its clients ({how})",
-        lambda _, follower: _isolate(how, f"follower {follower + 1}", follower),
-        (any_below("follower", followers),),
-        spans=SPANS,
-        about="election",
+        summary=f"a follower loses its peers, not its clients ({how})",
+        inject=lambda _, follower: _isolate(how, f"follower {follower + 1}", follower),
+        options=(any_below("follower", followers),),
         trait=Trait.PEERS,
-        needs=("peer-links",),
         how=HOW[how],
         sees="one node answers with errors, or not at all",
     )
 
 
 def _isolate_leader(how: Cut) -> Fault:
-    return Fault(
+    return _OF_PEERS(
         f"isolate-leader-{how}",
-        "cut",
-        f"the leader loses its peers, not its clients ({how})",
-        fault.always(_isolate(how, "the leader")),
-        spans=SPANS,
-        about="election",
-        trait=Trait.LEADER,
-        needs=("peer-links",),
+        summary=f"the leader loses its peers, not its clients ({how})",
+        inject=fault.always(_isolate(how, "the leader")),
         how=HOW[how],
         sees="errors or silence for 1-3 s, until another leads; longer at the old leader",
     )
 
 
 def _one_way_leader(name: str, summary: str, lost: str, *, muted: bool) -> Fault:
-    return Fault(
+    return _OF_PEERS(
         name,
-        "cut",
-        summary,
-        fault.always(CutPeers(Cut.DROP, f"drop {lost}", _one_way(muted=muted))),
-        spans=SPANS,
-        about="election",
-        trait=Trait.LEADER,
-        needs=("peer-links",),
+        summary=summary,
+        inject=fault.always(CutPeers(Cut.DROP, f"drop {lost}", _one_way(muted=muted))),
         how="Toxiproxy: timeout 0, one direction",
         sees="errors or silence for seconds, until another leads",
     )
