@@ -122,12 +122,11 @@ def heal(argv: Sequence[str]) -> int:
             environment.heal()
         except Failed as error:
             raise Failed(f"{error}; if another heal does not help: {_down(environment)}") from error
-        if left := _left(environment):
-            print_faults(left)
-            machine.say(f"not everything is healed; if another heal does not help: {_down(environment)}")
-            return 1
+        left = _left(environment)
         print_faults(left)
-    return 0
+        if left:
+            machine.say(f"not everything is healed; if another heal does not help: {_down(environment)}")
+    return int(bool(left))
 
 
 def down(argv: Sequence[str]) -> int:
@@ -237,16 +236,8 @@ def _print_addresses(environment: OwnEnvironment) -> None:
     print(f"environment {environment.name}")
     through_groups = " ".join(f"through c{group:<12}" for group in GROUPS)
     print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")
-    for backend, cluster in environment.clusters.items():
-        versions = cluster.versions()
-        rows = zip(
-            environment.direct(backend), *(environment.endpoints(backend, group) for group in GROUPS), strict=True
-        )
-        for node, (past, *through) in zip(cluster.nodes, rows, strict=True):
-            print(
-                f"  {node.name:<14} {versions[node.name]:<12} {past:<22} " + " ".join(f"{way:<21}" for way in through)
-            )
-        for node in cluster.auxiliaries:
+    for cluster in environment.clusters.values():
+        for node in cluster.everybody:
             past = "{}:{}".format(*node.address)
             ways = [environment.endpoints_of(node.name, group) for group in topology.groups_of(node.name)]
             print(f"  {node.name:<14} {node.version():<12} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
