@@ -159,9 +159,7 @@ def arguments(command: str, purpose: str) -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def attached(
-    parser: argparse.ArgumentParser,
-    argv: Sequence[str],
-    check: Callable[[argparse.Namespace], None] = lambda _: None,
+    parser: argparse.ArgumentParser, argv: Sequence[str], check: Callable[[argparse.Namespace], None] = lambda _: None
 ) -> Iterator[tuple[OwnEnvironment, argparse.Namespace]]:
     """The environment that a command is about: the one named, else that of `up`, else the only one there is.
 

@@ -22,9 +22,7 @@ class ZooKeeper(Backend):
     messages = ZooKeeperMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
     packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
-    plants: ClassVar[Mapping[str, str]] = {
-        "leaked-node": "an ephemeral node stays when its session is over",
-    }
+    plants: ClassVar[Mapping[str, str]] = {"leaked-node": "an ephemeral node stays when its session is over"}
     traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
     lacks: ClassVar[Mapping[Trait, str]] = {
         Trait.REFUSES_WRITES: "nothing tells its members to refuse writes and to answer all else",

@@ -199,10 +199,7 @@ def _images() -> list[tuple[images.Image, bool]]:
     """
     needed = [next(iter(BACKENDS)), STORE.name]
     servers = [*needed, *(name for name in PACKAGES if name not in (*needed, *images.STANDS_FOR))]
-    return [
-        (images.resolve("toxiproxy"), True),
-        *((images.resolve(server), server in needed) for server in servers),
-    ]
+    return [(images.resolve("toxiproxy"), True), *((images.resolve(server), server in needed) for server in servers)]
 
 
 # --- the browser ---

@@ -23,10 +23,7 @@ from infra.errors import Failed, NotPossible
 ENGINE_STARTS_WITHIN = 60.0
 """Seconds a daemon may take until it answers (a cold start measures 2)."""
 
-PID_FILES = {
-    Path("/var/run/docker.pid"): "dockerd",
-    Path("/var/run/docker/containerd/containerd.pid"): "containerd",
-}
+PID_FILES = {Path("/var/run/docker.pid"): "dockerd", Path("/var/run/docker/containerd/containerd.pid"): "containerd"}
 """Where the daemon and its helper write their process numbers -> what those processes are called."""
 
 DAEMON_LOG = Path("/var/log/fencepost-dockerd.log")

@@ -28,11 +28,7 @@ def say(line: str) -> None:
 
 
 def run(
-    argv: Sequence[str],
-    *,
-    timeout: float | None = 60.0,
-    env: Mapping[str, str] | None = None,
-    log: Path | None = None,
+    argv: Sequence[str], *, timeout: float | None = 60.0, env: Mapping[str, str] | None = None, log: Path | None = None
 ) -> str:
     """Run a command and return its stdout.
 

@@ -20,17 +20,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.faults import fault
 from infra.faults.fault import SPANS, Fault, FaultInjection, await_noticed
-from infra.faults.fault_options import (
-    ALL_GROUPS,
-    FEW_GROUPS,
-    Option,
-    Options,
-    Site,
-    any_below,
-    different,
-    must,
-    one_of,
-)
+from infra.faults.fault_options import ALL_GROUPS, FEW_GROUPS, Option, Options, Site, any_below, different, must, one_of
 from infra.faults.links.cuts import HOW, CutClients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut

@@ -145,9 +145,7 @@ FREEZES: Final = (
     _freeze_at("after-acquire", "its lease ends; thawed, it notices before it touches anything"),
     _freeze_at("before-release", "its lease ends; thawed, it releases what is no longer its own"),
     _freeze_at(
-        "in-renewal",
-        "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
-        renewal=True,
+        "in-renewal", "its lease ends; thawed, it sends a renewal that is late, wherever its work stands", renewal=True
     ),
     _fault(
         "late-write",
