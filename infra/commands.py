@@ -40,7 +40,6 @@ USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.u
 
 
 def up(argv: Sequence[str]) -> int:
-    """`python -m infra up`: have an environment that stays, or add backends to it."""
     parser = arguments("up", "Bring up an environment that stays until `down`, or add backends to the one there is.")
     parser.add_argument(
         "backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
@@ -73,7 +72,6 @@ def up(argv: Sequence[str]) -> int:
 
 
 def status(argv: Sequence[str]) -> int:
-    """`python -m infra status`: every environment, its nodes, leaders, links and what is done to them."""
     parser = arguments("status", "Nodes, versions, leaders, links and active faults of every environment.")
     parser.add_argument("--env", metavar="NAME", help="of this one only")
     options = parser.parse_args(argv)
@@ -88,7 +86,6 @@ def status(argv: Sequence[str]) -> int:
 
 
 def logs(argv: Sequence[str]) -> int:
-    """`python -m infra logs NODE`."""
     parser = arguments("logs", "What a node, the store or toxiproxy wrote, with times.")
     parser.add_argument("node", metavar="NODE")
     with attached(parser, argv) as (environment, options):
@@ -97,7 +94,6 @@ def logs(argv: Sequence[str]) -> int:
 
 
 def cut(argv: Sequence[str]) -> int:
-    """`python -m infra cut A B`."""
     parser = arguments("cut", "Cut the link between two ends (c1, redis1, etcd2, store, ...) until `heal`.")
     parser.add_argument("a", metavar="A")
     parser.add_argument("b", metavar="B")
@@ -113,7 +109,6 @@ def cut(argv: Sequence[str]) -> int:
 
 
 def heal(argv: Sequence[str]) -> int:
-    """`python -m infra heal`: undo every fault."""
     parser = arguments(
         "heal", "Undo every fault, whoever did it; returns when all members serve. Status 1: something is left."
     )
@@ -130,7 +125,6 @@ def heal(argv: Sequence[str]) -> int:
 
 
 def down(argv: Sequence[str]) -> int:
-    """`python -m infra down`: remove environments, whole."""
     parser = arguments("down", "Remove the environments made by hand, and those whose owner is gone.")
     parser.add_argument("--env", metavar="NAME", help="remove this one, whoever owns it")
     parser.add_argument("--all", action="store_true", help="remove those of running processes as well")
@@ -209,7 +203,6 @@ def _made(name: str, wanted: dict[str, str | None]) -> OwnEnvironment:
 
 
 def _to_node(command: str, purpose: str, verb: Callable[[Node], None], argv: Sequence[str]) -> int:
-    """`python -m infra COMMAND NODE`."""
     parser = arguments(command, purpose)
     parser.add_argument("node", metavar="NODE")
     with attached(parser, argv) as (environment, options):
@@ -230,7 +223,6 @@ def _owner(environment: reaper.FoundEnvironment) -> str:
 
 
 def _print_addresses(environment: OwnEnvironment) -> None:
-    """How to reach each node and the store."""
     print(f"environment {environment.name}")
     through_groups = " ".join(f"through c{group:<12}" for group in GROUPS)
     print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")

@@ -30,7 +30,6 @@ class MonotonicClock:
     """The real one."""
 
     def now(self) -> int:
-        """The present time in ns of CLOCK_MONOTONIC."""
         return time.monotonic_ns()
 
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:

@@ -20,9 +20,7 @@ PUSHED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes to be passed on, in order. exchange: of a request or an answer, which of those on its connection it belongs
-    to; None: it is neither.
-    """
+    """Bytes to be passed on, in order. exchange: the one on its connection that it is of; None: not of any."""
 
     data: bytes
     exchange: int | None = None

@@ -72,9 +72,7 @@ class ServerProcess(Protocol):
         return ""
 
     def made_from(self) -> dict[str, Any]:
-        """Its image (name, digest of its contents, and who packaged the server), its command, and what was set for it,
-        passwords left out.
-        """
+        """Its image (name, digest, who packaged the server), its command, and what was set for it but passwords."""
         return {}
 
     def logs(self) -> bytes:
@@ -90,8 +88,6 @@ class ServerProcess(Protocol):
 
 
 class Container(ServerProcess):
-    """The container of a node."""
-
     def __init__(
         self,
         client: DockerClient,
@@ -101,11 +97,8 @@ class Container(ServerProcess):
         empty: Callable[[], None],
         free: Callable[[], None],
     ) -> None:
-        """remake: makes and starts it anew, from an image of that name.
-
-        empty: removes what is on its disk.
-
-        free: ends what holds its processes fast, which cannot die before.
+        """remake: makes and starts it anew, from an image of that name. empty: removes what is on its disk. free: ends
+        what holds its processes fast, which cannot die before.
         """
         self._client = client
         self._node = node
@@ -193,7 +186,6 @@ def made_from(client: DockerClient, container: str) -> dict[str, Any]:
 
 
 def _made_from(inspected: Mapping[str, Any]) -> dict[str, Any]:
-    """told: what the engine says of a container."""
     config = inspected["Config"]
     labels = config["Labels"] or {}
     settings = dict(pair.partition("=")[::2] for pair in config["Env"] or ())

@@ -62,8 +62,7 @@ def checks() -> list[Check]:
 
 
 def fix(*, everything: bool = False, tests: bool = False, say: Say = machine.say) -> list[Check]:
-    """Repair what is missing or broken and look again; `everything` makes the images too that can wait, `tests` sees
-    to the browser of the project's own tests.
+    """Repair what is missing or broken and look again. everything: images that can wait, too. tests: the browser, too.
 
     Raises NotPossible where only the user can help, Failed where repairing fails.
     """

@@ -196,15 +196,12 @@ def _start(say: Say) -> "subprocess.Popen[bytes] | None":
 
 
 def _forget_the_dead() -> None:
-    """Remove the pid files of a daemon that was killed: should another process have its number, a new one would not
-    start.
-    """
+    """Remove pid files of a daemon that was killed: if another process has its number, a new one would not start."""
     for path, name in PID_FILES.items():
         with contextlib.suppress(OSError, ValueError):
             process = Path(f"/proc/{int(path.read_text())}")
-            command = (
-                (process / "cmdline").read_bytes() if process.exists() else b""
-            )  # empty when only its name is left
+            # Empty when only its name is left.
+            command = (process / "cmdline").read_bytes() if process.exists() else b""
             if Path(command.split(b"\0")[0].decode()).name != name:
                 path.unlink()
 

@@ -30,11 +30,8 @@ EFFECT_WITHIN: Final = 20.0
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
 
-
 SPANS: Final = (0.5, 1.0, 1.5, 2.0, 3.0)
-"""How long faults go on as a rule, in the unit of what they are about: a lease survives it, or ends, or so does the
-next.
-"""
+"""How long faults go on as a rule, in units of what they are about: a lease survives it, or ends, or the next does."""
 
 LOOK_EVERY: Final = 0.05
 """Seconds between two questions to a node: asked without a pause, an election takes longer."""

@@ -41,7 +41,6 @@ LISTS: Final = ("nodes", "order", "groups")
 
 
 def main(argv: Sequence[str]) -> int:
-    """`python -m infra fault`: do a fault, or a plan, to an environment that is there."""
     parser = arguments("fault", "Do a fault to an environment (`up` makes one), or a plan with all its faults.")
     parser.add_argument("name", metavar="NAME", nargs="?", help="as `python -m infra faults` lists them")
     parser.add_argument("backend", metavar="BACKEND", nargs="?", help=f"of {', '.join(BACKENDS)}")

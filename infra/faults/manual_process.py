@@ -32,7 +32,6 @@ class OneProcess:
         self._victim: Victim | None = None
 
     def lanes(self) -> Sequence[str]:
-        """One, if there is a process."""
         return () if self._pid is None else ("by hand",)
 
     def arm(self, lane: str, aim: Aim) -> None:
@@ -46,7 +45,6 @@ class OneProcess:
         self._victim = Victim(lane, self._pid, 0, MonotonicClock().now(), f"process {self._pid}")
 
     def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
-        """It, once it was hit."""
         del lane, among
         return () if self._victim is None else (self._victim,)
 
@@ -64,22 +62,18 @@ class OneProcess:
         """Nothing is armed for longer than a moment."""
 
     def thaw(self, victim: Victim) -> None:
-        """Let it go on, if it lives."""
         self._signal(signal.SIGCONT)
         frozen.forget(self._environment, victim.process)
 
     def settled(self, victim: Victim) -> bool:
-        """Nobody can know."""
         del victim
         return False
 
     def let_go(self, by: str) -> None:
-        """Let it go on."""
         del by
         self.release_all()
 
     def release_all(self) -> None:
-        """Let it go on."""
         if self._victim:
             self.thaw(self._victim)
 

@@ -19,9 +19,7 @@ from infra.faults.target import Hit, Kind, Target
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One fault on one victim; the fields of `checkers.history.history.FaultInterval`, and the lane that it hit, ""
-    for all of them. Times in ns.
-    """
+    """One fault on one victim (ns): `checkers.history.history.FaultInterval`, and the lane that it hit, "" for all."""
 
     name: str
     kind: Kind

@@ -1,7 +1,6 @@
 """What a fault is applied to: the nodes and links of one backend, the workers that use it, and the clock.
 
-Who leads, who holds and whom it hits is found out at the moment of impact. Times are nanoseconds of CLOCK_MONOTONIC,
-the clock of every record.
+Who leads, who holds and whom it hits is found out at the moment of impact. Times are ns, see `infra.waiting`.
 """
 
 from __future__ import annotations
@@ -99,17 +98,14 @@ class Actors(Protocol):
     def arm(self, lane: str, aim: Aim) -> None:
         """From now on a worker of the lane that reaches the gate takes the action, several if they come at once.
 
-        Forgets whom an earlier arming of the same `Aim.among` caught (`caught` starts empty), without letting them go
-        on.
+        Forgets whom an earlier arming of the same `Aim.among` caught (`caught` starts empty): they do not go on.
         """
 
     def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         """Who took the action since the lane was armed for these workers, the earliest first."""
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
-        """Kill the worker that has waited longest for the key of this index, if another waits behind it or none comes
-        soon. None: nobody was killed yet.
-        """
+        """Kill who has waited longest for this key, if another waits behind it or none comes soon. None: nobody yet."""
 
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
         """Move the wall clocks of as many workers of each lane, each by so many seconds, until `let_go` of this key.

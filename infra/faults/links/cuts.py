@@ -50,7 +50,6 @@ class OnClientLinks:
     __slots__ = ()
 
     def heal(self, target: Target) -> None:
-        """See `heal_clients`."""
         heal_clients(target)
 
 

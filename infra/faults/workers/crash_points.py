@@ -86,9 +86,7 @@ class CrashAfterAcquire(OnWorkersAndNodes):
 
 
 def crash_one(target: Target) -> Hit:
-    """Kill the leader, or the first server, and start it again; returns when it serves, unless another fault prevents
-    that. Raises Failed.
-    """
+    """Kill the leader, or the first server, and start it again; returns when it serves. Raises Failed."""
     leads = target.kind.has(Trait.LEADER)
     node = fault.leader(target) if leads else target.node(target.members[0])
     begun = target.clock.now()
