@@ -6,6 +6,7 @@ a half-started environment is found like a whole one. Several processes may reap
 
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -53,13 +54,10 @@ class FoundEnvironment:
 
 def find(client: DockerClient) -> list[FoundEnvironment]:
     """Every environment on this engine, by name."""
-    owners: dict[str, set[str]] = {}
-    things: dict[str, int] = {}
+    owners: dict[str, list[str]] = defaultdict(list)
     for labels in _labels(client, ENV):
-        name = labels[ENV]
-        owners.setdefault(name, set()).add(labels.get(OWNER, ""))
-        things[name] = things.get(name, 0) + 1
-    return [FoundEnvironment(name, frozenset(owners[name]), things[name]) for name in sorted(owners)]
+        owners[labels[ENV]].append(labels.get(OWNER, ""))
+    return [FoundEnvironment(name, frozenset(found), len(found)) for name, found in sorted(owners.items())]
 
 
 def reap(client: DockerClient, say: Say) -> list[str]:

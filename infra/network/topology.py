@@ -11,6 +11,7 @@ Toxiproxy answers to `via-data`.
 Members and addresses are those of `infra.backends` and of docker-compose.yml.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -137,34 +138,17 @@ def proxies() -> Iterator[Proxy]:
     """Every proxy of the star."""
     for group in (GOD, *GROUPS):
         for node in NODES:
-            if group != GOD and group not in groups_of(node):
-                continue
-            yield Proxy(
-                name=f"{client(group)}-{node}",
-                source=client(group),
-                target=node,
-                listen=f"via-ctl:{listener(node, group)}",
-                upstream=f"{node}-node:{client_port(node)}",
-            )
+            if group == GOD or group in groups_of(node):
+                yield _proxy(client(group), node, "", f"via-ctl:{listener(node, group)}", client_port(node))
     for backend in BACKENDS.values():
-        for source in backend.members:
-            for number, target in enumerate(backend.members, 1):
-                if target == source:
-                    continue
-                for kind, base in backend.peer_ports.items():
-                    yield Proxy(
-                        name=f"{source}-{target}-{kind}",
-                        source=source,
-                        target=target,
-                        listen=f"via-{source}:{base + number}",
-                        upstream=f"{target}-node:{base + number}",
-                    )
+        for (_, source), (number, target) in itertools.permutations(enumerate(backend.members, 1), 2):
+            for kind, base in backend.peer_ports.items():
+                yield _proxy(source, target, f"-{kind}", f"via-{source}:{base + number}", base + number)
     for auxiliary in _BESIDE.values():
         target, kind, port = auxiliary.dials
-        yield Proxy(
-            name=f"{auxiliary.name}-{target}-{kind}",
-            source=auxiliary.name,
-            target=target,
-            listen=f"via-data:{port}",
-            upstream=f"{target}-node:{client_port(target)}",
-        )
+        yield _proxy(auxiliary.name, target, f"-{kind}", f"via-data:{port}", client_port(target))
+
+
+def _proxy(source: str, target: str, what: str, listen: str, port: int) -> Proxy:
+    """what: ends its name. port: of the node itself."""
+    return Proxy(f"{source}-{target}{what}", source, target, listen, f"{target}-node:{port}")
