@@ -6,7 +6,7 @@ from typing import Final
 
 from infra.backends import BACKENDS
 from infra.faults.fault import Fault
-from infra.faults.links import cuts, degraded_links, partitions, resets, store_link
+from infra.faults.links import cuts, degraded_links, partitions, resets
 from infra.faults.servers import clocks, disks, failover, strikes, upgrades
 from infra.faults.workers import between_requests, crash_points, holders, wall_clocks
 
@@ -24,7 +24,7 @@ _ALL: Final[tuple[Fault, ...]] = (
     *partitions.SPLIT,
     *degraded_links.QUALITY,
     *resets.RESETS,
-    *store_link.STORE_LINK,
+    *cuts.STORE_LINK,
     *strikes.STRIKES,
     *strikes.RESTARTS,
     *disks.DISKS,

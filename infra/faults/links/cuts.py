@@ -1,4 +1,4 @@
-"""Cuts of clients from nodes. See `infra.network.links` for what refuse, drop and hold do.
+"""Cuts of clients from nodes, and from the store. See `infra.network.links` for what refuse, drop and hold do.
 
 A cut counts as applied when a fresh question through it is refused (refuse) or gets no answer (drop, hold).
 """
@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 from infra.backends.backend import Trait
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, must, some_nodes
+from infra.faults.gate_scripts import catch, catch_within, hits_of, let_go, run_traps
 from infra.faults.link_proof import DOWN, SHOWS
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
+from infra.network.topology import STORE
 
 HOW: Final[Mapping[Cut, str]] = {
     Cut.REFUSE: "Toxiproxy: proxies disabled",
@@ -90,6 +93,54 @@ class CutClients(OnClientLinks):
                     target.links.block(*ends, self.how, target.by)
         link_proof.await_cut(target, pairs, DOWN if self.way == "replies" else SHOWS[self.how])
         return [Hit("cut", self.words, begun, target.clock.now())]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLink:
+    """What a group sends to the store is held, or what the store answers is dropped. The store is never hurt.
+
+    In each lane a worker of the group that is about to write is stalled until the link is as it shall be, so that it is
+    a write that comes late or is not answered: at a random moment it would mostly be the read before it.
+    """
+
+    group: str
+    late: bool
+
+    def describe(self) -> str:
+        return f"hold what clients {self.group} send to the store" if self.late else f"lose {self._words()}"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by a question to the store through the link; those who are about to write go on then."""
+        script = catch("between-read-and-write", "stall", group=self.group)
+        traps = run_traps(target, script, catch_within(target.actors.ttl))
+        begun = target.clock.now()
+        if self.late:
+            target.links.block(self.group, STORE, Cut.HOLD, target.by)
+        else:
+            target.links.block(STORE, self.group, Cut.DROP, target.by)
+        shows = SHOWS[Cut.HOLD] if self.late else DOWN
+        link_proof.await_silence(
+            target, target.store_prober, [self._endpoint(target)], shows, f"{self.group} and the store are cut"
+        )
+        applied = target.clock.now()
+        let_go(traps)
+        return [Hit("cut", self._words(), begun, applied), *hits_of(traps)]
+
+    def heal(self, target: Target) -> None:
+        """Proven by a question to the store through the link."""
+        target.actors.let_go(target.by)
+        target.links.lift(target.by)
+        link_proof.await_voices(
+            target, target.store_prober, [self._endpoint(target)], f"{self.group} and the store are healed"
+        )
+
+    def _endpoint(self, target: Target) -> str:
+        return urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]
+
+    def _words(self) -> str:
+        if self.late:
+            return f"requests of clients {self.group} to the store"
+        return f"replies of the store to clients {self.group}"
 
 
 def _minority(site: Site) -> tuple[int, int]:
@@ -169,6 +220,18 @@ def _lose(way: Literal["requests", "replies"], words: str, sees: str) -> Fault:
     )
 
 
+def _store_link(name: str, summary: str, how: str, sees: str, *, late: bool) -> Fault:
+    return _OF_CLIENTS(
+        name,
+        summary=summary,
+        inject=lambda _, group: StoreLink(group, late),
+        options=(GROUP,),
+        needs=("store-link",),
+        how=how,
+        sees=sees,
+    )
+
+
 CUT_CLIENT: Final = tuple(map(_cut_client, Cut))
 
 CUT_PART: Final = (
@@ -191,4 +254,21 @@ CUT_PART: Final = (
 LOSE: Final = (
     _lose("requests", "all requests of clients {}", "silence; nothing was done"),
     _lose("replies", "all replies to clients {}", "silence; all of it was done"),
+)
+
+STORE_LINK: Final = (
+    _store_link(
+        "delayed-write",
+        "what one group of clients writes to the store arrives late",
+        "Toxiproxy: latency of a day on the bytes to the store",
+        "no answer from the store; the write lands at the heal, whoever holds the lock by then",
+        late=True,
+    ),
+    _store_link(
+        "store-reply-lost",
+        "the store does what one group of clients asks for, but its answers are lost",
+        "Toxiproxy: timeout 0 on the bytes from the store",
+        "no answer from the store; the write was done",
+        late=False,
+    ),
 )
