@@ -121,10 +121,8 @@ class Disks:
         wishes = [wish[node, kind] for wish in self._wishes.values() if (node, kind) in wish]
         wanted = self._sidecar(node, kind, max(wishes)) if wishes else None
         name = f"{self._environment}-{node}-{kind}"
-        there = self._named(name)
-        if wanted and any(
-            sidecar["Labels"][FAULT] == wanted.words and sidecar["State"] == "running" for sidecar in there
-        ):
+        there = [(sidecar["Labels"][FAULT], sidecar["State"]) for sidecar in self._named(name)]
+        if wanted and (wanted.words, "running") in there:
             return
         self._end(name)
         if wanted:

@@ -105,8 +105,7 @@ class Failover:
 
     def unclean(self) -> list[str]:
         """What is not as at the start, a line each. Raises Failed."""
-        names = self.primary.name, self.replica.name
-        lines = ["clients of {} are led to {}".format(*names)] if self.led_away() else []
+        lines = [f"clients of {self.primary.name} are led to {self.replica.name}"] if self.led_away() else []
         primary, replica = self.primary.health(), self.replica.health()
         if replica and self.roles.promoted(replica):
             lines.append(f"{self.replica.name} was promoted")

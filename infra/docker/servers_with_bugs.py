@@ -69,12 +69,10 @@ def main(argv: Sequence[str], say: Say = machine.say) -> int:
         "--build", nargs="*", choices=names, metavar="SERVER:BUG", help="make these images, all if none is named"
     )
     options = parser.parse_args(argv)
-    if options.build is None:
-        for plant in PLANTS:
-            print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
-        return 0
     for plant in PLANTS:
-        if not options.build or str(plant) in options.build:
+        if options.build is None:
+            print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
+        elif not options.build or str(plant) in options.build:
             images.ensure(plant.image, say)
             print(plant.spelling)
     return 0

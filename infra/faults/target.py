@@ -191,8 +191,7 @@ class Target:
     store_prober asks the store.
     environment  for what only it can do: the store's links, disks, failover.
     by           the key under which this fault does what it does, for the verbs of links and nodes.
-    alone        whether no other fault is on. If one is, it may mask what a proof looks for: a link that should be
-                 silent may refuse. A proof then accepts whatever the others can make of it, but never that nothing is.
+    alone        whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`.
     """
 
     backend: str

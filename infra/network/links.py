@@ -199,11 +199,7 @@ class Links:
             rest = Rest(enabled, None if whole else self._ours[name])
             if transition := link_state.transition(state[name], wanted[name], rest):
                 transitions.append(transition)
-        if opened := [
-            ProxyChange(transition.change.proxy, add=transition.opened)
-            for transition in transitions
-            if transition.opened
-        ]:
+        if opened := [ProxyChange(to.change.proxy, add=to.opened) for to in transitions if to.opened]:
             self._api.apply(opened)
             time.sleep(_DRAIN)
         if transitions:

@@ -195,12 +195,9 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
 
         def noticed() -> bool:
             """There is a leader on the other side, and silence on this one."""
-            healths = target.cluster.healths()
-            served = [health for node, health in zip(target.cluster.nodes, healths, strict=True) if node in few]
-            elsewhere = [
-                None if node in few else health for node, health in zip(target.cluster.nodes, healths, strict=True)
-            ]
-            return site.backend.leader(elsewhere) is not None and (had_leader or not any(served))
+            told = dict(zip(target.cluster.nodes, target.cluster.healths(), strict=True))
+            elsewhere = [None if node in few else health for node, health in told.items()]
+            return site.backend.leader(elsewhere) is not None and (had_leader or not any(told[node] for node in few))
 
         words = f"{', '.join(nodes)} from {', '.join(_names(many))}"
         return Partition(
