@@ -37,7 +37,7 @@ from infra.errors import Failed, UnknownName
 from infra.network import topology
 from infra.network.addressing import Reach
 from infra.network.links import Links
-from infra.network.topology import STORE
+from infra.network.topology import API_PORT, STORE
 from infra.network.toxiproxy_api import Api
 from infra.waiting import MonotonicClock, comes_true
 
@@ -63,7 +63,7 @@ class Environment(ABC):
         self._changing = threading.Lock()
         self._clusters: dict[str, Cluster] = {}
         self._reach = Reach(settings.slot, compose.published_ports(client, settings))
-        self._api = Api(*self._reach.api())
+        self._api = Api(*self._reach.listens(API_PORT))
         self.links: Final = Links(self._api)
 
     # --- from nothing to ready, and back ---

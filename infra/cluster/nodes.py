@@ -172,7 +172,6 @@ class Node:
         return None if self._dead else self._probe(*self.address)
 
     def ready(self) -> bool:
-        """Whether it serves."""
         return self.health() is not None
 
     def version(self) -> str:

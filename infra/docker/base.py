@@ -40,7 +40,6 @@ _NO_SERVICES = "#!/bin/sh\nexit 101\n"
 
 
 def name(suite: str) -> str:
-    """Our name of a suite's base image."""
     return f"fencepost/base:{suite}"
 
 

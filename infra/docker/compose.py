@@ -63,7 +63,6 @@ class ComposeSettings:
     existing: frozenset[str] = frozenset()
 
     def variables(self) -> dict[str, str]:
-        """The variables of docker-compose.yml."""
         return {
             **self.images,
             **{
@@ -113,7 +112,6 @@ def _up(settings: ComposeSettings, words: Sequence[str]) -> None:
 
 
 def container(environment: str, service: str) -> str:
-    """Name of a service's container."""
     return f"{environment}-{service}-1"
 
 

@@ -17,7 +17,6 @@ KEPT: Final = "kept"
 
 
 def this_process() -> str:
-    """The label of this process."""
     return label_of(os.getpid())
 
 

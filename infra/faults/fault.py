@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, Self
 
@@ -245,14 +244,6 @@ def await_successor(target: Target, old: Node) -> str:
         return target.kind.leader(healths) is not None
 
     return await_noticed(target, succeeded, "no successor within")
-
-
-def heal_everything(target: Target) -> None:
-    """All of it, each even if another fails, and wait until all is whole; what fails last is raised."""
-    with ExitStack() as stack:
-        stack.callback(await_whole, target)
-        stack.callback(target.environment.heal)
-        stack.callback(target.actors.release_all)
 
 
 def await_whole(target: Target) -> None:

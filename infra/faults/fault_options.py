@@ -45,7 +45,6 @@ class Site:
         return cls(BACKENDS[backend], members or BACKENDS[backend].members)
 
     def has(self, trait: Trait) -> bool:
-        """Whether its backend has a trait."""
         return self.backend.has(trait)
 
 

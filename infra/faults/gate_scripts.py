@@ -56,7 +56,6 @@ class GateTrap:
 
     @property
     def last(self) -> Victim | None:
-        """Who was hit last."""
         return next(reversed(self._hits), None)
 
     def catch(self, gate: Gate, action: Action, **aim: Any) -> Generator[None, None, Victim]:
@@ -150,7 +149,6 @@ def let_go(traps: Sequence[GateTrap]) -> None:
 
 
 def hits_of(traps: list[GateTrap]) -> list[Hit]:
-    """Of all lanes."""
     return [hit for trap in traps for hit in trap.hits]
 
 

@@ -9,6 +9,7 @@ happens on the way, everything is healed: by the step's own heal, and by `final_
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
 from infra.faults import fault
@@ -80,9 +81,12 @@ class Runner:
     def final_heal(self) -> None:
         """Let every worker go on, heal every link, resume or start every node, and prove that all is whole.
 
-        Idempotent. Raises Failed.
+        Idempotent. Each is done even if another fails; raises Failed for what fails last.
         """
-        fault.heal_everything(self._target)
+        with ExitStack() as stack:
+            stack.callback(fault.await_whole, self._target)
+            stack.callback(self._target.environment.heal)
+            stack.callback(self._target.actors.release_all)
 
     def _overlapping(self, group: Sequence[Step], on: list[_On]) -> None:
         """Steps side by side, one change at a time; `on` holds what is on at every moment, and nothing at the end."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.network import topology
-from infra.network.topology import API_PORT, GOD
+from infra.network.topology import GOD
 
 FIRST_BYTES: Final = "10.77"
 """Of every address in an environment; its subnet (`infra.docker.subnets`) is the third byte."""
@@ -29,10 +29,6 @@ class Reach:
 
     slot: int
     published: Mapping[int, int] | None
-
-    def api(self) -> tuple[str, int]:
-        """Toxiproxy's API."""
-        return self.listens(API_PORT)
 
     def through(self, node: str, group: int) -> tuple[str, int]:
         """A node, through the link of a client group."""

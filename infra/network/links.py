@@ -67,7 +67,6 @@ class Links:
             self._api.have(self._all)
 
     def ends(self) -> tuple[str, ...]:
-        """The names of all ends."""
         return tuple(dict.fromkeys(end for pair in self.pairs() for end in pair))
 
     def pairs(self) -> tuple[tuple[str, str], ...]:

@@ -63,7 +63,6 @@ class Api:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="toxiproxy")
 
     def answers(self) -> bool:
-        """Whether the server is up."""
         try:
             return self._ask("get", "/version", timeout=1.0).ok
         except Failed:

@@ -47,7 +47,6 @@ class Hooks:
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def missing(self, need: str) -> tuple[str, ...]:
-        """The hooks that `need` needs and that were not given."""
         return tuple(verb for verb in NEEDED[need] if verb not in self.commands)
 
     def run(self, verb: str, places: Mapping[str, str], within: float = WITHIN) -> None:
