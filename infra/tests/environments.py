@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from infra.faults.manual_process import OneProcess
+from infra.faults.manual import OneProcess
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.waiting import MonotonicClock

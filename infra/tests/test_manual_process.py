@@ -16,8 +16,8 @@ import pytest
 from infra.cluster import frozen
 from infra.docker import owner
 from infra.errors import Failed, UnknownName
-from infra.faults import manual, manual_process
-from infra.faults.manual_process import OneProcess
+from infra.faults import manual
+from infra.faults.manual import OneProcess
 from infra.faults.plan import compile_plan
 from infra.faults.target import Aim
 
@@ -56,23 +56,23 @@ class TestWhoMayBeHit:
         living = {pid for pid in (os.getpid(), os.getppid(), os.getpgrp()) if Path(f"/proc/{pid}").exists()}
         for pid in living - {0, 1}:  # whoever began our process group may have ended since
             with pytest.raises(argparse.ArgumentTypeError, match=f"process {pid} is this command, or runs it"):
-                manual_process.pid(str(pid))
+                manual.pid(str(pid))
         assert {number for _, number in sent} <= {0}
 
     def test_the_grandparent_of_the_command_may_not_be_hit(self) -> None:
-        code = f"from infra.faults import manual_process; manual_process.pid('{os.getpid()}')"
+        code = f"from infra.faults import manual; manual.pid('{os.getpid()}')"
         run = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', sys.argv[1]]).returncode)"
         done = subprocess.run([sys.executable, "-c", run, code], check=False, capture_output=True, text=True)
         assert f"process {os.getpid()} is this command, or runs it" in done.stderr
 
     def test_a_living_process_may_be_hit(self, sleeper: subprocess.Popen[bytes]) -> None:
-        assert manual_process.pid(str(sleeper.pid)) == sleeper.pid
+        assert manual.pid(str(sleeper.pid)) == sleeper.pid
         sleeper.kill()
         sleeper.wait()
         with pytest.raises(argparse.ArgumentTypeError, match=f"there is no process {sleeper.pid}"):
-            manual_process.pid(str(sleeper.pid))
+            manual.pid(str(sleeper.pid))
         with pytest.raises(argparse.ArgumentTypeError, match="there is no process 9999999999999999999"):
-            manual_process.pid("9999999999999999999")
+            manual.pid("9999999999999999999")
 
     def test_one_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: int) -> None:
@@ -80,7 +80,7 @@ class TestWhoMayBeHit:
 
         monkeypatch.setattr(os, "kill", refuse)
         with pytest.raises(argparse.ArgumentTypeError, match="process 4711 is not ours to signal"):
-            manual_process.pid("4711")
+            manual.pid("4711")
 
 
 class TestOneProcess:
