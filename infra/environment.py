@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
@@ -210,9 +211,8 @@ class Environment(ABC):
 
     def _await_ready(self) -> None:
         for cluster in self._clusters.values():
-            cluster.await_ready(
-                mend=lambda node, cluster=cluster: node_repair.mend(node, cluster, self.links, MonotonicClock())  # type: ignore[misc]
-            )
+            mend = partial(node_repair.mend, cluster=cluster, links=self.links, clock=MonotonicClock())
+            cluster.await_ready(mend=mend)
 
     def _nodes(self) -> list[Node]:
         return [node for cluster in self._clusters.values() for node in cluster.everybody]

@@ -16,6 +16,7 @@ from infra.faults.fault import OnWorkers
 from infra.faults.target import Action, Aim, Gate, Hit, Kind, Target, Victim
 
 Script = Generator[None, None, None]
+Catching = Generator[None, None, Victim | None]
 
 _KINDS: Final[Mapping[Action, Kind]] = {
     "freeze": "freeze",
@@ -66,9 +67,7 @@ class GateTrap:
         assert caught is not None, "nothing ends the wait"
         return caught
 
-    def catch_unless(
-        self, over: Callable[[], bool], gate: Gate, action: Action, **aim: Any
-    ) -> Generator[None, None, Victim | None]:
+    def catch_unless(self, over: Callable[[], bool], gate: Gate, action: Action, **aim: Any) -> Catching:
         """As `catch`, until `over` says that nobody is expected there any more: None then."""
         actors, aimed = self.target.actors, Aim(gate, action, by=self.target.by, among=self.among, **aim)
         caught: list[Victim] = []

@@ -13,9 +13,8 @@ How a link is cut decides what its ends see, and what an operation on its way ma
             arrives late, as after a real partition of a network that TCP survives.
 
 Whatever is done is done in somebody's name (`by`), for several may do things to the same link at once: `lift` undoes
-what one of them did, unless another wants it too. While bytes are held or dropped nothing else changes in their
-direction; it waits until the cut is lifted. What another process did stays, unless it is what was asked for here, and
-until `heal_all`.
+what one of them did, unless another wants it too (`link_state`). What another process did stays, unless it is what was
+asked for here, and until `heal_all`.
 
 Every change is proven by asking Toxiproxy for the result. `active` is read from there, not remembered.
 """

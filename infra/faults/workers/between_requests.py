@@ -10,13 +10,13 @@ through those of one that mostly waits, one through those of a release, and one 
 verb has ended often enough without having that many. All pairs do so side by side.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from infra.faults import fault
 from infra.faults.fault import Fault, FaultInjection, Need, OnWorkers, OnWorkersAndNodes
-from infra.faults.gate_scripts import GateTrap, Script, catch_within, hits_of, run_scripts
+from infra.faults.gate_scripts import Catching, GateTrap, Script, catch_within, hits_of, run_scripts
 from infra.faults.target import Action, Gate, Hit, Kind, TappedActors, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
 from infra.faults.workers.holders import FREED_WITHIN, NEEDS, SETTLED_WITHIN
@@ -99,7 +99,7 @@ class Pair:
         least = counts[0] / (RARE if self.walk.waits else 2)
         return max([sum(count > 0 and count >= least for count in counts[:MOST]), *self.hit])
 
-    def catch(self, number: int, side: Side, action: Action) -> Generator[None, None, Victim | None]:
+    def catch(self, number: int, side: Side, action: Action) -> Catching:
         """Whoever comes first to the message of this number, None where a verb does not have so many."""
         gate: Gate = _OF_RENEWALS[side] if self.walk.verb == "renew" else _OF_OTHERS[side]
         trap = self._waiter if self.walk.waits else self.trap
@@ -134,9 +134,7 @@ class Pair:
                 trap.thaw(holder)
 
 
-def _beside(
-    catching: Generator[None, None, Victim | None], meanwhile: Sequence[Script]
-) -> Generator[None, None, Victim | None]:
+def _beside(catching: Catching, meanwhile: Sequence[Script]) -> Catching:
     """The result of the first, while the others go on; they are ended then."""
     try:
         while True:
@@ -241,10 +239,10 @@ def _go_on(trap: GateTrap) -> Script:
 
 def _another(trap: GateTrap, victim: Victim) -> Script:
     """Until the others have the lock, and are stalled with it; no longer than a lease takes to end."""
-    deadline = trap.target.clock.now() + int((trap.target.actors.ttl + FREED_WITHIN + SETTLED_WITHIN) * 1e9)
+    clock = trap.target.clock
+    deadline = clock.now() + int((trap.target.actors.ttl + FREED_WITHIN + SETTLED_WITHIN) * 1e9)
     for _ in trap.among[1:]:
-        over = lambda: trap.target.clock.now() > deadline  # noqa: E731
-        yield from trap.catch_unless(over, "after-acquire", "stall", key=victim.key)
+        yield from trap.catch_unless(lambda: clock.now() > deadline, "after-acquire", "stall", key=victim.key)
 
 
 def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
