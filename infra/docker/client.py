@@ -40,7 +40,5 @@ def needs_published(client: DockerClient) -> bool:
         return True
     if not client.api.base_url.startswith("http+docker://"):  # not a socket of this machine
         return True
-    engine_info = client.info()
-    return "Docker Desktop" in engine_info["OperatingSystem"] or "name=rootless" in (
-        engine_info.get("SecurityOptions") or ()
-    )
+    info = client.info()
+    return "Docker Desktop" in info["OperatingSystem"] or "name=rootless" in (info.get("SecurityOptions") or ())

@@ -120,9 +120,8 @@ def _kept(source: str) -> Path:
     """The file that an answer is kept in: another question, or one to somebody else, has another."""
     names = [[package.debian, package.module] for package in PACKAGES.values()]
     question = [names, machine.go_settings().get("GOPROXY") if source == MODULES else _POLICY]
-    return (
-        machine.cache_dir() / f"versions-{source}-{hashlib.sha256(json.dumps(question).encode()).hexdigest()[:12]}.json"
-    )
+    digest = hashlib.sha256(json.dumps(question).encode()).hexdigest()
+    return machine.cache_dir() / f"versions-{source}-{digest[:12]}.json"
 
 
 def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:

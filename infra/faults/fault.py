@@ -189,12 +189,8 @@ class Fault:
 
     def unit(self, backend: str, ttl: float) -> float:
         """Seconds of what it is about. ttl: the longest of the locks that are tried."""
-        match self.about:
-            case "election":
-                return BACKENDS[backend].election or ttl
-            case "call":
-                return BACKENDS[backend].call
-        return ttl
+        kind = BACKENDS[backend]
+        return {"lease": ttl, "election": kind.election or ttl, "call": kind.call}[self.about]
 
     def lasts(self, rng: random.Random, backend: str, ttl: float) -> float:
         """Seconds for which it goes on, left to chance."""

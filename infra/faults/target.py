@@ -241,7 +241,4 @@ class Target:
 
     def node(self, name: str) -> Node:
         """By name; KeyError for one of another backend."""
-        for node in self.cluster.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return {node.name: node for node in self.cluster.nodes}[name]

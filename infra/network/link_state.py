@@ -64,12 +64,8 @@ class Wishes:
 
     def wanted(self, proxy: str) -> Wanted:
         """The union of the wishes."""
-        wishes_here = [
-            (name, toxic) for wishes in self._wishes.values() for (of, name), toxic in wishes.items() if of == proxy
-        ]
-        return Wanted(
-            any(name == REFUSED for name, _ in wishes_here), tuple(toxic for _, toxic in wishes_here if toxic)
-        )
+        here = [(name, toxic) for his in self._wishes.values() for (of, name), toxic in his.items() if of == proxy]
+        return Wanted(any(name == REFUSED for name, _ in here), tuple(toxic for _, toxic in here if toxic))
 
 
 @dataclass(frozen=True, slots=True)

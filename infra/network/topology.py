@@ -92,10 +92,7 @@ def own_image_variable(node: str) -> str:
 
 def backend_of(node: str) -> str:
     """The backend that a node belongs to; KeyError for the store and for unknown names."""
-    for backend in BACKENDS:
-        if node in nodes_of(backend):
-            return backend
-    raise KeyError(node)
+    return {name: backend for backend in BACKENDS for name in nodes_of(backend)}[node]
 
 
 def dialled(node: str) -> int:

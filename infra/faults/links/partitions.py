@@ -199,10 +199,8 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
             elsewhere = [None if node in few else health for node, health in told.items()]
             return site.backend.leader(elsewhere) is not None and (had_leader or not any(told[node] for node in few))
 
-        words = f"{', '.join(nodes)} from {', '.join(_names(many))}"
-        return Partition(
-            _across(_names(few), _names(many)), words, lambda: await_noticed(target, noticed, "unnoticed after")
-        )
+        lost, words = _across(_names(few), _names(many)), f"{', '.join(nodes)} from {', '.join(_names(many))}"
+        return Partition(lost, words, lambda: await_noticed(target, noticed, "unnoticed after"))
 
     return CutPeers(Cut.DROP, f"split {', '.join(nodes)} from all other nodes", partition)
 
