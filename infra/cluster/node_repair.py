@@ -10,12 +10,10 @@ from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.errors import Failed
 from infra.network import topology
 from infra.network.links import Links
-from infra.waiting import Clock
+from infra.waiting import POLL, Clock
 
 BURIED_WITHIN: Final = 40.0
 """Seconds until the links of a node that ended by itself refuse."""
-
-_LOOK_EVERY: Final = 0.05
 
 
 class DoesNotStart(Failed):
@@ -38,9 +36,9 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
     except Failed as error:
         if carry is None or node.process.image() == image:
             raise
-        clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
+        clock.wait(READY_WITHIN, decided, POLL)
         raise DoesNotStart(f"{node.name} does not go over {carry.how}: {error}") from error
-    clock.wait(READY_WITHIN, decided, _LOOK_EVERY)
+    clock.wait(READY_WITHIN, decided, POLL)
     if node.state() == "stopped":
         _bury(node, links, clock)
         if carry:
@@ -103,5 +101,5 @@ def _bury(node: Node, links: Links, clock: Clock) -> None:
             return False
         return True
 
-    if not clock.wait(BURIED_WITHIN, buried, _LOOK_EVERY):
+    if not clock.wait(BURIED_WITHIN, buried, POLL):
         raise Failed(f"links to {node.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")
