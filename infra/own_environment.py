@@ -60,11 +60,7 @@ class OwnEnvironment(Environment):
         return self
 
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
-        """The cluster of a backend, booted if it is not there yet; returns when every member serves.
-
-        version: see `images.resolve`. Raises UnknownName for what does not exist, Failed when another version of it
-        runs or it does not get ready.
-        """
+        """See `Environment`: booted if it is not there yet. Raises Failed also when another version of it runs."""
         self.boot({backend: version}, say)
         return self.cluster(backend)
 
@@ -124,10 +120,7 @@ class OwnEnvironment(Environment):
     # --- whole again ---
 
     def heal(self) -> None:
-        """Undo every fault, whoever did it: disks, nodes, links, a failover, versions, and wait until all is ready.
-
-        Disks first: a node does not start on a full one.
-        """
+        """See `Environment`. Also disks (first: a node does not start on a full one), a failover and versions."""
         frozen.thaw(self.name)
         self.disks.clear_all()
         self._heal_nodes()
@@ -142,7 +135,6 @@ class OwnEnvironment(Environment):
             raise Failed("; ".join(refused))
 
     def unclean(self) -> list[str]:
-        """Everything that is not as at the start, a line each: links, containers, members. [] proves that all is."""
         with ThreadPoolExecutor(max_workers=4) as pool:
             links = pool.submit(self.links.active)
             store = pool.submit(self.store_health)

@@ -32,10 +32,9 @@ class Node:
     process  what it runs in, for questions about that: its image, logs, clock. What is done to a node goes by the verbs
              below, which remember it.
 
-    Every verb is idempotent and raises Failed when the engine cannot.
-
-    Faults overlap, so what is done to a node is remembered under the key of who wants it (`by`): a node that two
-    paused goes on when both have let it go, and one that one paused and another killed is down until the latter has.
+    Every verb is idempotent and raises Failed when the engine cannot. Faults overlap, so what is done to a node is
+    remembered under the key of who wants it (`by`): one that two paused goes on when both have let it go, and one that
+    one paused and another killed is down until the latter has.
     """
 
     def __init__(

@@ -88,10 +88,7 @@ def up(settings: ComposeSettings, services: Sequence[str]) -> None:
 
 
 def replace(settings: ComposeSettings, service: str) -> None:
-    """Make a service's container anew, as the settings say by now, on the volume that it had, and start it.
-
-    Raises Failed with one line.
-    """
+    """Make a service's container anew, by the settings of now, on its volume, and start it. Raises Failed (a line)."""
     _up(settings, ["--no-deps", "--force-recreate", service])
 
 

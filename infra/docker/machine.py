@@ -30,11 +30,9 @@ def say(line: str) -> None:
 def run(
     argv: Sequence[str], *, timeout: float | None = 60.0, env: Mapping[str, str] | None = None, log: Path | None = None
 ) -> str:
-    """Run a command and return its stdout.
+    """Run a command and return its stdout. Raises Failed with its last words if it cannot start, fails, or is too slow.
 
-    `timeout` in seconds; `env` is added to ours; everything said goes to the file `log` as well, stdout and stderr in
-    one. Raises Failed with the command's last words when it cannot be started, exits with another status than 0 or
-    takes too long.
+    timeout: seconds at most. env: added to ours. log: gets everything said as well, stdout and stderr in one.
     """
     words = " ".join(argv[:3])
     try:

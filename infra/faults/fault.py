@@ -46,10 +46,7 @@ class FaultInjection(Protocol):
         """For people, before the run: "cut clients c2 from all nodes (drop)"."""
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Do it, and return when it is proven to be done; [] when there is nobody to be hit.
-
-        Raises Failed; then `heal` is still due.
-        """
+        """Do it, and return when it is proven; [] when there is nobody to be hit. After Failed `heal` is still due."""
 
     def heal(self, target: Target) -> None:
         """Undo what this one did, whoever was hit, and nothing else. Idempotent. Raises Failed.

@@ -254,10 +254,7 @@ class OneProcess:
 
 
 def pid(text: str) -> int:
-    """A process that may be hit, as an argument: one that lives, ours to signal, and not what we are run by.
-
-    Raises argparse.ArgumentTypeError.
-    """
+    """One that may be hit: it lives, is ours to signal, and does not run us. Raises argparse.ArgumentTypeError."""
     number = int(text) if text.strip().isdecimal() else 0
     if number <= 1:
         raise argparse.ArgumentTypeError(f"must be the number of your client's process, not {text!r}")

@@ -176,10 +176,7 @@ class Links:
                 self._settle()
 
     def _settle(self, *, whole: bool = False) -> None:
-        """Bring what is due to what is wanted of it. whole: whoever did what to it.
-
-        What fails stays due.
-        """
+        """Bring what is due to what is wanted of it; what fails stays due. whole: whoever did what to it."""
         if not self._due:
             return
         state = self._api.state()

@@ -101,10 +101,7 @@ class Connection:
         return self._exchange(lambda: self._pg.send_query_prepared(name, [text.encode() for text in params]))
 
     def query(self, text: str, params: Sequence[str], within: float | None = None) -> list[tuple[str, ...]]:
-        """Execute one statement, which is not prepared, and return its rows. Raises Unknown, likewise.
-
-        within: seconds for the answer, where it takes longer than usual.
-        """
+        """Likewise, a statement that is not prepared. within: seconds for the answer, if it takes longer than usual."""
         return self._exchange(
             lambda: self._pg.send_query_params(text.encode(), [param.encode() for param in params]), within
         )

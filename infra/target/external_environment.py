@@ -132,10 +132,7 @@ class ExternalEnvironment(Environment):
         return self
 
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:  # noqa: ARG002
-        """The cluster of a backend that was named, whatever its version, once it lets us in and serves.
-
-        Raises Failed with a line that names what is not there.
-        """
+        """As `Environment.ensure`, of what was named, whatever its version. Raises Failed, naming what is not there."""
         with self._changing:
             if backend not in self._externals:
                 raise Failed(f"there is no --target {backend}=..., and what is not named is left alone")

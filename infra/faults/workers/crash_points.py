@@ -67,10 +67,7 @@ class CutHolder:
 
 @dataclass(frozen=True, slots=True)
 class CrashAfterAcquire(OnWorkersAndNodes):
-    """The leader, or the first server, is killed and started again before the holders do anything.
-
-    All of it happens in `apply`, so nothing is left to hold.
-    """
+    """The leader, or the first server, is killed and started again in `apply`, before the holders do anything."""
 
     def describe(self) -> str:
         return "kill the server that leads (or redis1) when a holder of every lane has acquired, and start it again"
