@@ -6,8 +6,7 @@ from typing import NoReturn
 import pytest
 
 from infra.docker import compose
-from infra.docker.compose import ComposeSettings
-from infra.docker.subnets import Taken
+from infra.docker.compose import ComposeSettings, Taken
 from infra.errors import Failed
 
 
