@@ -126,7 +126,7 @@ def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: fl
     return traps
 
 
-def run_scripts(target: Target, scripts: Sequence[Script], patience: float) -> None:
+def run_scripts(target: Target, scripts: Sequence[Script | Catching], patience: float) -> None:
     """All of them at the same time, for `patience` seconds at most; then nobody is caught any more."""
     going = list(scripts)
 

@@ -218,15 +218,12 @@ class CrashAtEveryMessage(OnWorkersAndNodes):
         going = list(pairs)
         for number in range(1, MOST + 1):
             due = [pair for pair in going if (number - pair.walk.first) % pair.walk.step == 0]
-            run_scripts(target, [self._catch(pair, number) for pair in due], CAUGHT_WITHIN)
+            run_scripts(target, [pair.catch(number, "answer", "freeze") for pair in due], CAUGHT_WITHIN)
             going = [pair for pair in going if pair not in due or number in pair.hit]
             if any(number in pair.hit for pair in due):
                 crashes.append(crash_one(target))
             run_scripts(target, [_go_on(pair.trap) for pair in due], target.actors.ttl)
         return [*crashes, *_noted(target, pairs)]
-
-    def _catch(self, pair: Pair, number: int) -> Script:
-        yield from pair.catch(number, "answer", "freeze")
 
 
 def _go_on(trap: GateTrap) -> Script:
