@@ -144,26 +144,21 @@ class StoreLink:
 
 
 def _minority(site: Site) -> tuple[int, int]:
-    return 1, (len(site.members) - 1) // 2
+    return (len(site.members) - 1) // 2, 1
 
 
 def _majority(site: Site) -> tuple[int, int]:
     nodes = len(site.members)
-    return nodes // 2 + 1, nodes - 1
+    return nodes - 1, nodes // 2 + 1
 
 
 def _part(bounds: Callable[[Site], tuple[int, int]]) -> Option:
-    """A part of the nodes, of so many at least and at most."""
-
-    def check(value: Any, site: Site, _: Options) -> tuple[str, ...]:
-        least, most = bounds(site)
-        return different(value, site.members, most, least)
-
-    def draw(rng: random.Random, site: Site, _: Options) -> list[str]:
-        least, most = bounds(site)
-        return sorted(some_nodes(rng, site, most, least))
-
-    return Option("nodes", check, draw)
+    """A part of the nodes, of so many at most and at least."""
+    return Option(
+        "nodes",
+        lambda value, site, _: different(value, site.members, *bounds(site)),
+        lambda rng, site, _: sorted(some_nodes(rng, site, *bounds(site))),
+    )
 
 
 def _each_its_own(value: Any, site: Site, _: Options) -> dict[str, tuple[str, ...]]:
@@ -180,7 +175,7 @@ def _any_sets(rng: random.Random, site: Site, _: Options) -> dict[str, list[str]
     return dict(zip(ALL_GROUPS, map(list, rng.sample(sets, len(ALL_GROUPS))), strict=True))
 
 
-_OF_CLIENTS: Final = partial(Fault, kind="cut", spans=SPANS, needs=("client-links",))
+_OF_CLIENTS: Final = partial(Fault, kind="cut", options=(GROUP,), spans=SPANS, needs=("client-links",))
 
 
 def _cut_client(how: Cut) -> Fault:
@@ -188,7 +183,6 @@ def _cut_client(how: Cut) -> Fault:
         f"cut-client-{how}",
         summary=f"one group of clients loses all nodes ({how})",
         inject=lambda site, group: CutClients.all_from(how, [group], site.members),
-        options=(GROUP,),
         needs=("client-links", "refusal") if how is Cut.REFUSE else ("client-links",),
         how=HOW[how],
         sees=SEES[how],
@@ -214,7 +208,6 @@ def _lose(way: Literal["requests", "replies"], words: str, sees: str) -> Fault:
         f"lose-{way}",
         summary=f"all {way} of one group of clients are lost",
         inject=lambda site, group: CutClients(Cut.DROP, ((group, site.members),), words.format(group), way),
-        options=(GROUP,),
         how="Toxiproxy: timeout 0, one direction",
         sees=sees,
     )
@@ -225,7 +218,6 @@ def _store_link(name: str, summary: str, how: str, sees: str, *, late: bool) -> 
         name,
         summary=summary,
         inject=lambda _, group: StoreLink(group, late),
-        options=(GROUP,),
         needs=("store-link",),
         how=how,
         sees=sees,
