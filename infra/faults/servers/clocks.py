@@ -43,16 +43,6 @@ PRECISION: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
-    """A clock that was set, and by what it was wrong already."""
-
-    node: Node
-    skew: Skew
-    others: Sequence[Skew]
-    begun: int
-
-
-@dataclass(frozen=True, slots=True)
 class MoveClocks:
     """Make the clocks of some nodes wrong, all in the same way. See `Skew` for the fields."""
 
@@ -77,8 +67,8 @@ class MoveClocks:
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by what the nodes tell; of one that another fault keeps from answering, by what it was set to."""
         right = _right(target)
-        moved = [self._move(target, target.node(name)) for name in self.nodes]
-        return [self._proven(target, move, right) for move in moved]
+        proofs = [self._move(target, target.node(name), right) for name in self.nodes]
+        return [prove() for prove in proofs]
 
     def heal(self, target: Target) -> None:
         nodes = [target.node(name) for name in self.nodes]
@@ -88,29 +78,28 @@ class MoveClocks:
         for node in nodes:
             _await_others(target, node, right)
 
-    def _move(self, target: Target, node: Node) -> _Moved:
-        begun = target.clock.now()
-        others = node.skews()
+    def _move(self, target: Target, node: Node, right: Health) -> Callable[[], Hit]:
+        """Returns what proves it: first all clocks are moved."""
+        begun, others = target.clock.now(), node.skews()
         skew = Skew(self.offset, self.rate, self.amplitude, self.period)
         node.skew(skew, target.by)
-        return _Moved(node, skew, others, begun)
-
-    def _proven(self, target: Target, moved: _Moved, right: Health) -> Hit:
         unseen = {self.amplitude, -self.amplitude}  # both sides of a strobe; 0 otherwise
 
         def shows(health: Health, now: int) -> bool:
             """Whether it tells the time that it should and, by now, could not tell if nothing was done to it."""
             for side in tuple(unseen):
-                own = replace(moved.skew, offset=self.offset + side, amplitude=0.0, period=0.0)
+                own = replace(skew, offset=self.offset + side, amplitude=0.0, period=0.0)
                 visible = abs(own.ahead(now)) > 2 * (PRECISION + health.unsure + right.unsure)
-                if visible and _is(health, right, (*moved.others, own), now):
+                if visible and _is(health, right, (*others, own), now):
                     unseen.discard(side)
             return not unseen
 
-        name = moved.node.name
-        if not _await_health(target, moved.node, shows):
-            raise Failed(f"{name}'s clock was set, but it does not tell that time")
-        return Hit("clock", f"{name}: {self.how()}", moved.begun, target.clock.now())
+        def prove() -> Hit:
+            if not _await_health(target, node, shows):
+                raise Failed(f"{node.name}'s clock was set, but it does not tell that time")
+            return Hit("clock", f"{node.name}: {self.how()}", begun, target.clock.now())
+
+        return prove
 
 
 def _await_others(target: Target, node: Node, right: Health) -> None:
