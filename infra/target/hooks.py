@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from infra.errors import Failed
+from infra.faults.fault import Need
 
 VERBS: Final = ("pause", "resume", "kill", "start", "stop", "wipe")
 
-NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+NEEDED: Final[Mapping[Need, tuple[str, ...]]] = {
     "pause": ("pause", "resume"),
     "kill": ("kill", "start"),
     "stop": ("stop", "start"),
@@ -46,7 +47,7 @@ class Hooks:
 
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def missing(self, need: str) -> tuple[str, ...]:
+    def missing(self, need: Need) -> tuple[str, ...]:
         return tuple(verb for verb in NEEDED[need] if verb not in self.commands)
 
     def run(self, verb: str, places: Mapping[str, str], within: float = WITHIN) -> None:
