@@ -63,8 +63,9 @@ def _rows(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def summary(lock: type[LockClient]) -> str:
-    """The first sentence of the lock's module, without its name."""
-    text = inspect.getdoc(inspect.getmodule(lock)) or ""
+    """The first sentence about the lock, without its name: of its module, or of a class that begins with the name."""
+    own = lock.__doc__ or ""
+    text = own if own.startswith("``") else inspect.getdoc(inspect.getmodule(lock)) or ""
     first = re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
     return _cell(first.partition(": ")[2] if first.startswith("``") else first)
 

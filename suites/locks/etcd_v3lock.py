@@ -160,7 +160,7 @@ class EtcdV3Lock(EtcdSession):
 
 
 class EtcdV3LockChecked(EtcdV3Lock):
-    """``etcd-v3lock-checked``: the same service, asked by a client that reads the key after the grant.
+    """The same service, asked by a client that reads the key after the grant.
 
     Its create_revision is the fencing token. No key means that the grant was void, as those of #11456 are. This client
     stops when its lease may have ended.
