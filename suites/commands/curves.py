@@ -21,7 +21,7 @@ from infra.faults.plan import Plan, Step
 from results.pages.curve import LockPoints, Point, draw
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
-from suites.commands.statements import FOLDER
+from suites.commands.literature import FOLDER
 from suites.lanes.lane import Lane, lane_named, runnable_lanes
 from suites.worker.process_spec import GUARDED
 

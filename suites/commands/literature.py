@@ -1,4 +1,8 @@
-"""`python -m suites literature`: measure what the literature says (`suites.commands.statements`), and write it down.
+"""`python -m suites literature`: measure what the literature says of these locks, and write it down.
+
+A statement predicts, for each of its probes, that a property holds or that it breaks in a lane under a fault. It is
+upheld if every probe came out as predicted, refuted if one did not, and open where a lane gave no answer. The
+statements, in our words and with their sources, stand in statements.toml.
 
 One trial for each backend and fault carries the lanes of all statements about them. A probe that must break and did not
 is tried again with the next two seeds. The results go to results/literature/: statements.json, and for each statement
@@ -7,9 +11,11 @@ the picture of the probe that decided it. `python -m suites readme` makes the ta
 
 import json
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict
@@ -20,9 +26,11 @@ from results.record import LaneRecord
 from results.run import Run
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
-from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
 from suites.lanes.lane import Lane, lane_named
+from suites.worker.pool import ROOT
 
+FOLDER: Final = ROOT / "results" / "literature"
+"""Holds the results of `python -m suites literature` and `curves`."""
 OUTCOMES: Final = FOLDER / "statements.json"
 
 TRIES: Final = 3
@@ -37,6 +45,40 @@ BROKE: Final = frozenset({Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdic
 
 Key = tuple[str, str, str]
 """Lane, fault, property."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One question to one lane: does the property hold under the fault? holds: what the statement predicts."""
+
+    lane: str
+    fault: str
+    property: str
+    holds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence that can be checked. source: name and address."""
+
+    says: str
+    source: tuple[str, str]
+    probes: tuple[Probe, ...]
+
+
+def _statements(data: dict[str, Any]) -> tuple[Statement, ...]:
+    """A probe is written as `lane fault property holds`, or `breaks` for the last."""
+    outcomes = {"holds": True, "breaks": False}
+    statements = []
+    for entry in data["statements"]:
+        words = (probe.split() for probe in entry["probes"])
+        probes = tuple(Probe(lane, fault, name, outcomes[outcome]) for lane, fault, name, outcome in words)
+        author, address = data["sources"][entry["source"]]
+        statements.append(Statement(entry["says"], (author, address), probes))
+    return tuple(statements)
+
+
+STATEMENTS: Final = _statements(tomllib.loads(Path(__file__).with_name("statements.toml").read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True, slots=True)

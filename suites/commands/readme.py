@@ -13,7 +13,7 @@ from typing import Any, Final
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.commands import literature, mutants, repeat
 from suites.commands.arguments import Arguments
-from suites.commands.statements import FOLDER, STATEMENTS, Probe, Statement
+from suites.commands.literature import FOLDER, STATEMENTS, Probe, Statement
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.mutants.catalogue import catalogue

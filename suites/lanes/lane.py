@@ -1,16 +1,15 @@
 """A lane: one lock × workload × store mode on keys of its own, with its own workers, judged alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from checkers.claims import NO_FAULT, matches
 from checkers.judging.judgement import Standing, standing
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.property import Need
 from infra.faults.all_faults import FAULTS
-from suites.lanes.load import Load
 from suites.lock import LockClient, grain_of
 from suites.locks import registry
 from suites.worker.process_spec import GUARDED
@@ -51,6 +50,33 @@ COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0A
 """Ends of names that have the same CRC-32 and Java's hashCode, and so the same 16 bits of either, if their beginnings
 are the same. They end the names of the first two locks of a lane: a client that takes such a number for the name
 confuses those."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the user sets for every lane; None: not set, so that the lock or the workload says it.
+
+    workload  names of those to try, also where a lock does not declare them; none: those that it declares.
+    workers   processes that compete for the locks of a lane: at least one more than may hold at once, and as many as
+              the workload has parts.
+    keys      locks in a lane. Where there are more than workers, every other round asks for the first, so that it is
+              contended. A workload that takes its keys in an order of its own keeps its number.
+    ttl       seconds. Positive controls keep their own, which belongs to what they show.
+    rate      rounds that the workers of a lane together begin per second, whether the rounds before have ended or not
+              (an open loop); a worker that is late begins at once. None: a round begins when the last one is over.
+    duration  seconds for which a trial runs at least.
+    """
+
+    workload: tuple[str, ...] = ()
+    workers: int | None = None
+    keys: int | None = None
+    ttl: float | None = None
+    rate: float | None = None
+    duration: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What is set: the options of `pytest suites/` that set it, and their values."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
 
 
 @dataclass(frozen=True, slots=True)

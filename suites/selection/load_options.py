@@ -1,4 +1,4 @@
-"""The options of `pytest suites/` that set something of every lane (`suites.lanes.load.Load`)."""
+"""The options of `pytest suites/` that set something of every lane (`suites.lanes.lane.Load`)."""
 
 import math
 from argparse import ArgumentTypeError
@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from suites.lanes.lane import WORKLOADS
-from suites.lanes.load import Load
+from suites.lanes.lane import WORKLOADS, Load
 from suites.selection.bad_option import BadOption
 
 MOST_WORKERS: Final = 1_000

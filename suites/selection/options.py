@@ -17,8 +17,7 @@ from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.commands.find import RUNS
 from suites.lanes import validate_declarations
-from suites.lanes.lane import Lane, lanes_of
-from suites.lanes.load import Load
+from suites.lanes.lane import Lane, Load, lanes_of
 from suites.lock import admitted
 from suites.locks import registry
 from suites.mutants.catalogue import mutant_of

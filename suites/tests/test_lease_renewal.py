@@ -15,8 +15,8 @@ from checkers.row_format import SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
 from suites.worker import gates, recorder, wall_clock
+from suites.worker.lease_renewal import RunDelays
 from suites.worker.process_spec import Spec
-from suites.worker.run_delays import RunDelays
 
 
 @contextmanager

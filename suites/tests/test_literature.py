@@ -10,7 +10,7 @@ from checkers.tests.build import Book
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from results.record import LaneRecord
 from suites.commands import literature, readme
-from suites.commands.statements import STATEMENTS, Probe, Statement
+from suites.commands.literature import STATEMENTS, Probe, Statement
 from suites.lanes.lane import lane_named
 
 PROBES = sorted({(probe.lane, probe.fault, probe.property) for one in STATEMENTS for probe in one.probes})

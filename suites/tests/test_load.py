@@ -17,8 +17,7 @@ import pytest
 from checkers.history.history import read_recording
 from checkers.row_format import F
 from suites import rounds
-from suites.lanes.lane import Lane, key_names, lanes_of
-from suites.lanes.load import Load
+from suites.lanes.lane import Lane, Load, key_names, lanes_of
 from suites.locks import registry
 from suites.selection.shards import expected
 from suites.tests.bench import await_

@@ -4,7 +4,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,18 @@ from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
+from infra.store import store
 from suites.lanes.lane import Lane
-from suites.trial.final_reads import final_reads
+from suites.lock import Guards, LockError
 from suites.trial.spec import Trial
-from suites.worker.pool import Handle
+from suites.worker.pool import Handle, TrialBroke
+from suites.worker.process_spec import GUARDED
 
 LAST: Final = 64
 """Rows of a worker among which an acquire stands that it waits in: its other threads record a few a second."""
+ANSWERED_WITHIN: Final = 20.0
+"""Seconds for a server that is whole to answer; it measures 10 ms, and seconds where the machine is overloaded."""
+_AGAIN: Final = 0.2
 
 
 @dataclass(slots=True)
@@ -110,6 +115,34 @@ def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], er
     fields = [asdict(record) for record in records if record.lane in ("", facts.lane)]
     faults = [FaultInterval(**{name: value for name, value in each.items() if name != "lane"}) for each in fields]
     return from_rows(facts, rows, faults, errors)
+
+
+def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> npt.NDArray[Any]:
+    """A row for each key, as if all were read at once, past fences and links. Raises TrialBroke where one cannot be."""
+    rows = np.zeros(len(keys), DTYPE)
+    rows["inv"] = time.monotonic_ns()
+    contents = _read(lane, keys, environment)
+    rows["ret"] = time.monotonic_ns()
+    rows["value"], rows["base"] = zip(*((value, len(elements)) for value, elements in contents), strict=True)
+    rows["key"] = range(len(keys))
+    rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, row_format.FINAL
+    rows["token"], rows["process"] = row_format.NONE, -1
+    return rows
+
+
+def _read(lane: Lane, keys: Sequence[str], environment: Environment) -> list[tuple[int, Sequence[int]]]:
+    """(value, elements) of each key. Read until it succeeds: nobody writes any more."""
+    deadline = time.monotonic() + ANSWERED_WITHIN
+    while True:
+        try:
+            if lane.store == GUARDED:
+                guards, nodes = cast(type[Guards], lane.lock), environment.direct(lane.backend)
+                return [guards.final(nodes, key, environment.access(lane.backend)) for key in keys]
+            return [(read.value, read.elements) for read in store.final(environment.store_dsn(None), *keys)]
+        except (LockError, store.StoreError) as error:
+            if time.monotonic() > deadline:
+                raise TrialBroke(f"after the trial: {lane.name} cannot be read ({error})") from error
+            time.sleep(_AGAIN)
 
 
 def awaited(handle: Handle) -> np.void | None:

@@ -6,8 +6,7 @@ from typing import Final
 
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan, compile_plan, fault_names
-from suites.lanes.lane import Lane, longest_ttl
-from suites.lanes.load import Load
+from suites.lanes.lane import Lane, Load, longest_ttl
 
 ACQUIRE_BEYOND_HOLD: Final = 1.0
 """Seconds that an acquire waits for longer than a holder stays: a crashed holder's lock is freed within one wait."""

@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from checkers import row_format
 from checkers.row_format import F, Gate, Reason
@@ -17,7 +18,6 @@ from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Ses
 from suites.worker.gates import Died, Gates
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
-from suites.worker.run_delays import RunDelays
 from suites.worker.wall_clock import WallClock
 
 _WATCH = 0.02
@@ -57,6 +57,35 @@ class Holding:
     def over(self) -> bool:
         """Whether the client has noticed that it no longer holds."""
         return self.noticed < math.inf
+
+
+class RunDelays:
+    """How long the threads of this process were ready to run and got no CPU: on a crowded machine, seconds at times.
+
+    A thread that waits for a CPU notices nothing of it, nor does any other thread of its process; the kernel counts it.
+    tasks: the folder in which it tells.
+    """
+
+    def __init__(self, tasks: Path = Path("/proc/self/task")) -> None:
+        self._tasks = tasks
+        self._told = self._look()
+
+    def longest(self) -> int:
+        """ns: how long a thread has waited since the last look, of the one that waited longest.
+
+        A wait counts when it is over. 0 where the kernel does not tell.
+        """
+        before, self._told = self._told, self._look()
+        return max((told - before.get(thread, 0) for thread, told in self._told.items()), default=0)
+
+    def _look(self) -> dict[str, int]:
+        """Thread → ns for which it has waited so far."""
+        told: dict[str, int] = {}
+        with contextlib.suppress(OSError):  # no such system
+            for thread in self._tasks.iterdir():
+                with contextlib.suppress(OSError):  # it has ended
+                    told[thread.name] = int((thread / "schedstat").read_text().split()[1])
+        return told
 
 
 class LeaseRenewal:
