@@ -26,7 +26,6 @@ class EtcdSession(Declarations):
     lease: ClassVar[str] = "session"
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = 0.0
-    min_ttl: ClassVar[float] = 2.0
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:
         self._etcd = etcd

@@ -52,7 +52,6 @@ ONE_SERVER: Final = ("terminate-backends",)
 class LeaseLock(Declarations):
     name: ClassVar[str] = "postgres-lease"
     backend: ClassVar[str] = "postgres"
-    lease: ClassVar[str] = "grant"
     tokens: ClassVar[bool] = True
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN

@@ -47,14 +47,12 @@ return 1"""
 
 class RedisFair(RedisLock):
     name: ClassVar[str] = "redis-fair"
-    tokens: ClassVar[bool] = True
     fair: ClassVar[bool] = True
     bounds: ClassVar[Mapping[str, float]] = {
+        **RedisLock.bounds,
         "recovery": 4.0,
         "crash-release": 0.5 + PATIENCE,  # whoever was killed may have waited at the head of the queue
-        "honest-belief": 0.0,
         "fail-fast": 2.2,  # who gives up asks once more, to leave the queue
-        "hand-over": 1.0,
     }
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo", under=SOUND))

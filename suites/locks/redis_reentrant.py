@@ -28,7 +28,6 @@ return tonumber(redis.call('HGET', KEYS[1], 'token'))"""
 
 class RedisReentrant(RedisLock):
     name: ClassVar[str] = "redis-reentrant"
-    tokens: ClassVar[bool] = True
     reentrant: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = LANES
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))

@@ -41,7 +41,6 @@ return redis.call('INCR', KEYS[4])"""
 
 class RedisReadWrite(RedisLock):
     name: ClassVar[str] = "redis-rw"
-    tokens: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = ("share/*", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_UNASKED, RedisLock.claims), Claim("sharing"))
     hazards: ClassVar[tuple[Hazard, ...]] = besides(_UNASKED, (*HAZARDS, *TOKEN_HAZARDS, *BY_THE_CLOCK, *BY_LOSS))

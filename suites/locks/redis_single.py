@@ -83,7 +83,6 @@ class RedisLock(Declarations):
 
     name: ClassVar[str] = "redis"
     backend: ClassVar[str] = "redis"
-    lease: ClassVar[str] = "grant"
     tokens: ClassVar[bool] = True
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN

@@ -72,15 +72,9 @@ class _Primary(RedisNode):
 
 class RedisWait(RedisLock):
     name: ClassVar[str] = "redis-wait"
-    tokens: ClassVar[bool] = True
     min_ttl: ClassVar[float] = 1.0  # so that who holds when the replica falls behind still holds when it is promoted
-    bounds: ClassVar[Mapping[str, float]] = {
-        "recovery": 5.0,  # the replica has to come back as well
-        "crash-release": 0.5,
-        "honest-belief": 0.0,
-        "fail-fast": 2.5,
-        "hand-over": 1.0,
-    }
+    # The replica has to come back as well.
+    bounds: ClassVar[Mapping[str, float]] = {**RedisLock.bounds, "recovery": 5.0, "fail-fast": 2.5}
     # Only who holds for long still holds when the replica, to which nobody has talked for a while, is promoted.
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced", "leader/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (

@@ -71,8 +71,6 @@ class Redlock(Declarations):
     name: ClassVar[str] = "redlock"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "quorum"
-    tokens: ClassVar[bool] = False
-    fair: ClassVar[bool] = False
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.8

@@ -196,7 +196,6 @@ class InSession(Declarations):
     drift: ClassVar[float] = 0.001
     grain: ClassVar[float] = 0.8  # a keep-alive every TTL/3, and some delay: see the module
     lag: ClassVar[float] = 1 / 3
-    min_ttl: ClassVar[float] = 2.0
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
         """ttl: seconds."""

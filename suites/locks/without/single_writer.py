@@ -14,10 +14,11 @@ from typing import ClassVar, Final, Self
 
 from checkers.claims import Claim, Hazard
 from infra.access import OPEN, Access
-from suites.lock import NEVER, Declarations, Grant, new_owner, now
+from suites.lock import NEVER, Grant, new_owner, now
 from suites.locks.lease_claims import CLOCKS, FROZEN_INSIDE, LINKS, RUNNING, SERVERS
 from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import REQUEST
+from suites.locks.without.no_lock import NoLock
 
 POLL: Final = 0.1
 """Seconds between two looks into the directory."""
@@ -28,13 +29,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
 return 0"""
 
 
-class SingleWriter(Declarations):
+class SingleWriter(NoLock):
     name: ClassVar[str] = "single-writer"
-    backend: ClassVar[str] = "redis"
-    lease: ClassVar[str] = "none"
-    excludes: ClassVar[bool] = False
-    renewed: ClassVar[bool] = False
-    min_ttl: ClassVar[float] = 0.6
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "once/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = tuple(
         Claim(name, under=(*LINKS, *SERVERS, *RUNNING, *FROZEN_INSIDE, *CLOCKS))
@@ -46,9 +42,8 @@ class SingleWriter(Declarations):
     )
 
     def __init__(self, node: RedisNode, ttl: float) -> None:
-        """ttl: seconds; told and not kept."""
+        super().__init__(ttl)
         self._node = node
-        self._ttl = int(ttl * 1e9)
         self._me = new_owner()
 
     @classmethod
@@ -67,14 +62,7 @@ class SingleWriter(Declarations):
             time.sleep(POLL)
         return Grant(name, new_owner(), None, now(), self._ttl, NEVER)
 
-    def renew(self, grant: Grant) -> None:
-        """There is nothing to renew."""
-
-    def release(self, grant: Grant) -> None:
-        """There is nothing to release: it stays the writer."""
-
     def close(self) -> None:
-        """Hang up."""
         self._node.close()
 
     @classmethod
