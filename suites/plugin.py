@@ -152,7 +152,6 @@ class Product:
             raise pytest.UsageError(str(error)) from error
 
     def _metadata(self) -> dict[str, Any]:
-        """What is stored about a run when it begins."""
         selection = self._selection
         named = [stage for stage in selection.stages if stage.name]
         return {
@@ -271,7 +270,6 @@ class Product:
         return self._session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """An environment that cannot be made decides the exit status."""
         self._environment_failed |= any(name == "environment" for name, _ in report.user_properties)
 
     @pytest.hookimpl(tryfirst=True)

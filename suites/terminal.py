@@ -136,7 +136,6 @@ class Terminal:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
-        """The matrix and the stories of what failed."""
         self._watch.close()
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             terminalreporter.section("interrupted: what follows is only a part", red=True)
@@ -152,7 +151,6 @@ class Terminal:
 
     @cached_property
     def _contents(self) -> RunContents:
-        """Everything that the run has stored; read once, when its trials are over."""
         return self._run.read()
 
     def _broken_off(self) -> list[str]:
@@ -232,7 +230,6 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
 
 
 def _has(report: Any, name: str) -> bool:
-    """Whether a test's report has this user property."""
     return any(known == name for known, _ in report.user_properties)
 
 

@@ -89,7 +89,6 @@ class Score:
     also: tuple[str, ...]
 
     def beside(self, before: "Score | None") -> "Score":
-        """With what the runs before it have violated."""
         return self if before is None else replace(self, also=tuple(dict.fromkeys((*before.also, *self.also))))
 
     def __str__(self) -> str:

@@ -213,7 +213,6 @@ def _shard(night: Night, name: str) -> int:
 
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
-    """Returns pytest's exit status."""
     command = job.command(night.options, results)
     print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT)

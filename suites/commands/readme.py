@@ -84,7 +84,6 @@ def _breaks(hazards: Sequence[Hazard]) -> str:
 
 
 def _literature() -> str:
-    """A row for each statement, with what was measured."""
     return "\n" + _table(_statements(literature.stored())) + "\n"
 
 

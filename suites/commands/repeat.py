@@ -68,7 +68,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def noted() -> list[Repeated]:
-    """What came of all runs so far, the oldest first."""
     return [Repeated(**json.loads(line)) for line in NOTED.read_text().splitlines()] if NOTED.exists() else []
 
 

@@ -106,7 +106,6 @@ class Lane:
 
     @property
     def keys(self) -> int:
-        """How many locks it has."""
         return self.workload.keys if self.workload.order else self.load.keys or self.workload.keys
 
     @property
@@ -116,12 +115,10 @@ class Lane:
 
     @property
     def held_for(self) -> float:
-        """Seconds for which a holder stays at most, as a rule."""
         return self.ttl * self.workload.holds
 
     @property
     def grain(self) -> float:
-        """Seconds by which the server may end its leases early."""
         return grain_of(self.lock, self.ttl)
 
     @property
@@ -284,7 +281,6 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane,
 
 
 def key_names(beginning: str, count: int) -> tuple[str, ...]:
-    """The names of so many locks."""
     ends = (*COLLIDING, *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
     return tuple(f"{beginning}.{end}" for end in ends)
 

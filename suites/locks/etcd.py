@@ -90,7 +90,6 @@ class EtcdLock(EtcdSession):
         self._wakes = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Queue up and wait."""
         return self._take(name, timeout, EXCLUSIVE)
 
     @property
@@ -99,17 +98,14 @@ class EtcdLock(EtcdSession):
         return self._wakes
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
-        """In the transaction that compares."""
         answers = self._guarded(grant, Get(data_of(key)))
         return None if answers is None else decoded(answers[0][0][0] if answers[0] else b"")
 
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
-        """In the transaction that compares."""
         return self._guarded(grant, Put(data_of(key), encoded(value, elements))) is not None
 
     @classmethod
     def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
-        """A linearizable read."""
         with contextlib.closing(Endpoints(endpoints, access)) as etcd:
             data, _ = etcd.call(lambda client: client.get(data_of(key)))
         return decoded(data or b"")

@@ -44,7 +44,6 @@ class EtcdKeepaliveDies(EtcdKey):
         self._died = False
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """As ``etcd-key``, but for what the client thinks of it."""
         grant = super().acquire(name, timeout)
         return grant and replace(grant, expires=NEVER)
 

@@ -30,7 +30,6 @@ class EtcdKey(EtcdLock):
     hazards: ClassVar[tuple[Hazard, ...]] = (*EtcdLock.hazards, Hazard("herd-free", (NO_FAULT,), "woken-all"))
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Try, and try again after every deletion."""
         deadline = now() + int(timeout * 1e9)
         lease = self._leases.open()
         owner = new_owner()

@@ -120,7 +120,6 @@ class Endpoints:
         self._leave(self._names.index(member))
 
     def close(self) -> None:
-        """Hang up."""
         for client in self._clients:
             client.close()
 

@@ -49,7 +49,6 @@ class EtcdSession(Declarations):
         return client
 
     def renew(self, grant: Grant) -> None:
-        """The lease is what can be renewed."""
         if grant.session != self.session:
             raise Refused(Reason.NOT_OWNER)
         self._leases.keep_alive(grant.session)
@@ -74,7 +73,6 @@ class EtcdSession(Declarations):
         self._etcd.close()
 
     def belief(self, grant: Grant) -> bool:
-        """Whether the grant's lease is the present one and cannot have expired."""
         lease = self._leases.present
         return lease is not None and lease.id == grant.session and now() < lease.expires
 
@@ -91,7 +89,6 @@ class EtcdSession(Declarations):
         return 0 if lease is None else lease.opened
 
     def keep_alive(self) -> None:
-        """One LeaseKeepAlive, or a new lease where there is none."""
         session = self.session
         if session:
             self._leases.keep_alive(session)

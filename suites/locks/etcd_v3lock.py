@@ -102,7 +102,6 @@ class EtcdV3Lock(EtcdSession):
         return super().open(endpoints, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """One request, which waits at the server."""
         lease = self._leases.open()
         owner, sent = new_owner(), now()
         try:
@@ -134,7 +133,6 @@ class EtcdV3Lock(EtcdSession):
         return grant.session == self.session
 
     def _granted(self, grant: Grant) -> Grant:
-        """What the client makes of the service's word: nothing."""
         return grant
 
     def _give_up(self, lease_id: int, late: TookTooLong) -> None:

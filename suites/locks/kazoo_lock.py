@@ -56,7 +56,6 @@ class KazooLock(InSession):
     )
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
-        """ttl: seconds."""
         super().__init__(session, ttl)
         self._locks: dict[int, Any] = {}
         """By owner: kazoo's locks."""
@@ -86,13 +85,11 @@ class KazooLock(InSession):
         return None
 
     def cancel(self) -> None:
-        """kazoo's own."""
         lock = self._awaited
         if lock is not None:
             lock.cancel()
 
     def release(self, grant: Grant) -> None:
-        """What kazoo says of it."""
         lock = self._locks.pop(grant.owner, None)
         try:
             if lock is None or not lock.release():
@@ -103,6 +100,5 @@ class KazooLock(InSession):
             raise Indeterminate(repr(error)) from error
 
     def belief(self, grant: Grant) -> bool:
-        """kazoo's answer."""
         lock = self._locks.get(grant.owner)
         return lock is not None and bool(lock.is_acquired)

@@ -157,7 +157,6 @@ def besides(properties: Sequence[str], promises: Sequence[Promise]) -> tuple[Pro
 
 
 def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[str, float]:
-    """The bounds of other properties."""
     return {name: bound for name, bound in bounds.items() if name not in properties}
 
 

@@ -36,7 +36,6 @@ class SessionLock(Declarations):
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS_OF_SESSIONS
 
     def __init__(self, session: PostgresSession, ttl: float) -> None:
-        """ttl: seconds."""
         self._session = session
         self._ttl = int(ttl * 1e9)
         self._held: dict[int, int] = {}
@@ -65,7 +64,6 @@ class SessionLock(Declarations):
         return self._held.get(grant.owner) == self._session.id
 
     def close(self) -> None:
-        """End the session, and with it all grants."""
         self._session.close()
 
     def _granted(self, name: str, sent: int, session: int) -> Grant:

@@ -86,7 +86,6 @@ class LeaseLock(Declarations):
     """$1 name, $2 owner, $3 TTL; a token where it was taken."""
 
     def __init__(self, session: PostgresSession, ttl: float) -> None:
-        """ttl: seconds."""
         self._session = session
         self._ttl = ttl
 
@@ -114,7 +113,6 @@ class LeaseLock(Declarations):
         return polled(attempt, timeout, POLL)
 
     def renew(self, grant: Grant) -> None:
-        """The whole TTL again."""
         if not self._ask(_RENEW, grant.name, grant.owner, f"{self._ttl}s"):
             raise Refused(Reason.NOT_OWNER)
 

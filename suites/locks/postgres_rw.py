@@ -29,7 +29,6 @@ class ReadWriteLock(AdvisoryLock):
         """Owners of shared grants."""
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """Beside other readers."""
         grant = self._take(name, timeout, "_shared")
         if grant is not None:
             self._reads.add(grant.owner)

@@ -41,7 +41,6 @@ class SemaphoreLock(SessionLock):
         """Sessions and names for which the rows were made: a server that comes back empty has no session of before."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """A transaction for each look."""
         session = self._session.begin()
         self._fill(name, session)
 
@@ -75,5 +74,4 @@ class SemaphoreLock(SessionLock):
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """The rows."""
         PostgresSession.sweep(endpoints[0], access, _SWEEP, names)

@@ -59,7 +59,6 @@ if redis.call('HINCRBY', KEYS[1], 'depth', -1) <= 0 then redis.call('DEL', KEYS[
 return 1"""
 
     def __init__(self, node: RedisNode, ttl: float) -> None:
-        """ttl: seconds."""
         super().__init__(node, ttl)
         self._held: dict[str, list[int]] = {}
         """Name → the owner of what this client holds, as often as it holds."""

@@ -67,7 +67,6 @@ return redis.call('ZREM', KEYS[2], ARGV[1])"""
         return self._wait(_ACQUIRE_SHARED, name, timeout)
 
     def downgrade(self, grant: Grant) -> Grant:
-        """One script."""
         owner, sent = new_owner(), now()
         token = self._call(_DOWNGRADE, grant.name, grant.owner, owner)
         if not token:

@@ -115,7 +115,6 @@ return 0"""
     """Whether the client stops believing when its lease may have ended by its own clock."""
 
     def __init__(self, node: RedisNode, ttl: float) -> None:
-        """ttl: seconds."""
         self._node = node
         self._ttl = ttl
 
@@ -131,11 +130,9 @@ return 0"""
         return self._wait(self.ACQUIRE, name, timeout)
 
     def renew(self, grant: Grant) -> None:
-        """Set the whole TTL again."""
         self._if_owner(self.RENEW, grant)
 
     def release(self, grant: Grant) -> None:
-        """Free it if it is still this grant's."""
         self._if_owner(self.RELEASE, grant)
 
     def close(self) -> None:
@@ -149,7 +146,6 @@ return 0"""
 
     @classmethod
     def _keys(cls, name: str) -> tuple[str, ...]:
-        """The lock, and its parts."""
         key = f"fencepost:{{{name}}}"  # the braces keep all of them in one slot of a Redis Cluster
         return (key, *(f"{key}:{part}" for part in cls.PARTS))
 

@@ -93,7 +93,6 @@ class Redlock(Declarations):
     REQUEST: ClassVar[float] = REQUEST
 
     def __init__(self, nodes: Sequence[RedisNode], ttl: float) -> None:
-        """ttl: seconds."""
         self._nodes = tuple(nodes)
         self._quorum = len(nodes) // 2 + 1
         self._ttl = ttl

@@ -95,7 +95,6 @@ class ZooKeeperLock(InSession):
     """Whether a waiter is woken by any change of the queue, and not only when the node right before it is gone."""
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
-        """ttl: seconds."""
         super().__init__(session, ttl)
         self._zk = session.zk
         self._trusted = int((ttl * (1 - self.drift) - grain_of(type(self), ttl)) * 1e9)
@@ -138,7 +137,6 @@ class ZooKeeperLock(InSession):
         return decoded(data)
 
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
-        """One multi."""
         return self._checked(grant, SetData(_parent(key), encoded(value, elements), -1))
 
     @classmethod
@@ -163,7 +161,6 @@ class ZooKeeperLock(InSession):
         return place is not None and place.epoch == self._session.epoch and now() < self._session.alive + self._trusted
 
     def keep_alive(self) -> None:
-        """Write, and clear away what is left over."""
         super().keep_alive()
         with contextlib.suppress(LockError):
             self._bury()

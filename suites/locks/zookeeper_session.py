@@ -105,7 +105,6 @@ class ZooKeeperSession:
         return session
 
     def close(self) -> None:
-        """End the session."""
         with contextlib.suppress(exceptions.WriterNotClosedException):
             self.zk.stop()
             self.zk.close()
@@ -198,7 +197,6 @@ class InSession(Declarations):
     lag: ClassVar[float] = 1 / 3
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
-        """ttl: seconds."""
         self._session = session
         self._ttl = int(ttl * 1e9)
 
@@ -208,11 +206,9 @@ class InSession(Declarations):
         return cls(ZooKeeperSession.started(endpoints, ttl, access), ttl)
 
     def renew(self, grant: Grant) -> None:
-        """The session is what can be renewed."""
         self._session.touch(grant.session)
 
     def close(self) -> None:
-        """End the session, and with it all grants."""
         self._session.close()
 
     @property
@@ -226,5 +222,4 @@ class InSession(Declarations):
         return self._session.opened
 
     def keep_alive(self) -> None:
-        """One write."""
         self._session.touch(self._session.id or self._session.adopt())

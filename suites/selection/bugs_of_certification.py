@@ -46,7 +46,6 @@ def tried() -> Mapping[Lane, Mutant]:
 
 
 def lanes(backends: Collection[str]) -> tuple[Lane, ...]:
-    """The lanes with a bug on these backends."""
     return tuple(lane for lane in tried() if lane.backend in backends)
 
 
@@ -57,17 +56,14 @@ def belongs(lane: Lane, column: str) -> bool:
 
 
 def columns(chosen: Sequence[Lane]) -> tuple[str, ...]:
-    """The columns to which these lanes belong."""
     return tuple(column for column in COLUMNS if any(belongs(lane, column) for lane in chosen))
 
 
 def stage(column: str) -> str:
-    """The stage in which a column is tried."""
     return BROKEN_SERVER if column == SERVER else CALIBRATION
 
 
 def plan(column: str, backend: str, seed: int) -> Plan:
-    """The plan of the column's fault alone."""
     chosen = [lane for lane in lanes((backend,)) if belongs(lane, column)]
     (fault,) = {tried()[lane].fault for lane in chosen}
     return compile_plan([fault], seed, backend, longest_ttl(chosen))

@@ -271,7 +271,6 @@ def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
 
 
 def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, External]:
-    """Backend → its target."""
     try:
         targets = external_cluster.parse(pairs, os.environ)
     except external_cluster.BadTarget as error:

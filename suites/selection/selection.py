@@ -109,7 +109,6 @@ class Selection:
         return selected.versions.get(backend, self.versions.get(backend))
 
     def masked(self, text: str) -> str:
-        """The text without passwords."""
         for target in self.targets.values():
             text = target.access.masked(text)
         return text
@@ -240,13 +239,11 @@ class Selection:
         return next(filter(None, reasons), None)
 
     def _impossible(self, column: str, backend: str) -> str | None:
-        """Why a column of the upgrade is not possible, or None."""
         if column not in rolling.ROLLING:
             return None
         return rolling.impossible(column, backend, *self._upgrade(backend))
 
     def not_run(self) -> list[NotRun]:
-        """What is not applicable, for the report."""
         return [
             # A column that is not possible is one entry, whatever the profile would have tried in it.
             NotRun("", backend, column, because)
@@ -297,7 +294,6 @@ class Selection:
         ]
 
     def only(self, shard: Shard) -> Selection:
-        """The selection of one shard."""
         elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
         return replace(self, shard=shard, elsewhere=elsewhere)
 

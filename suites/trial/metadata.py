@@ -38,7 +38,6 @@ def suite_version() -> str:
 
 
 def about(trial: Trial) -> dict[str, Any]:
-    """What is known about a trial before it runs."""
     return {
         "backend": trial.backend,
         "column": trial.column,

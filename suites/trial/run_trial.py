@@ -147,7 +147,6 @@ class RunningTrial:
 
     @property
     def handles(self) -> list[Handle]:
-        """Every worker of every lane, dead or alive."""
         return [handle for lane in self.lanes for handle in lane.handles]
 
     def start(self) -> None:

@@ -150,7 +150,6 @@ class TrialSession:
         return counting(part.answers[case.lane.name, case.property_id])
 
     def close(self) -> None:
-        """End workers, environment and recordings."""
         with ThreadPoolExecutor() as pool:
             list(pool.map(TrialEnvironment.close, set(self._environments.values())))
         self._recordings.cleanup()
@@ -247,7 +246,6 @@ class TrialSession:
 def first_trial(
     selection: Selection, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]
 ) -> Trial:
-    """The first trial of a part of a column."""
     return Trial(
         backend,
         column,
@@ -281,6 +279,5 @@ def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
 
 
 def _in_a_line(error: Exception) -> str:
-    """Why a trial broke, in one line."""
     named = isinstance(error, TrialBroke | Trouble)
     return (str(error) if named else f"{type(error).__name__}: {error}").partition("\n")[0]

@@ -26,7 +26,6 @@ class TrialEnvironment:
         self._left: list[Future[None]] = []
 
     def ready(self, backend: str) -> Environment:
-        """The environment, with this backend."""
         targets = self._selection.targets
         began, version = time.monotonic(), self._selection.version(backend, self._stage)
         new = self._environment is None or backend not in self._environment.clusters

@@ -22,7 +22,6 @@ def named(trial: Trial) -> dict[str, Any]:
 
 
 def column_in(column: str, stage: str) -> str:
-    """The name of a column in one stage of an upgrade."""
     return f"{column} ({stage})" if stage else column
 
 

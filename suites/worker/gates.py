@@ -171,7 +171,6 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
 
 
 def rounds(page: mmap.mmap, gate: Gate) -> int:
-    """How many rounds of the gate's thread have ended."""
     return row_format.word(page, _base(gate) + row_format.ROUNDS)
 
 

@@ -115,12 +115,10 @@ class LeaseRenewal:
             threading.Thread(target=self._carry, args=(loop,), name=loop.__name__, daemon=True).start()
 
     def close(self) -> None:
-        """Ask both threads to end."""
         self._closing.set()
         self._changed.set()
 
     def take(self, holding: Holding) -> None:
-        """Begin to renew and watch a holding."""
         self.held = (*self.held, holding)
         self._changed.set()
 
@@ -131,7 +129,6 @@ class LeaseRenewal:
         self.held = tuple(other for other in self.held if other is not holding)
 
     def believes(self, holding: Holding) -> bool:
-        """Whether the client thinks, at this moment, that it holds."""
         if holding.over or now() >= holding.expires:
             return False
         return self._believer.belief(holding.grant) if self._believer else True

@@ -75,7 +75,6 @@ class Handle:
         return stat.rpartition(")")[2].split()[0] == "T"
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless the process has gone already."""
         if self.exited is None:
             try:
                 os.kill(self.pid, number)
@@ -158,7 +157,6 @@ class ForkServer:
         return True
 
     def kill(self, handle: Handle) -> None:
-        """SIGKILL, frozen or not."""
         handle.killed = True
         handle.signal(signal.SIGKILL)
 

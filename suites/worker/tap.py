@@ -98,7 +98,6 @@ class TappedWorker:
             os.kill(row_format.word(self._page, row_format.PID), number)
 
     def runs(self) -> bool:
-        """Whether it is neither stopped nor dead."""
         try:
             stat = Path(f"/proc/{row_format.word(self._page, row_format.PID)}/stat").read_text()
         except FileNotFoundError:
@@ -197,7 +196,6 @@ class Line(asyncio.Protocol):
             self._end(reset=error is not None)
 
     def answered(self, data: bytes) -> None:
-        """The server said something."""
         for piece in self._messages.answered(data):
             if piece.exchange is not None and not self._deaf:
                 asker = MAIN if piece.exchange == PUSHED else self._askers.get(piece.exchange)
@@ -314,7 +312,6 @@ class Taps:
         return tuple(json.loads(stdout.readline()))
 
     def close(self) -> None:
-        """End it, and with it all connections."""
         self._process.communicate()
 
 

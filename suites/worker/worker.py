@@ -157,7 +157,6 @@ class Worker:
 
     @property
     def downgrades(self) -> bool:
-        """Whether the client can make a reader of a writer."""
         return self._downgrader is not None
 
     def reach(self, gate: Gate, holding: Holding) -> None:
@@ -322,6 +321,5 @@ class Worker:
 
 
 def _load(spelling: str) -> type:
-    """The class that ``module:Class`` names."""
     module, _, name = spelling.partition(":")
     return cast(type, getattr(importlib.import_module(module), name))

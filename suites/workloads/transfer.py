@@ -29,7 +29,6 @@ class Transfer(Workload):
             self.move(hold, other)
 
     def move(self, first: Hold, second: Hold) -> None:
-        """Read both lists, think, and write both back."""
         balances = [(account, *account.read()) for account in (first, second)]
         first.work(first.pace * first.rng.uniform(0.5, 1.0))
         for account, base, elements in balances:

@@ -38,5 +38,4 @@ CRASHED: Final = (
 def broken(
     mechanism: str, *properties: str, under: tuple[str, ...] = (NO_FAULT,), certain: bool = True
 ) -> tuple[Hazard, ...]:
-    """A hazard for each of the properties."""
     return tuple(Hazard(name, under, mechanism, certain=certain) for name in properties)

@@ -55,7 +55,6 @@ class LockFile(Declarations):
         return cls(ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Try until it can be created."""
 
         def attempt() -> Grant | None:
             sent = now()
@@ -71,7 +70,6 @@ class LockFile(Declarations):
         """There is nothing to renew."""
 
     def release(self, grant: Grant) -> None:
-        """Remove it."""
         try:
             _file(grant.name).unlink()
         except FileNotFoundError as error:

@@ -66,7 +66,6 @@ class RowWithoutExpiry(Declarations):
         """There is nothing to renew."""
 
     def release(self, grant: Grant) -> None:
-        """Delete the row if it is still this grant's."""
         if not self._asked(_FREE, grant.name, grant.owner):
             raise Refused(Reason.NOT_OWNER)
 

@@ -218,7 +218,6 @@ class ClientClockToken(TutorialLock):
     )
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """As if the lock had given it."""
         began = time.time_ns()
         grant = super().acquire(name, timeout)
         return grant and replace(grant, token=began)

@@ -45,7 +45,6 @@ class NoLock(Declarations):
         return cls(ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:  # noqa: ARG002 - nobody waits
-        """At once, and everybody."""
         return Grant(name, new_owner(), None, now(), self._ttl, NEVER)
 
     def renew(self, grant: Grant) -> None:
