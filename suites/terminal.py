@@ -65,8 +65,9 @@ class Terminal:
         live = file.isatty() and os.environ.get("TERM") != "dumb" and nothing_writes_past_pytest
         self._screen = Screen(file, live=live, colour=writer.hasmarkup, begin=self._reporter.ensure_newline)
         writer._file = self._screen
+        processes = len(getattr(config.option, "tx", None) or ()) or 1
         beat = None if live else BEAT * (3 if self._verbosity < 0 else 1)
-        self._watch = Watch(run.path, self._screen, Progress(_processes(config)), self._level(live=live), beat)
+        self._watch = Watch(run.path, self._screen, Progress(processes), self._level(live=live), beat)
         self._watch.start()
         self._reporter.showfspath = self._verbosity > 0
 
@@ -231,10 +232,6 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
 
 def _has(report: Any, name: str) -> bool:
     return any(known == name for known, _ in report.user_properties)
-
-
-def _processes(config: pytest.Config) -> int:
-    return len(getattr(config.option, "tx", None) or ()) or 1
 
 
 def _own(file: TextIO) -> TextIO:

@@ -179,11 +179,7 @@ def _server(mutant: Mutant) -> str:
 
 
 def _trial_of(mutant: Mutant) -> tuple[str, str]:
-    return _backend(mutant), mutant.fault
-
-
-def _backend(mutant: Mutant) -> str:
-    return registry.load(mutant.lock).backend
+    return registry.load(mutant.lock).backend, mutant.fault
 
 
 def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
@@ -302,7 +298,7 @@ def _scored(mutant: Mutant, cells: Iterable[Cell], run_folder: Path) -> Score:
     also = dict.fromkeys(cell.property for cell in broken if cell.property not in mutant.found_by)
     if not naming:
         return Score(mutant.name, None, tuple(also))
-    first = min(naming, key=lambda cell: _begun(run_folder, cell))
+    first = min(naming, key=lambda cell: str(reading.about_trial(_trial_folder(run_folder, cell)).get("started", "")))
     tried = {cell.trial for cell in mine if cell.property in mutant.found_by}
     shown = {cell.trial for cell in naming}
     catch = Catch(first.property, first.fault, _seconds(run_folder, first), (len(shown), len(tried)))
@@ -316,10 +312,6 @@ def _alarm(cell: Cell) -> str:
 def _trial_folder(run_folder: Path, cell: Cell) -> Path:
     assert cell.page is not None
     return (run_folder / cell.page).parent
-
-
-def _begun(run_folder: Path, cell: Cell) -> str:
-    return str(reading.about_trial(_trial_folder(run_folder, cell)).get("started", ""))
 
 
 def _seconds(run_folder: Path, cell: Cell) -> float:

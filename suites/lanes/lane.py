@@ -114,10 +114,6 @@ class Lane:
         return self.lock.min_ttl if self.lock_name in registry.CONTROLS else self.load.ttl or self.lock.min_ttl
 
     @property
-    def held_for(self) -> float:
-        return self.ttl * self.workload.holds
-
-    @property
     def grain(self) -> float:
         return grain_of(self.lock, self.ttl)
 
@@ -148,7 +144,8 @@ class Lane:
         if self.store in declaration.not_expected_in:
             return any(fault in FAULTS and FAULTS[fault].kind in LOCK_GONE for fault in done)
         elsewhere = self.store == GUARDED or not self.lock.excludes
-        if elsewhere and property in self.workload.properties and any(map(_hits_the_store, done)):
+        on_its_link = any(fault in FAULTS and "store-link" in FAULTS[fault].needs for fault in done)
+        if elsewhere and on_its_link and property in self.workload.properties:
             return False
         if any(matches(fault, declaration.when_said) for fault in done):
             return self._standing(property, faults).said
@@ -224,10 +221,6 @@ def meets(lane: Lane, faults: Sequence[str]) -> bool:
     """Whether faults of these names, together, are for lanes of this workload."""
     special = {FAULTS[name].workload for name in faults if name in FAULTS} - {""}
     return lane.workload.name in special if special else lane.workload.name not in STRUCK_ALONE
-
-
-def _hits_the_store(fault: str) -> bool:
-    return fault in FAULTS and "store-link" in FAULTS[fault].needs
 
 
 def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -> Iterator[Lane]:

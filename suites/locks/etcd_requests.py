@@ -82,7 +82,7 @@ class Endpoints:
             if isinstance(outcome, Refused) and outcome.reason is Reason.DENIED:
                 self._token = None  # it has run out, or the member has forgotten it
             if not (isinstance(outcome, Refused) and outcome.reason is Reason.NOT_OWNER):
-                self._leave(index)
+                self.leave(self._names[index])
             raise outcome from error
 
     def keep_alive(self, lease: int) -> int:
@@ -117,16 +117,12 @@ class Endpoints:
 
     def leave(self, member: str) -> None:
         """Prefer the next member, if this is the one preferred now."""
-        self._leave(self._names.index(member))
+        if member == self.member:
+            self._index = (self._index + 1) % len(self._clients)
 
     def close(self) -> None:
         for client in self._clients:
             client.close()
-
-    def _leave(self, index: int) -> None:
-        """Prefer the next member, if that is the one preferred now."""
-        if index == self._index:
-            self._index = (index + 1) % len(self._clients)
 
     def _logged_in(self, index: int) -> Etcd3Client:
         """The client of a member, with a token if we are somebody. Raises Refused: no request was sent yet."""
@@ -141,7 +137,7 @@ class Endpoints:
                         outcome = sorted_out(error, self._names[index])
                         if isinstance(outcome, Indeterminate):
                             outcome = Refused(Reason.UNAVAILABLE, str(outcome))
-                        self._leave(index)
+                        self.leave(self._names[index])
                         raise outcome from error
                     self._token = (("token", answer.token),)
                 client.metadata = self._token

@@ -100,16 +100,12 @@ class RedisNode:
             raise Indeterminate(f"{self.endpoint}: {error}") from error
         return Reply(self, connection)
 
-    def delete(self, keys: Sequence[str]) -> None:
-        """Raises Refused or Indeterminate."""
-        self.call(_DELETE, keys)
-
     @classmethod
     def sweep(cls, endpoint: str, access: Access, keys: Iterable[Sequence[str]]) -> None:
         """Delete keys, those of one slot of a Redis Cluster at a time. Raises Refused or Indeterminate."""
         with contextlib.closing(cls(endpoint, SWEEP, access)) as node:
             for together in keys:
-                node.delete(together)
+                node.call(_DELETE, together)
 
     def close(self) -> None:
         """Drop the idle connections; meanwhile another thread may take one, or give one back."""

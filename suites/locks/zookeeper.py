@@ -128,13 +128,7 @@ class ZooKeeperLock(InSession):
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
         """What is acknowledged after the check shows whatever was written before it, on any server."""
-        if not self._checked(grant):
-            return None
-        try:
-            data, _ = self._session.ask(lambda: self._zk.get_async(_parent(key)))
-        except NoNodeError:
-            data = b""
-        return decoded(data)
+        return _kept(self._session, key) if self._checked(grant) else None
 
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
         return self._checked(grant, SetData(_parent(key), encoded(value, elements), -1))
@@ -144,11 +138,7 @@ class ZooKeeperLock(InSession):
         """From whatever server answers, after it has caught up."""
         with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             session.ask(lambda: session.zk.sync_async(ROOT))
-            try:
-                data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
-            except NoNodeError:
-                data = b""
-        return decoded(data)
+            return _kept(session, key)
 
     @property
     def wakes(self) -> int:
@@ -302,6 +292,15 @@ class ZooKeeperLock(InSession):
         for node in self._session.ask(lambda: self._zk.get_children_async(place.parent)):
             if node.startswith(place.guid):
                 self._session.ask(lambda path=f"{place.parent}/{node}": self._zk.delete_async(path))  # type: ignore[misc]
+
+
+def _kept(session: ZooKeeperSession, key: str) -> tuple[int, Sequence[int]]:
+    """What is kept beside a queue."""
+    try:
+        data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
+    except NoNodeError:
+        data = b""
+    return decoded(data)
 
 
 def _parent(name: str) -> str:

@@ -5,7 +5,7 @@ booted in as few shards as it has shares, and the n shards together boot at most
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -66,12 +66,8 @@ def cut(costs: Sequence[float], n: int) -> list[int]:
 
 def _ends(plan: Plan) -> float:
     """Seconds from the start of a cycle until its last step is healed."""
-    return max(_steps(plan), default=0.0)
-
-
-def _steps(plan: Plan) -> Iterator[float]:
     begun = latest = 0.0
     for step in plan.steps:
         begun = (begun if step.beside else latest) + step.after
         latest = max(latest, begun + step.for_)
-        yield latest
+    return latest

@@ -58,7 +58,7 @@ class Trial:
     def patience(self, lane: Lane) -> float:
         """Seconds that an acquire in the lane waits: as long as a holder stays, and longer."""
         longer = max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
-        return lane.held_for + ACQUIRE_BEYOND_HOLD + longer
+        return lane.ttl * lane.workload.holds + ACQUIRE_BEYOND_HOLD + longer
 
     def plan_to_run(self) -> Plan:
         """The given plan, or the one that the seed draws."""

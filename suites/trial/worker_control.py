@@ -39,14 +39,11 @@ def verb_called(name: Verb) -> row_format.F:
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """A lane whose workers await an action."""
+    """A lane whose workers await an action at a gate."""
 
     aim: Aim
+    gate: row_format.Gate
     handles: Sequence[Handle]
-
-    @property
-    def gate(self) -> row_format.Gate:
-        return gate_called(self.aim.gate)
 
     @property
     def whole(self) -> bool:
@@ -64,13 +61,14 @@ class HeldVictim:
 
     victim: Victim
     handle: Handle
-    aim: Aim
+    armed: Armed
     rounds: int
     thawed: bool = False
 
     @property
-    def gate(self) -> row_format.Gate:
-        return gate_called(self.aim.gate)
+    def ended(self) -> int:
+        """How many rounds of its thread have ended by now."""
+        return gates.rounds(self.handle.page, self.armed.gate)
 
 
 class WorkerControl:
@@ -112,7 +110,7 @@ class WorkerControl:
     def arm(self, lane: str, aim: Aim) -> None:
         for other in [place for place in self._armed if place[0] == lane and _overlap(place[1], aim.among)]:
             del self._armed[other]
-        armed = self._armed[lane, aim.among] = Armed(aim, self._aimed_at(lane, aim))
+        armed = self._armed[lane, aim.among] = Armed(aim, gate_called(aim.gate), self._aimed_at(lane, aim))
         for handle in armed.handles:
             handle.doomed |= aim.action == "kill"
             alive = partial(self._alive, handle)
@@ -147,7 +145,7 @@ class WorkerControl:
                 process = spec.first_process  # whichever thread was caught, the job is dead
             victim = Victim(lane, process, caught.owner, caught.at, who, caught.key, spec.group)
             rounds = gates.rounds(handle.page, armed.gate)
-            self._held.setdefault(_id(victim), HeldVictim(victim, handle, armed.aim, rounds))
+            self._held.setdefault(_id(victim), HeldVictim(victim, handle, armed, rounds))
             victims.append(victim)
         return sorted(victims, key=lambda victim: victim.at)
 
@@ -204,14 +202,14 @@ class WorkerControl:
     def thaw(self, victim: Victim) -> None:
         held = self._held[_id(victim)]
         if not held.thawed:
-            held.rounds = gates.rounds(held.handle.page, held.gate)
+            held.rounds = held.ended
             held.thawed = True
-            gates.thaw(held.handle.page, held.gate)
+            gates.thaw(held.handle.page, held.armed.gate)
             held.handle.signal(signal.SIGCONT)
 
     def settled(self, victim: Victim) -> bool:
         held = self._held[_id(victim)]
-        return gates.rounds(held.handle.page, held.gate) > held.rounds or not self._alive(held.handle)
+        return held.ended > held.rounds or not self._alive(held.handle)
 
     def rounds(self, lane: str, among: tuple[int, ...], verb: Verb) -> int:
         gate = row_format.Gate.AT_RENEWAL_ANSWER if verb == "renew" else row_format.Gate.AT_ANSWER
@@ -257,7 +255,7 @@ class WorkerControl:
             self.disarm(lane, among)
             self.caught(lane, among)  # also notes victims that no fault has asked for yet
         for held in sorted(self._held.values(), key=lambda held: held.victim.at, reverse=True):
-            if whose(held.aim.by):
+            if whose(held.armed.aim.by):
                 self.thaw(held.victim)
         moved = [handle for by, handle, _ in self._skews if whose(by)]
         self._skews = [skew for skew in self._skews if not whose(skew[0])]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from checkers import row_format
@@ -86,25 +87,21 @@ class Section:
             self._worker.renewal.lose(outer, self._worker.process)
             raise Stopped
 
-    @contextlib.contextmanager
-    def also(self, timeout: float, key: int | None = None) -> Iterator[CriticalSection]:
+    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[CriticalSection]:
         self._must_believe()
         if not self._worker.wait_until(time.monotonic()):
             raise Stopped  # the trial is over
-        holding = self._worker.acquire((self._holding.key + 1) % self.keys if key is None else key, timeout)
-        if holding is None:
-            raise Stopped
-        with self._worker.inside(holding) as section:
-            yield section
+        key = (self._holding.key + 1) % self.keys if key is None else key
+        return self._inside(self._worker.acquire(key, timeout))
 
-    @contextlib.contextmanager
-    def downgraded(self) -> Iterator[CriticalSection]:
+    def downgraded(self) -> AbstractContextManager[CriticalSection]:
         self._must_believe()
-        holding = self._worker.downgrade(self._holding)
+        return self._inside(self._worker.downgrade(self._holding))
+
+    def _inside(self, holding: Holding | None) -> AbstractContextManager[CriticalSection]:
         if holding is None:
             raise Stopped
-        with self._worker.inside(holding) as section:
-            yield section
+        return self._worker.inside(holding)
 
     def write_late(self) -> None:
         """A deliberate write after the release, to be refused if the store has seen a later grant.

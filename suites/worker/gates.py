@@ -79,10 +79,7 @@ class Gates:
 
     def _act(self, gate: Gate, owner: int, key: int, process: int) -> None:
         page, base, at = self._page, _base(gate), time.monotonic_ns()
-        action, span = (
-            Action(page[base + row_format.ARMED_ACTION]),
-            row_format.word(self._page, _base(gate) + row_format.SPAN),
-        )
+        action, span = Action(page[base + row_format.ARMED_ACTION]), row_format.word(page, base + row_format.SPAN)
         row_format.reach(page, base, gate, at, owner, key, process)
         if action is Action.FREEZE and span:
             self._within = span
@@ -161,12 +158,7 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
     base = _base(gate)
     if page[base + row_format.REACHED_GATE] == 0:
         return None
-    offsets = (
-        row_format.REACHED_AT,
-        row_format.REACHED_OWNER,
-        row_format.REACHED_KEY,
-        row_format.REACHED_PROCESS,
-    )
+    offsets = (row_format.REACHED_AT, row_format.REACHED_OWNER, row_format.REACHED_KEY, row_format.REACHED_PROCESS)
     return Caught(*(row_format.word(page, base + offset) for offset in offsets))
 
 

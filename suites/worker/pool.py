@@ -88,7 +88,10 @@ class Handle:
     def reason(self) -> str:
         """Why it broke or ended by itself: a line, then the traceback if there is one."""
         errors = self.errors() if self.state is State.BROKEN else []
-        return re.sub(r"\\(.)", _unescaped, errors[-1]).rstrip() if errors else f"exit status {self.exited}"
+        if not errors:
+            return f"exit status {self.exited}"
+        # Two characters at a time, since an escaped backslash may stand before an n.
+        return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], errors[-1]).rstrip()
 
     def discard(self) -> None:
         """Remove the recording; its rows have been read."""
@@ -222,11 +225,6 @@ class ForkServer:
         if "exited" in message and message["exited"] in self.handles:
             handle = self.handles[message["exited"]]
             handle.exited, handle.cpu = message["status"], message["cpu_ms"] / 1000
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    """Of two characters at a time, since an escaped backslash may stand before an n."""
-    return "\n" if match[1] == "n" else match[1]
 
 
 def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:

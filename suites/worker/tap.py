@@ -140,10 +140,10 @@ class TappedWorker:
 class Line(asyncio.Protocol):
     """One connection of a worker, to one node."""
 
-    def __init__(self, worker: TappedWorker, messages: Messages, node: str) -> None:
+    def __init__(self, worker: TappedWorker, messages: type[Messages], node: str) -> None:
         """node: `host:port`."""
         self._worker = worker
-        self._messages = messages
+        self._messages = messages()
         self._node = node
         self._client: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None
@@ -267,10 +267,6 @@ class _Answers(asyncio.Protocol):
         self._line.server_left(error)
 
 
-def _line(worker: TappedWorker, messages: type[Messages], node: str) -> Line:
-    return Line(worker, messages(), node)
-
-
 async def _serve() -> None:
     """Taps, as they are asked for, until standard input closes."""
     loop = asyncio.get_running_loop()
@@ -281,7 +277,7 @@ async def _serve() -> None:
         worker, messages = TappedWorker(tapped["recording"]), BACKENDS[tapped["backend"]].messages
         endpoints = []
         for node in tapped["nodes"]:
-            listener = await loop.create_server(functools.partial(_line, worker, messages, node), "127.0.0.1", 0)
+            listener = await loop.create_server(functools.partial(Line, worker, messages, node), "127.0.0.1", 0)
             endpoints.append(f"127.0.0.1:{listener.sockets[0].getsockname()[1]}")
         print(json.dumps(endpoints), flush=True)
 

@@ -102,7 +102,8 @@ class Worker:
         self.rng = random.Random(f"{spec.seed}/{spec.generation}")
         self.gates = Gates(self.recorder.page)
         self.values = itertools.count(spec.first_value, spec.count)
-        self.workload = cast(Workload, _load(spec.workload)())
+        module, _, workload = spec.workload.partition(":")
+        self.workload = cast(Workload, getattr(importlib.import_module(module), workload)())
         lock = registry.load(spec.lock)
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self._turn = 0
@@ -120,7 +121,7 @@ class Worker:
     def run(self) -> None:
         """From the harness's signal to start until it tells the worker to finish."""
         page = self.recorder.page
-        self._note_session()
+        self.renewal.note_session(self.process, self.spec.ttl)
         self.renewal.start()
         page[row_format.STATE] = State.READY
         while page[row_format.RUN] == Run.WAIT:
@@ -187,7 +188,7 @@ class Worker:
         finally:
             self.recorder.asks(0)
             self.renewal.awaited = row_format.NONE
-            self._note_session()
+            self.renewal.note_session(self.process, self.spec.ttl)
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
         grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")
         if grant is None:
@@ -315,11 +316,3 @@ class Worker:
             except LockError as error:
                 self.recorder.note(f"could not connect: {error}")
                 time.sleep(_AGAIN)
-
-    def _note_session(self) -> None:
-        self.renewal.note_session(self.process, self.spec.ttl)
-
-
-def _load(spelling: str) -> type:
-    module, _, name = spelling.partition(":")
-    return cast(type, getattr(importlib.import_module(module), name))
