@@ -31,7 +31,7 @@ from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from results.text import plain, typed
-from suites.selection.load_options import load
+from suites.selection.options import load
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY

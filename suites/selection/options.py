@@ -1,7 +1,10 @@
 """The options of `pytest suites/`: checked once, with an answer that lists what exists."""
 
+import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,94 +20,96 @@ from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.commands.find import RUNS
 from suites.lanes import validate_declarations
-from suites.lanes.lane import Lane, Load, lanes_of
+from suites.lanes.lane import WORKLOADS, Lane, Load, lanes_of
 from suites.lock import admitted
 from suites.locks import registry
 from suites.mutants.catalogue import mutant_of
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
-from suites.selection.load_options import LOAD, load, whole
 from suites.selection.profiles import PROFILES
 from suites.selection.rolling import ROLLING
 from suites.selection.selection import Selection
 from suites.selection.upgrade_stages import ONLY, Stage
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
+MOST_WORKERS: Final = 1_000
+MOST_KEYS: Final = 100_000
 _ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
 
 
 def options() -> dict[str, dict[str, Any]]:
     """Spelling → what `add_argument` of an argparse parser takes besides, and pytest's `addoption` too."""
+    made: dict[str, dict[str, Any]] = {}
+
+    def add(spelling: str, text: str, **settings: object) -> None:
+        made[spelling] = {**settings, "help": text}
+
     repeatable = {"action": "append", "default": []}
     names = {**repeatable, "metavar": "NAME"}
     versions = {**repeatable, "metavar": "BACKEND=VERSION"}
-    return {
-        "--lock": {
-            **names,
-            "help": f"only this lock; repeatable. One of: {', '.join(registry.LOCKS)}; or module:Class",
-        },
-        "--backend": {**names, "help": f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}"},
-        "--faults": {
-            **names,
-            "help": f"only these faults, comma-separated; a+b: both at once; {STORM}17: up to three at random, of that "
-            "seed; repeatable (python -m infra faults)",
-        },
-        "--plan": {
-            **repeatable,
-            "metavar": "FILE",
-            "help": "do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; "
-            "repeatable",
-        },
-        **{spelling: dict(settings) for spelling, settings in LOAD.items()},
-        "--profile": {"default": "default", "help": f"how much to try: {', '.join(PROFILES)}"},
-        "--seed": {"type": int, "default": 1, "help": "what every random choice of the run starts from (default: 1)"},
-        "--version-of": {
-            **versions,
-            "help": "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
-            "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)",
-        },
-        "--from": {
-            **versions,
-            "dest": "from_",
-            "help": "with --to: certify an upgrade from this version, spelled as for --version-of; repeatable",
-        },
-        "--to": {**versions, "help": "the version that is to come: may we go there?"},
-        "--target": {
-            **repeatable,
-            "metavar": "BACKEND=HOST:PORT,...",
-            "help": "a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per "
-            "backend; user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY",
-        },
-        "--hook": {
-            **repeatable,
-            "metavar": "VERB='COMMAND'",
-            "help": "what does this to a node of a target, as pause='ssh {node} ...'; repeatable; "
-            + ", ".join(hooks.VERBS),
-        },
-        "--shard": {
-            "metavar": "I/N",
-            "help": "only the I-th of N parts, which take about as long as each other (python -m results merge puts "
-            "them together)",
-        },
-        "--resume": {
-            "metavar": "RUN",
-            "help": "go on with a run that was interrupted, where it was: its name, its folder, or `last`",
-        },
-        "--count": {
-            "type": whole(1, 10_000),
-            "metavar": "N",
-            "help": "so many runs, one after another, each with the next seed",
-        },
-        "--until-failed": {
-            "action": "store_true",
-            "help": "runs, each with the next seed, until one fails; with --count at most so many",
-        },
-        "--results": {
-            "default": str(RUNS),
-            "metavar": "DIR",
-            "help": "where runs are stored (default: results/runs of this checkout)",
-        },
-    }
+    locks, workloads, profiles = (", ".join(known) for known in (registry.LOCKS, WORKLOADS, PROFILES))
+    add("--lock", f"only this lock; repeatable. One of: {locks}; or module:Class", **names)
+    add("--backend", f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}", **names)
+    faults = "only these faults, comma-separated; a+b: both at once; "
+    faults += f"{STORM}17: up to three at random, of that seed; repeatable (python -m infra faults)"
+    add("--faults", faults, **names)
+    plan = "do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; repeatable"
+    add("--plan", plan, **repeatable, metavar="FILE")
+    workload = f"only this workload, also of a lock that does not declare it; repeatable. One of: {workloads}"
+    add("--workload", workload, **names)
+    several = _whole(2, MOST_WORKERS, ": with one worker nothing is contended")
+    add("--workers", "how many workers compete for the locks of each lane", type=several, metavar="N")
+    keys = "how many locks each lane has; where more than workers, every other round asks for the first"
+    add("--keys", keys, type=_whole(1, MOST_KEYS), metavar="K")
+    ttl = "TTL of every lock, in seconds (default: the shortest that each lock is worth trying with)"
+    add("--ttl", ttl, type=_positive, metavar="S")
+    rate = "how many rounds the workers of each lane begin per second, whether those before have ended or not"
+    add("--rate", rate, type=_positive, metavar="R")
+    add("--duration", "seconds for which each trial runs at least", type=_positive, metavar="S")
+    add("--profile", f"how much to try: {profiles}", default="default")
+    add("--seed", "what every random choice of the run starts from (default: 1)", type=int, default=1)
+    version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
+    version += "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)"
+    add("--version-of", version, **versions)
+    old = "with --to: certify an upgrade from this version, spelled as for --version-of; repeatable"
+    add("--from", old, **versions, dest="from_")
+    add("--to", "the version that is to come: may we go there?", **versions)
+    target = "a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per backend; "
+    target += "user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY"
+    add("--target", target, **repeatable, metavar="BACKEND=HOST:PORT,...")
+    hook = "what does this to a node of a target, as pause='ssh {node} ...'; repeatable; " + ", ".join(hooks.VERBS)
+    add("--hook", hook, **repeatable, metavar="VERB='COMMAND'")
+    shard = "only the I-th of N parts, which take about as long as each other (python -m results merge puts "
+    add("--shard", shard + "them together)", metavar="I/N")
+    resume = "go on with a run that was interrupted, where it was: its name, its folder, or `last`"
+    add("--resume", resume, metavar="RUN")
+    add("--count", "so many runs, one after another, each with the next seed", type=_whole(1, 10_000), metavar="N")
+    endless = "runs, each with the next seed, until one fails; with --count at most so many"
+    add("--until-failed", endless, action="store_true")
+    results = "where runs are stored (default: results/runs of this checkout)"
+    add("--results", results, default=str(RUNS), metavar="DIR")
+    return made
+
+
+def _whole(least: int, most: int, because: str = "") -> Callable[[str], int]:
+    """The type of an option: a whole number between these two."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and least <= int(text[:9]) <= most):
+            raise ArgumentTypeError(f"{text}: expected a whole number from {least} to {most}{because}")
+        return int(text)
+
+    return parse
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise ArgumentTypeError(f"{text}: expected a number above 0")
+    return number
 
 
 def add_options(parser: Any) -> None:
@@ -184,6 +189,15 @@ def parse(option: Any) -> Selection:
         planted=planted,
     )
     return selection if option.shard is None else selection.only(shards.parse(option.shard))
+
+
+def load(option: Any) -> Load:
+    """What these options set of every lane. Raises BadOption for a workload that does not exist."""
+    for name in option.workload:
+        if name not in WORKLOADS:
+            raise BadOption(f"unknown workload {name!r}; there are: {', '.join(WORKLOADS)}")
+    given = {field.name: getattr(option, field.name) for field in fields(Load)}
+    return Load(**{**given, "workload": tuple(dict.fromkeys(option.workload))})
 
 
 def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
