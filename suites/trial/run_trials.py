@@ -1,7 +1,8 @@
 """The part of a run that one process executes: each trial runs once, and answers every case that belongs to it."""
 
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -10,25 +11,29 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
+from infra.environment import Environment
 from infra.errors import Trouble
 from infra.faults.plan import storm_seed
+from infra.own_environment import OwnEnvironment
+from infra.target.external_environment import ExternalEnvironment
 from results.record import TrialRecord, decisive, version_of
 from results.report.short_story import stories
 from results.run import Run
 from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
-from results.terminal.event_journal import Event, Tell, step
+from results.terminal.event_journal import Event, Tell, says, step
 from results.text import plain
 from suites.lanes.lane import Lane
+from suites.locks import registry
 from suites.selection import bugs_of_certification
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import OF_UPGRADES
+from suites.trial import target_cleanup
 from suites.trial.metadata import about
 from suites.trial.run_trial import NoWayThere, run_trial
 from suites.trial.spec import Trial
-from suites.trial.trial_environment import TrialEnvironment
 from suites.trial.trial_events import named
 from suites.worker import recorder
-from suites.worker.pool import TrialBroke, WorkerBroke
+from suites.worker.pool import ForkServer, TrialBroke, WorkerBroke
 
 
 class TrialFailed(Exception):
@@ -117,6 +122,64 @@ class _Part:
 
 Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 """The record and page of a trial that was run before; None: run it."""
+
+
+class TrialEnvironment:
+    """The environment of one stage of an upgrade. The next trial after `leave` or `close` gets a new one."""
+
+    def __init__(self, selection: Selection, stage: str, tell: Tell) -> None:
+        self._selection = selection
+        self._stage = stage
+        self._tell = tell
+        self._environment: Environment | None = None
+        self._servers: dict[str, ForkServer] = {}
+        self._aside = ThreadPoolExecutor(max_workers=1)
+        self._left: list[Future[None]] = []
+
+    def ready(self, backend: str) -> Environment:
+        targets = self._selection.targets
+        began, version = time.monotonic(), self._selection.version(backend, self._stage)
+        new = self._environment is None or backend not in self._environment.clusters
+        if new:
+            self._tell(Event("boot", {"backend": backend, "version": version or ""}))
+        if self._environment is None:
+            self._environment = (
+                ExternalEnvironment.beside(targets, self._selection.hooks, self._say)
+                if targets
+                else OwnEnvironment.start(say=self._say)
+            )
+        self._environment.ensure(backend, version)
+        if new and backend in targets:
+            locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
+            target_cleanup.ask_admission(self._environment, backend, locks)
+        if new:
+            self._tell(Event("ready", {"backend": backend, "seconds": round(time.monotonic() - began, 1)}))
+        return self._environment
+
+    def server(self, backend: str) -> ForkServer:
+        """The fork server of the workers of all locks on this backend."""
+        if backend not in self._servers:
+            names = {lane.lock_name for lane in self._selection.lanes if lane.backend == backend}
+            self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)))
+        return self._servers[backend]
+
+    def leave(self) -> None:
+        """End the workers; the environment is removed while the next trial gets its own. Idempotent."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+        if self._environment is not None:
+            self._left.append(self._aside.submit(self._environment.close))
+            self._environment = None
+
+    def close(self) -> None:
+        """End workers and environments and leave nothing behind. Idempotent. Raises Failed if something remains."""
+        self.leave()
+        while self._left:
+            self._left.pop().result()
+
+    def _say(self, line: str) -> None:
+        self._tell(says(line))
 
 
 class TrialSession:
