@@ -18,31 +18,15 @@ from checkers.judging.excuses_by_fault import FROZEN
 Promise = TypeVar("Promise", Claim, Hazard)
 
 LINKS: Final = (
-    "cut-*",
-    "isolate-leader-*",
-    "split-*",
-    "mute-leader",
-    "deafen-leader",
-    "lose-*",
-    "reset-connections",
-    "flap-links",
-    "slow-links",
-    "slow-close",
-    "throttle-links",
-    "slice-links",
+    *("cut-*", "isolate-leader-*", "split-*", "mute-leader", "deafen-leader", "lose-*", "reset-connections"),
+    *("flap-links", "slow-links", "slow-close", "throttle-links", "slice-links"),
 )
 """A link may lose, delay and cut: an answer that does not come is unknown, and a client that hears nothing stops in
 time."""
 
 SERVERS: Final = (
-    "pause-server",
-    "kill-server",
-    "crash-after-acquire",
-    "restart-*",
-    "*-disk",
-    "change-leader",
-    "refuse-writes",
-    "*-version",
+    *("pause-server", "kill-server", "crash-after-acquire", "restart-*"),
+    *("*-disk", "change-leader", "refuse-writes", "*-version"),
 )
 """A server may stop and come back with what it had acknowledged."""
 
@@ -53,17 +37,8 @@ STORE: Final = ("delayed-write", "store-reply-lost")
 """The lock is not touched."""
 
 RUNNING: Final = (
-    "kill-holder",
-    "kill-before-release",
-    "kill-after-renewal",
-    "kill-renewal",
-    "kill-waiter",
-    "late-release",
-    "stall-holder",
-    "stall-renewal",
-    "stall-waiter",
-    "long-call",
-    "skew-workers",
+    *("kill-holder", "kill-before-release", "kill-after-renewal", "kill-renewal", "kill-waiter"),
+    *("late-release", "stall-holder", "stall-renewal", "stall-waiter", "long-call", "skew-workers"),
 )
 """Faults on workers under which a holder runs (and so notices the end of its lease), is dead, or has left."""
 
@@ -162,12 +137,8 @@ def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[s
 
 _OF_ONE_HOLDER: Final = (
     *("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"),
-    *(
-        "owner-release",
-        "crash-release",
-        "honest-belief",
-        "hand-over",
-    ),  # of several permits nobody can tell which was given on
+    # Of several permits nobody can tell which was given on.
+    *("owner-release", "crash-release", "honest-belief", "hand-over"),
 )
 
 
@@ -178,9 +149,9 @@ def as_semaphore(promises: Sequence[Promise]) -> tuple[Promise, ...]:
     """
     kept: list[Claim | Hazard] = []
     for promise in besides(_OF_ONE_HOLDER, promises):
-        mine: Claim | Hazard = (
-            replace(promise, property="permits") if promise.property == "server-exclusion" else promise
-        )
+        mine: Claim | Hazard = promise
+        if promise.property == "server-exclusion":
+            mine = replace(promise, property="permits")
         if isinstance(mine, Hazard) and "late-write" in mine.under:
             kept.append(replace(mine, under=("late-write",), certain=False))
             mine = replace(mine, under=tuple(fault for fault in mine.under if fault != "late-write"))

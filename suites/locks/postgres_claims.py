@@ -19,31 +19,22 @@ _BETWEEN: Final = "at-every-request-"
 MIN_TTL: Final = 1.5
 """Seconds. There is no lease: a third of this is how often a holder asks whether its session lives."""
 
+SLOW: Final = ("slow-links", "slow-close", "throttle-links", "slice-links", "pause-server", "*-disk")
+"""Faults under which answers come late."""
+
 KEPT: Final = (
     *(f"{_BETWEEN}{what}" for what in ("freeze", "pass", "kill", "late")),
     *STORE,
     *RUNNING,
     *FROZEN_INSIDE,
     *CLOCKS,
-    "slow-links",
-    "slow-close",
-    "throttle-links",
-    "slice-links",
-    "pause-server",
-    "*-disk",
+    *SLOW,
 )
 """Faults that end no session, unless the client gives it up itself and so knows of it."""
 
 ENDED: Final = (
-    "cut-*",
-    "lose-*",
-    "reset-connections",
-    "flap-links",
-    "kill-server",
-    "crash-after-acquire",
-    "restart-*",
-    "*-version",
-    "wipe-server",
+    *("cut-*", "lose-*", "reset-connections", "flap-links"),
+    *("kill-server", "crash-after-acquire", "restart-*", "*-version", "wipe-server"),
     *(f"{_BETWEEN}{what}" for what in ("lose", "reset", "crash")),
 )
 """Faults that end sessions, most often when their holders have given them up already. Links are among them: what a cut
@@ -76,7 +67,7 @@ CLAIMS: Final = (
     Claim("recovery"),
     Claim("crash-release", under=("kill-*", "freeze-successor")),
     # Who is frozen notices nothing, and no more does one whose thread that asks is stalled.
-    Claim("honest-belief", under=(*STORE, *ASKS, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED)),
+    Claim("honest-belief", under=(*STORE, *ASKS, *CLOCKS, *SLOW, *ENDED, *TERMINATED)),
     Claim("fail-fast"),
     Claim("hand-over"),
 )
@@ -96,9 +87,7 @@ HAZARDS_OF_SESSIONS: Final = (
 HAZARDS_OF_WAITERS: Final = (
     # The server's look, or what it has to say, comes late: its timers go by the wall clock, and lengthen where that is
     # set back. Who was told may be frozen, and keeps what it has. Then they wait for as long as they like.
-    Hazard(
-        "deadlock-free", (*FROZEN_INSIDE, *CLOCKS, *KEPT[-6:], *ENDED, *TERMINATED), "opposite-order", certain=False
-    ),
+    Hazard("deadlock-free", (*FROZEN_INSIDE, *CLOCKS, *SLOW, *ENDED, *TERMINATED), "opposite-order", certain=False),
     # And so do their sessions at the server after they themselves have gone.
     Hazard("recovery", CLOCKS, "timers-set-back", certain=False, workloads=("transfer*",)),
 )
