@@ -89,8 +89,7 @@ class Declarations(Protocol):
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
     permits   how many may hold at once: more than 1 for a semaphore.
-    reentrant whether its client may acquire again what it holds; it then gets the same owner and token, and releases as
-              often.
+    reentrant whether its client may acquire again what it holds, with the same owner and token; it releases as often.
     renewed   whether the worker renews what it holds, every TTL/3.
     pace      how long a step of work takes; 0: the default of its backend.
     claims    what it promises: exactly these. A lock with neither claims nor hazards promises server-exclusion without
@@ -140,8 +139,7 @@ class LockClient(Declarations, Protocol):
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Wait up to `timeout` seconds. None: the time passed and nothing of ours is left behind.
 
-        `timeout` 0 is a try and raises Refused(HELD). Raises Indeterminate where a queue entry or a grant of ours
-        may remain.
+        `timeout` 0 is a try and raises Refused(HELD). Raises Indeterminate where something of ours may remain.
         """
 
     def renew(self, grant: Grant) -> None:
@@ -206,9 +204,7 @@ class Cancels(Protocol):
     """Optional: a client that can be told to give up while it waits."""
 
     def cancel(self) -> None:
-        """Called by another thread: the acquire under way, if there is one, returns None soon, as if its time had
-        passed, or what it has got, and nothing else.
-        """
+        """Called by another thread: an acquire under way returns soon, with None, as at its timeout, or its grant."""
 
 
 @runtime_checkable

@@ -1,6 +1,4 @@
-"""`--count N` and `--until-failed`: the same run again and again, each time with the next seed and in a folder of its
-own.
-"""
+"""`--count N` and `--until-failed`: the same run again and again, each with the next seed and a folder of its own."""
 
 import itertools
 import signal

@@ -118,9 +118,7 @@ class Terminal:
         self._reporter.write_line(f"report: {plain(str(typed(page)))}")
 
     def _close_certified(self, about: Mapping[str, Any]) -> int:
-        """The same, with a certificate. Returns the exit status: the certificate's where all trials ended, whatever the
-        judgements of the old version are.
-        """
+        """The same, with a certificate. Returns the exit status: the certificate's where all trials ended."""
         self._run.restore()
         self._run.complete_trials()
         certificate, document = write_certificate.made(self._run, about)

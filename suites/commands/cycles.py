@@ -108,9 +108,7 @@ def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:
 
 
 def lanes_on(backend: str, fault: str = NO_FAULT) -> tuple[Lane, ...]:
-    """One lane of each of the plainest locks on the backend that meets the fault, with a store mode of `STORES` where
-    the lock has one.
-    """
+    """A lane of each of the plainest locks on the backend that meets the fault, preferably with one of `STORES`."""
     there = [name for name in registry.LOCKS if registry.load(name).backend == backend]
     return tuple(
         min(lanes_for(name, fault), key=lambda lane: ((*STORES, lane.store).index(lane.store), lane.workload.name))

@@ -49,7 +49,7 @@ LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0AnC0C0AnBO")
 """Ends of names that have the same CRC-32 and Java's hashCode, and so the same 16 bits of either, if their beginnings
 are the same. They end the names of the first two locks of a lane: a client that takes such a number for the name
-confuses those."""
+confuses them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,9 @@ until a keep-alive is answered that the lease is gone.
 
 What its authors claim: "a lock on a given name held until Unlock is called or until the lease expires"
 (https://etcd.io/docs/v3.5/dev-guide/api_concurrency_reference_v3/). Before 3.5 the server granted a waiter whose lease
-had died while it waited (#11456); since then it answers "session is expired". An unlock is acknowledged whether or not
-the key was there.
+had died while it waited (#11456); since then it answers "session is expired". Every unlock is acknowledged.
 
-A wait that takes too long ends with the lease: only its revocation makes certain that the server's entry in the queue
-goes, and never comes late.
+A wait that takes too long ends with the lease: only that makes certain that the server's entry in the queue goes.
 """
 
 import base64

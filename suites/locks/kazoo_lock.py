@@ -34,9 +34,7 @@ _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, *FROZEN_INSIDE, "wipe-ser
 
 
 class KazooLock(InSession):
-    """See the module. How long a call may take is kazoo's affair, and so are the pings that keep the session alive: the
-    worker's writes are the sign of it that the history sees.
-    """
+    """How long a call may take is kazoo's affair, and so are its pings: the history sees the worker's writes."""
 
     name: ClassVar[str] = "kazoo-lock"
     lease: ClassVar[str] = "session"  # what it calls released proves nothing about the session

@@ -21,8 +21,7 @@ LINKS: Final = (
     *("cut-*", "isolate-leader-*", "split-*", "mute-leader", "deafen-leader", "lose-*", "reset-connections"),
     *("flap-links", "slow-links", "slow-close", "throttle-links", "slice-links"),
 )
-"""A link may lose, delay and cut: an answer that does not come is unknown, and a client that hears nothing stops in
-time."""
+"""A link may lose, delay and cut: what is not answered is unknown, and a client that hears nothing stops in time."""
 
 SERVERS: Final = (
     *("pause-server", "kill-server", "crash-after-acquire", "restart-*"),

@@ -2,8 +2,7 @@
 
 SELECT pg_advisory_lock(hashtext('order-4711')): what is found in applications and libraries everywhere. hashtext gives
 32 bits, is not documented, and may give others in the next major version. Among 9,300 names two meet in one number with
-a probability of one in a hundred, among 77,000 with one in two. The few names of a trial do not meet by chance: each
-stands for one of two that do.
+a probability of one in a hundred, among 77,000 with one in two. Each name of a trial stands for one of two that meet.
 
 What its users claim: what is claimed of `postgres-session`, and no collision takes the exclusion away: those who want
 two different things merely wait for each other. They pay in throughput, and wait for longer after a crash or a fault; a

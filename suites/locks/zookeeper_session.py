@@ -112,8 +112,7 @@ class ZooKeeperSession:
     def adopt(self) -> int:
         """Work under the session that the connection has now, and return its id. Raises Refused(UNAVAILABLE).
 
-        kazoo's thread ends for good when answers come in another order than it asked (kazoo #254): then it gets a new
-        one, and with it a new session.
+        kazoo's thread ends for good when answers come in another order than it asked (kazoo #254): then both are new.
         """
         with self._adopting:
             if self.zk.client_state == KeeperState.CLOSED:

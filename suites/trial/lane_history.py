@@ -41,9 +41,7 @@ class RunningLane:
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:
-        """Whether by acquires that returned after `when` (ns) every key was granted, or of more keys than workers as
-        many as there are workers.
-        """
+        """Whether acquires that returned after `when` (ns) were granted every key, or as many keys as workers."""
         granted = _granted(self.rows(), when)
         return len(np.unique(granted["key"])) >= min(len(self.keys), self.lane.workers)
 

@@ -1,8 +1,7 @@
 """`--resume RUN`: an interrupted run continues.
 
 The resumed run has the options of the interrupted one. Trials that are stored whole are answered from the run folder,
-all others are run. Set aside are folders of trials that were interrupted, that came to no verdict, or that the suite
-would run in another way today.
+all others are run. Set aside are trials that were interrupted, came to no verdict, or would be run otherwise today.
 """
 
 from __future__ import annotations

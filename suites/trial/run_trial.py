@@ -48,8 +48,7 @@ WARM_UP: Final = 5.0
 CALM: Final = 2.0
 """Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
-"""Seconds for which a trial waits after its first cycle for properties that were not exercised yet: as a rule that
-takes less time than another cycle."""
+"""Seconds that a trial waits after its first cycle for what was not exercised yet: mostly shorter than another one."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks meanwhile."""
 LONGEST_TTL: Final = 2.0
@@ -72,8 +71,7 @@ def run_trial(
 ) -> TrialRecord:
     """Run a trial to its end; the environment is clean afterwards, whatever happens.
 
-    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.errors.Trouble` when a fault could
-    not be applied or healed.
+    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.errors.Trouble` where a fault fails.
     """
     running = RunningTrial.launched(trial, environment, server, folder, tell)
     try:

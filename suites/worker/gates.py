@@ -34,9 +34,7 @@ class Died(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """A thread took the armed action at `at` (ns), holding the grant `owner` of the key of that index, or, in the
-    session `owner`, waiting for it.
-    """
+    """A thread took the armed action at `at` (ns), holding grant `owner` of the key, or waiting in session `owner`."""
 
     at: int
     owner: int

@@ -70,8 +70,7 @@ TRIES: Final = 1 / 3
 SOON: Final = 1.0
 """Steps of work for each other worker, at most, that the others of them wait: about as long as the queue takes."""
 LATE_SHARE: Final = 0.2
-"""Share of the rounds that end with a deliberate late write, where the workload allows it; one of the first
-of each worker does."""
+"""Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
 """Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
 
@@ -230,9 +229,7 @@ class Worker:
 
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:
-        """The critical section of a holding, from gate to gate; renewed meanwhile, and released at the end, unless that
-        was done inside.
-        """
+        """The critical section of a holding, gate to gate: renewed meanwhile, and released unless it was inside."""
         self.renewal.take(holding)
         try:
             self.reach(Gate.AFTER_ACQUIRE, holding)

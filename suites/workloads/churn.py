@@ -2,8 +2,7 @@
 
 A client that renews, or forgets, one of its locks for another is seen here: when it loses the first, somebody who
 waits for that gets in; when it does not free one of the others, the next who asks for it waits. So is one that renews
-a lock no longer when it has lost it once. All take the others in the order of their numbers, so that nobody waits in a
-circle.
+a lock no longer when it has lost it once. All take the others in order, so that nobody waits in a circle.
 """
 
 from contextlib import ExitStack

@@ -95,8 +95,7 @@ class Workload(ABC):
     gives_up    the share of the rounds that ask for the lock with little patience, or only try.
     unasked     properties of the lock that the section cannot exercise.
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
-    returns     whether a trial goes on after a fault until every worker has held again, and released, the lock that it
-                takes first.
+    returns     whether a trial goes on after a fault until every worker has held its first lock again, and released it.
     holds       TTLs for which a holder stays at most, as a rule: who waits for it has the patience.
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.

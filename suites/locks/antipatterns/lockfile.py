@@ -4,8 +4,7 @@ Exact where all are on one machine, or on a file system whose exclusive creation
 to remove its file. One that is killed leaves it behind, and nobody can tell it from one that works. (The usual remedy,
 the holder's process id in it, does not reach across machines, nor is to look and to remove one step.)
 
-It rests on no server: it runs beside those of Redis, and no fault of theirs touches it. What is left behind is removed
-once it is an hour old.
+It rests on no server: it runs beside those of Redis, and no fault of theirs touches it. It removes what is an hour old.
 """
 
 import contextlib

@@ -72,8 +72,7 @@ class GetThenDel(TutorialLock):
 
     Between them the lease may end and somebody else be granted the lock, which the DEL then takes away. Hence the
     script of https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ that does both at once. What
-    happens in between is usually little; here it is a third of a second of books to keep, and holds last nearly as long
-    as the lease.
+    happens in between is usually little; here it is a third of a second of books, and holds last nearly a lease.
     """
 
     name: ClassVar[str] = "get-then-del"
@@ -114,8 +113,7 @@ class UnconditionalDel(TutorialLock):
 class RenewAnyones(TutorialLock):
     """``renew-anyones``: extends the key, whosever it is by then.
 
-    EXPIRE asks for no owner. A holder that lost the lock during a pause is told that it has it for another TTL, and
-    works on beside its successor.
+    EXPIRE asks for no owner. Who lost the lock during a pause is told that it has another TTL, and works on.
     """
 
     name: ClassVar[str] = "renew-anyones"
@@ -203,9 +201,8 @@ class ClientClockToken(TutorialLock):
     """``client-clock-token``: the fencing token is the client's clock when it began to ask, in nanoseconds.
 
     Whoever began to wait early and got the lock late comes with a lower token than those before it, and the fence
-    refuses the rightful holder. Here the clocks of all clients are even the same; where they are not, it is worse. A
-    token must be given by the lock itself, together with the lock: see Kleppmann, "How to do distributed locking"
-    (2016).
+    refuses the rightful holder. Here the clocks of all clients are even the same; where they are not, it is worse. The
+    lock itself must give the token: see Kleppmann, "How to do distributed locking" (2016).
     """
 
     name: ClassVar[str] = "client-clock-token"

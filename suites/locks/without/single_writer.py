@@ -2,8 +2,7 @@
 
 No two workers ever write the same resource, so there is nothing to exclude and no lease that could end: what actor
 frameworks, partitioned logs and sharded workers rely on. The others would hand their work to the writer's queue; here
-they have nothing to do, and their acquires end with their timeouts. The directory of writers is a key in Redis that is
-set once.
+they have nothing to do, and their acquires time out. The directory of writers is a key in Redis that is set once.
 
 What it costs is that somebody must move the queue of a dead writer, with a lock, or by hand: nothing here does.
 """
