@@ -57,7 +57,7 @@ class Cycles:
         What went wrong is printed to stderr. After a trial that broke, the next plan gets a new environment.
         """
         try:
-            cycle = self._trial(plan, self._ready(plan.backend), lanes, deadline)
+            cycle = self._trial(plan, lanes, deadline)
         except (Trouble, TrialBroke) as trouble:
             self._discard()
             cycle = PlanResult((), str(trouble))
@@ -84,21 +84,18 @@ class Cycles:
             self._environment.close()
             self._environment = None
 
-    def _trial(self, plan: Plan, environment: OwnEnvironment, lanes: Sequence[Lane], deadline: float) -> PlanResult:
+    def _trial(self, plan: Plan, lanes: Sequence[Lane], deadline: float) -> PlanResult:
+        if self._environment is None:
+            self._environment = OwnEnvironment.start()
+        self._environment.ensure(plan.backend, self._versions.get(plan.backend))
         if plan.backend not in self._servers:
             self._servers[plan.backend] = ForkServer([registry.spelling(lane.lock_name) for lane in lanes])
         trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan)
         server, folder = self._servers[plan.backend], Path(self._folder.name)
-        record = run_trial(trial, environment, server, folder, deadline, lambda _: None)
+        record = run_trial(trial, self._environment, server, folder, deadline, lambda _: None)
         faults = dict.fromkeys(fault for lane in record.lanes for fault in lane.history.faults)
         wrong = [f"{lane} {judgement.property}: {judgement.because}" for lane, judgement in violated(record)]
         return PlanResult(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
-
-    def _ready(self, backend: str) -> OwnEnvironment:
-        if self._environment is None:
-            self._environment = OwnEnvironment.start()
-        self._environment.ensure(backend, self._versions.get(backend))
-        return self._environment
 
 
 def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:

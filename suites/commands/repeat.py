@@ -113,24 +113,14 @@ def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
         finally:
             made.terminate()  # where we are told to end; it tells what it started
             made.wait()
-    passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))
-    print(
-        f"{command}, seed {seed}, {busy} busy loops: status {made.returncode}, {passed[-1:] or 'nothing'} passed: {log}"
-    )
-    repeated = Repeated(
-        commit,
-        command,
-        seed,
-        busy,
-        made.returncode,
-        len(list(clone.glob("results/runs/*/trials/*/verdicts.json"))),
-        int(passed[-1]) if passed else 0,
-        round(time.monotonic() - clock),
-        began,
-    )
-    if not made.returncode:
+    status, seconds = made.returncode, round(time.monotonic() - clock)
+    passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))[-1:]
+    print(f"{command}, seed {seed}, {busy} busy loops: status {status}, {passed or 'nothing'} passed: {log}")
+    trials = len(list(clone.glob("results/runs/*/trials/*/verdicts.json")))
+    judged = int(passed[0]) if passed else 0
+    if not status:
         shutil.rmtree(clone.parent)
-    return repeated
+    return Repeated(commit, command, seed, busy, status, trials, judged, seconds, began)
 
 
 @contextlib.contextmanager

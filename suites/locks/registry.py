@@ -129,7 +129,8 @@ def load(name: str) -> type[LockClient]:
         raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
     if not isinstance(getattr(cls, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
-    if undeclared := {name: value for name, value in _defaults(attribute).items() if not hasattr(cls, name)}:
+    silent = {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": attribute}
+    if undeclared := {field: value for field, value in silent.items() if not hasattr(cls, field)}:
         place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
         cls = type(cls.__name__, (cls,), undeclared | place)
     return cast(type[LockClient], cls)
@@ -139,11 +140,6 @@ def module_for(lock: str, name: str) -> ModuleType:
     """A module of ours as the workers of a lock have it: a mutant may have changed it. lock: see `load`."""
     mutant = mutant_of(lock)
     return modules_of(mutant).module(name) if mutant else importlib.import_module(name)
-
-
-def _defaults(name: str) -> dict[str, object]:
-    """The declarations of a lock that says nothing. name: of its class."""
-    return {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": name}
 
 
 def _missing(cls: type) -> list[str]:

@@ -20,6 +20,7 @@ from suites.lock import Guards, LockError
 from suites.trial.spec import Trial
 from suites.worker.pool import Handle, TrialBroke
 from suites.worker.process_spec import GUARDED
+from suites.worker.recorder import read_errors
 
 LAST: Final = 64
 """Rows of a worker among which an acquire stands that it waits in: its other threads record a few a second."""
@@ -70,7 +71,7 @@ def whole(
     parts, errors = [], [""]
     for handle in running.handles:
         rows = read_recording(handle.spec.recording).copy()
-        texts = handle.errors()
+        texts = read_errors(handle.spec.recording)
         rows["error"][rows["error"] > 0] += len(errors) - 1
         errors += texts
         parts.append(rows)

@@ -32,11 +32,6 @@ def action_called(name: Action) -> row_format.Action:
     return row_format.Action[name.upper()]
 
 
-def verb_called(name: Verb) -> row_format.F:
-    """The verb of this name in infra."""
-    return row_format.F[name.upper()]
-
-
 @dataclass(frozen=True, slots=True)
 class Armed:
     """A lane whose workers await an action at a gate."""
@@ -121,7 +116,7 @@ class WorkerControl:
                 alive,
                 key=aim.key,
                 seconds=aim.seconds,
-                verb=verb_called(aim.verb),
+                verb=row_format.F[aim.verb.upper()],
                 message=aim.message,
             )
 
@@ -217,7 +212,8 @@ class WorkerControl:
 
     def messages(self, lane: str, among: tuple[int, ...], verb: Verb) -> Sequence[int]:
         pages = [handle.page for handle in self._lanes[lane] if handle.spec.number in among]
-        places = [row_format.messages_at(verb_called(verb), n) for n in range(1, row_format.MOST_MESSAGES + 1)]
+        f = row_format.F[verb.upper()]
+        places = [row_format.messages_at(f, n) for n in range(1, row_format.MOST_MESSAGES + 1)]
         return [sum(row_format.COUNT.unpack_from(page, at)[0] for page in pages) for at in places]
 
     def revive(self, lane: str) -> None:

@@ -81,13 +81,9 @@ class Handle:
             except ProcessLookupError:
                 pass
 
-    def errors(self) -> list[str]:
-        """The error texts that its rows refer to, from number 1 on."""
-        return recorder.read_errors(self.spec.recording)
-
     def reason(self) -> str:
         """Why it broke or ended by itself: a line, then the traceback if there is one."""
-        errors = self.errors() if self.state is State.BROKEN else []
+        errors = recorder.read_errors(self.spec.recording) if self.state is State.BROKEN else []
         if not errors:
             return f"exit status {self.exited}"
         # Two characters at a time, since an escaped backslash may stand before an n.
@@ -101,13 +97,12 @@ class Handle:
 
 @dataclass(slots=True)
 class ForkServer:
-    """The interpreter that forks workers (`suites.worker.forkserver`); one per virtual environment and environment.
+    """The interpreter that forks workers (`suites.worker.forkserver`); one for each environment.
 
     locks  what to load before the first fork, as `suites.locks.registry` spells it.
     """
 
     locks: Sequence[str]
-    python: str = sys.executable
     handles: dict[int, Handle] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _pending: bytes = b""
@@ -189,7 +184,7 @@ class ForkServer:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [self.python, "-m", "suites.worker.forkserver", *self.locks],
+                [sys.executable, "-m", "suites.worker.forkserver", *self.locks],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The specification of a worker, sent as one JSON object: workers may run in another virtual environment."""
+"""The specification of a worker, sent to the fork server as one JSON object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -192,6 +192,6 @@ def errors_path(recording: Path) -> Path:
 
 
 def read_errors(recording: Path) -> list[str]:
-    """The error texts of a recording; an unfinished last line (its worker was killed) is dropped."""
+    """The error texts of a recording, from number 1 on; an unfinished last line (its worker was killed) is dropped."""
     text = errors_path(recording).read_bytes() if errors_path(recording).exists() else b""
     return [line.decode(errors="replace") for line in text.split(b"\n")[:-1]]
