@@ -27,9 +27,8 @@ from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
-from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
-from suites.locks.etcd_session import EtcdSession, data_of, prefix_of
+from suites.locks.etcd_session import EtcdSession, Leases, data_of, prefix_of
 from suites.locks.guarded import decoded, encoded
 from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
 

@@ -16,8 +16,8 @@ from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, LockError, Refused
 from suites.locks.etcd_key import EtcdKey
-from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
+from suites.locks.etcd_session import Leases
 from suites.locks.lease_claims import besides, without
 
 _BROKEN = ("holder-exclusion", "no-lost-update")

@@ -13,8 +13,8 @@ import pytest
 from checkers.row_format import Reason
 from suites.lock import Indeterminate, LockError, Refused
 from suites.locks.etcd_key import EtcdKey
-from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
+from suites.locks.etcd_session import Leases
 from suites.locks.etcd_v3lock import post
 from suites.tests.bench import SOON
 
