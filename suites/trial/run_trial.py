@@ -7,10 +7,10 @@ it judges was exercised, or until its deadline; then it heals, ends the workers 
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from checkers.check import check
 from checkers.check import missing as not_exercised
@@ -22,7 +22,6 @@ from infra.backends import BACKENDS
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.environment import Environment
 from infra.faults.all_faults import FAULTS
-from infra.faults.plan import Plan
 from infra.faults.runner import Runner
 from infra.faults.target import Target
 from infra.store import store
@@ -73,7 +72,7 @@ def run_trial(
 
     folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.errors.Trouble` where a fault fails.
     """
-    running = RunningTrial.launched(trial, environment, server, folder, tell)
+    running = RunningTrial(trial, environment, server, folder, tell)
     try:
         try:
             running.start()
@@ -93,55 +92,40 @@ Missing = dict[str, dict[str, str]]
 """Lane → property → why it was not exercised yet."""
 
 
-@dataclass(slots=True)
 class RunningTrial:
     """A trial from the start of its workers to their end.
 
+    clock    seconds of CLOCK_MONOTONIC when it was started.
+    slower   how many times slower its workers work than a few would on a machine with nothing else to do.
+    taps     what stands between the workers and their links, where a fault strikes messages.
     actors   the interface of its workers to faults.
     runner   applies and heals the faults of the plan.
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
-    taps     what stands between the workers and their links, where a fault strikes messages.
     """
 
-    trial: Trial
-    plan: Plan
-    environment: Environment
-    server: ForkServer
-    lanes: Sequence[RunningLane]
-    actors: WorkerControl
-    runner: Runner
-    tell: Tell
-    started: datetime
-    clock: float
-    """Seconds of CLOCK_MONOTONIC at `started`."""
-    cpu: CpuMeter
-    slower: float
-    """How many times slower its workers work than a few would on a machine with nothing else to do."""
-    taps: Taps | None
-    missing: list[Missing] = field(default_factory=list)
-    stuck: list[Handle] = field(default_factory=list)
-
-    @classmethod
-    def launched(cls, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> Self:
+    def __init__(self, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> None:
         """Start the workers, which then connect. Raises Unclean."""
-        started, clock = datetime.now(UTC), time.monotonic()
+        self.trial, self.environment, self.server, self.tell = trial, environment, server, tell
+        self.started, self.clock = datetime.now(UTC), time.monotonic()
         _must_be_clean(environment, "before")
-        cpu = CpuMeter(environment)
-        plan = trial.plan_to_run()
-        tell(trial_events.begins(trial, plan))
+        self.cpu = CpuMeter(environment)
+        self.plan = trial.plan_to_run()
+        tell(trial_events.begins(trial, self.plan))
         store.prepare(environment.store_dsn(None))
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
-        slower = max(1.0, workers / fit(share))
-        tell(step(f"{workers} workers, at a pace {slower:.1f} times slower than alone: we get {share:.0%} of a core"))
-        taps = Taps() if any("tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS) else None
-        lanes = _launch(trial, environment, server, folder, slower, taps)
+        self.slower = max(1.0, workers / fit(share))
+        pace = f"at a pace {self.slower:.1f} times slower than alone: we get {share:.0%} of a core"
+        tell(step(f"{workers} workers, {pace}"))
+        self.taps = Taps() if any("tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS) else None
+        self.lanes = _launch(trial, environment, server, folder, self.slower, self.taps)
         orders = {lane.name: lane.workload.order for lane in trial.lanes if lane.workload.name in STRUCK_ALONE}
-        handles = {lane.lane.name: lane.handles for lane in lanes}
-        actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
-        target = Target.of(environment, trial.backend, actors, MonotonicClock())
-        runner = Runner(plan, target, lambda line: tell(step(line)))
-        return cls(trial, plan, environment, server, lanes, actors, runner, tell, started, clock, cpu, slower, taps)
+        handles = {lane.lane.name: lane.handles for lane in self.lanes}
+        self.actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
+        target = Target.of(environment, trial.backend, self.actors, MonotonicClock())
+        self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
+        self.missing: list[Missing] = []
+        self.stuck: list[Handle] = []
 
     @property
     def handles(self) -> list[Handle]:
