@@ -83,8 +83,7 @@ class Declarations(Protocol):
               the lock), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
               that it holds what the server has given away, or may have), fail-fast (how much longer than its timeout a
               call may take), hand-over (how long a released lock may stay free while somebody waits), independence (how
-              long a wait may take for a lock that nobody else holds or asks for). A property without its bound is not
-              promised, and not asked.
+              long a wait may take for a lock that nobody else wants). Without its bound a property is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
@@ -92,8 +91,7 @@ class Declarations(Protocol):
     reentrant whether its client may acquire again what it holds, with the same owner and token; it releases as often.
     renewed   whether the worker renews what it holds, every TTL/3.
     pace      how long a step of work takes; 0: the default of its backend.
-    claims    what it promises: exactly these. A lock with neither claims nor hazards promises server-exclusion without
-              a fault.
+    claims    what it promises, exactly; with neither claims nor hazards it is server-exclusion without a fault.
     hazards   what it is documented to break.
     """
 

@@ -5,8 +5,7 @@
     shard NAME  run one shard, for example on a machine of its own
     conclude    merge the shards, compare them with the night before, write the summary
 
-All take the options that select what is tried; options that are not known here go to pytest. The same options on
-another machine give the same shards.
+All take the options that select what is tried; others go to pytest. The same options give the same shards anywhere.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Each run is in a fresh clone, every second one beside busy loops, one for each core. What came of it is noted in
 `results/repeated.jsonl`, with the commit that was tried; the command goes on where it stopped, and ends at a red one,
-after which the count begins again: whatever commit was red, its cause has to be found. README.md says how many were
-green in a row (`python -m suites readme`).
+after which the count begins again: its cause has to be found. README.md says how many were green in a row.
 """
 
 import contextlib

@@ -47,9 +47,8 @@ LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
 
 COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0AnC0C0AnBO")
-"""Ends of names that have the same CRC-32 and Java's hashCode, and so the same 16 bits of either, if their beginnings
-are the same. They end the names of the first two locks of a lane: a client that takes such a number for the name
-confuses them."""
+"""Ends that give names with the same beginning the same CRC-32 and Java's hashCode, and so the same 16 bits of either.
+The first two locks of a lane have them: a client that takes such a number for the name confuses those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,7 @@ class Load:
     """What the user sets for every lane; None: not set, so that the lock or the workload says it.
 
     workload  names of those to try, also where a lock does not declare them; none: those that it declares.
-    workers   processes that compete for the locks of a lane: at least one more than may hold at once, and as many as
-              the workload has parts.
+    workers   processes that compete in a lane: as many as its workload has parts, and more than may hold at once.
     keys      locks in a lane. Where there are more than workers, every other round asks for the first, so that it is
               contended. A workload that takes its keys in an order of its own keeps its number.
     ttl       seconds. Positive controls keep their own, which belongs to what they show.
@@ -133,9 +131,8 @@ class Lane:
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
-        In an unfenced store no worker writes late on purpose: only a holder that does not know of its loss does
-        (`LOCK_GONE`). Faults on the links to the store stress nothing where the lock service keeps the data, and may
-        spare the only writer of a lane without a lock.
+        In an unfenced store only a holder that does not know of its loss writes late (`LOCK_GONE`). Faults on the links
+        to the store stress nothing where the lock service keeps the data, and may spare the only writer without a lock.
         """
         if property not in self.properties:
             return False

@@ -33,8 +33,7 @@ _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.use_local_subchannel_pool", 1),  # clients in one process share no connection
     (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # What a connection may take at least. With less, clients on a busy machine give up what is on its way, try again,
-    # and keep the machine busy with that.
+    # What a connection may take at least. With less, clients give up what is on its way, and keep a busy machine busy.
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 500),  # the default grows to two minutes
 )

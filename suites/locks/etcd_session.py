@@ -1,7 +1,6 @@
 """What every lock on an etcd lease has: the lease of its client, kept alive by the worker, and a key that goes with it.
 
-An answer that is lost ends the whole session: its lease is kept alive no more, so whatever the request did is undone
-with the lease, even where it arrives late.
+An answer that is lost ends the session: its lease is kept alive no more, and undoes what the request did, however late.
 """
 
 import contextlib

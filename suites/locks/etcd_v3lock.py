@@ -158,8 +158,7 @@ class EtcdV3Lock(EtcdSession):
 class EtcdV3LockChecked(EtcdV3Lock):
     """The same service, asked by a client that reads the key after the grant.
 
-    Its create_revision is the fencing token. No key means that the grant was void, as those of #11456 are. This client
-    stops when its lease may have ended.
+    Its create_revision is the token. No key: the grant was void (#11456). It stops when its lease may be over.
     """
 
     name: ClassVar[str] = "etcd-v3lock-checked"

@@ -8,8 +8,7 @@ What its authors claim: exclusion, and that a lock whose creation was not answer
 their users to stop at SUSPENDED; nothing in the lock does that: `is_acquired` stays true when the session is lost, and
 `release` swallows that the node is gone. A wait that took too long withdraws "best effort" (kazoo #732): where that
 fails, an entry of a living session stays in the queue, and nobody says so; nor does anybody delete the node of a
-release that failed. Nobody gets the lock then for as long as that session lives. There is no token; one would have to
-read the czxid of `lock.node` by hand.
+release that failed. Nobody gets the lock then while that session lives. There is no token but the czxid of `lock.node`.
 """
 
 import contextlib

@@ -3,8 +3,7 @@
 BEGIN; SELECT pg_advisory_xact_lock(key); the holder works; COMMIT. Transaction-level locks "are automatically released
 at the end of the transaction, and there is no explicit unlock operation"
 (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). A pool in transaction mode gives a
-client one server session for as long as its transaction is open, so this is the advisory lock to use behind one;
-`postgres-bouncer` is the other.
+client one server session while its transaction is open, so this is the lock to use there, and not `postgres-bouncer`.
 
 What its authors claim: what they claim of session-level locks, but for the release. A transaction that is open for as
 long as somebody works holds back vacuum, and ends with idle_in_transaction_session_timeout where that is set.

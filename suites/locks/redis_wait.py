@@ -6,8 +6,7 @@ while the replica is away, or after it was promoted and has none of its own.
 
 What its authors claim of WAIT: it makes it much less likely that a failover loses the write, but Redis is no strongly
 consistent store for it. A failover to this one replica keeps every grant and its token; what nobody waits for it still
-loses, renewals above all, so that a lease may be over before the end that was acknowledged. And a primary that comes
-back empty takes its replica's data with it.
+loses, renewals above all: a lease may be over before its acknowledged end. An empty primary empties its replica, too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,7 @@ at the same time by multiplexing. It extends a lock by extending it on a majorit
 
 What its authors claim: exclusion while a majority is up, clocks run at nearly one rate, and nodes that crash keep their
 locks (fsync always) or stay away for a TTL. It has no fencing token: owners are random, and independent nodes have no
-common order. A failed attempt is no evidence that anybody held the lock, since votes can split: it is refused as
-``denied``, never as ``held``.
+common order. A failed attempt, since votes can split, is no evidence of a holder: it is ``denied``, never ``held``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -113,9 +113,8 @@ def spelling(name: str) -> str:
 def load(name: str) -> type[LockClient]:
     """The class of a lock: a name of `LOCKS`, ``module:Class``, ``file.py:Class`` or ``mutant:NAME``.
 
-    A subclass adds the declarations that the class lacks (`suites.lock.Declarations`). Whether its own make sense is
-    checked by `suites.lanes.validate_declarations`, which needs the checkers, and so not in workers.
-    Raises UnknownLock.
+    A subclass adds the declarations that the class lacks. Whether its own make sense is checked elsewhere
+    (`suites.lanes.validate_declarations`): that needs the checkers, and so not in workers. Raises UnknownLock.
     """
     where = spelling(name)
     mutant = mutant_of(where)

@@ -3,8 +3,7 @@
 As Curator's InterProcessMutex (https://curator.apache.org/docs/recipes-shared-reentrant-lock): ZooKeeper sees one node.
 
 What its authors claim: as of ``zookeeper``; an inner acquire succeeds at once and an inner release frees nothing.
-A client whose connection was interrupted believes in its grants no longer, so an inner acquire is refused then, even
-where the session lives on.
+After an interruption the client no longer believes in its grants, and refuses an inner acquire, whatever the session.
 """
 
 from typing import ClassVar

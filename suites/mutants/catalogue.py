@@ -40,9 +40,8 @@ class Mutant:
     lock       the correct lock that is changed, or that runs on what is changed (`suites.locks.registry.LOCKS`); the
                bug is judged by its claims. "" for a bug that stored histories are to show.
     bug        what it does, in a sentence.
-    found_by   the properties one of which must be violated; another that is violated does not name the bug. Without a
-               lock: ``judged`` if some history is judged otherwise than it was, ``proof`` if the verifier of proofs
-               rejects what a model says of one.
+    found_by   the properties one of which must be violated; others do not name the bug. Without a lock: ``judged`` if
+               some history is judged otherwise, ``proof`` if the verifier of proofs rejects what a model says of one.
     why        how the bug comes to violate it.
     fault      the fault that is expected to reveal it; "" without a lock.
     where      workload/store of the lanes in which it is tried under that fault: more than one where chance decides.

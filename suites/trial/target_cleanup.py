@@ -1,9 +1,8 @@
 """On a cluster that is not ours: check that every lock gets access, and remove what locks leave behind.
 
 All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. After each trial, locks
-remove what no lease ends (`suites.lock.Sweeps`). What stays: ZooKeeper's node
-`/fencepost`, the empty tables in PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and
-queues of the one trial that ran.
+remove what no lease ends (`suites.lock.Sweeps`). What stays: ZooKeeper's node `/fencepost`, the empty tables in
+PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and queues of the trial that ran.
 """
 
 import os

@@ -4,8 +4,7 @@ Eight workers start in a twentieth of a second this way. It speaks one JSON obje
 answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ...}``. It ends,
 and takes every worker along, when its standard input closes: when the harness has gone, however it went.
 
-Run as ``python -m suites.worker.forkserver LOCK...``, the locks being those to load before the first fork, as
-`suites.locks.registry` spells them.
+Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the first fork (`suites.locks.registry`).
 """
 
 import ctypes
@@ -28,9 +27,8 @@ _PR_SET_PDEATHSIG: Final = 1
 NICE: Final = 5
 """The niceness of workers: where CPU time is short, servers, links and harness come first, and the load sinks.
 
-Where the kernel shares CPU time out by sessions (autogroup), the fork server's session, all workers, is one among the
-servers, each its own, and niceness counts within it alone: that does the same, and leaves the workers their share on a
-machine that has other work.
+Where the kernel shares CPU time out by sessions (autogroup), all workers are one session among those of the servers,
+and niceness counts within it alone: that does the same, and leaves the workers their share beside other work.
 """
 
 _PARTS: Final = ("suites.worker.worker", "suites.worker.store_client", "suites.worker.critical_section")
@@ -122,8 +120,7 @@ def _worker(spec: Spec) -> Worker:
 def in_a_line(error: BaseException, lock: str) -> str:
     """The error and the innermost place in the lock's own files: ``ValueError: bad name (mine.py:22, in acquire)``.
 
-    lock: as `suites.locks.registry` spells it. No place where the lock cannot be loaded or its files are not in the
-    traceback.
+    lock: as `suites.locks.registry` spells it. No place where it cannot be loaded or is not in the traceback.
     """
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     summary = f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -62,8 +62,7 @@ class Holding:
 class RunDelays:
     """How long the threads of this process were ready to run and got no CPU: on a crowded machine, seconds at times.
 
-    A thread that waits for a CPU notices nothing of it, nor does any other thread of its process; the kernel counts it.
-    tasks: the folder in which it tells.
+    No thread of the process notices it; the kernel counts it. tasks: the folder in which it tells.
     """
 
     def __init__(self, tasks: Path = Path("/proc/self/task")) -> None:
