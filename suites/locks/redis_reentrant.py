@@ -14,7 +14,7 @@ from typing import ClassVar
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Refused, now
-from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS
+from suites.locks.lease_claims import SOUND, besides
 from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 from suites.locks.reentrant import LANES
@@ -32,10 +32,7 @@ class RedisReentrant(RedisLock):
     lanes: ClassVar[tuple[str, ...]] = LANES
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))
     hazards: ClassVar[tuple[Hazard, ...]] = (
-        *HAZARDS,
-        *TOKEN_HAZARDS,
-        *BY_THE_CLOCK,
-        *BY_LOSS,
+        *besides(("crash-release",), RedisLock.hazards),
         # What the node has forgotten nobody can hold again, nor still hold after an inner release.
         *(
             replace(hazard, property="reentrancy", certain=False)

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.judging.excuses_by_fault import FROZEN
-from suites.locks.lease_claims import CLAIMS, HAZARDS, LOSSES, besides
+from suites.locks.lease_claims import HAZARDS, besides
 from suites.locks.redis_node import TAKE
 from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock
 
@@ -29,11 +29,7 @@ class RedisWatchdog(RedisLock):
     min_ttl: ClassVar[float] = 1.2
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5, "hand-over": 1.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "leader/unfenced")
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *besides((*_UNASKED, "holder-exclusion"), CLAIMS),
-        Claim("recovery", under=LOSSES),
-        Claim("owner-release"),
-    )
+    claims: ClassVar[tuple[Claim, ...]] = besides((*_UNASKED, "holder-exclusion", "no-lost-update"), RedisLock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_UNASKED, (*HAZARDS, *BY_THE_CLOCK, *BY_LOSS)),
         *BY_RENEWAL,

@@ -19,9 +19,9 @@ from typing import ClassVar, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.lock import now
-from suites.locks.lease_claims import CLAIMS, HAZARDS, LOSSES, besides
+from suites.locks.lease_claims import besides
 from suites.locks.redis_node import validity
-from suites.locks.redlock import BY_ONE_NODE, Redlock
+from suites.locks.redlock import Redlock
 
 _UNASKED: Final = ("honest-belief", "crash-release", "fail-fast", "fenced-store")
 _LATE: Final = "answer-past-ttl"
@@ -32,13 +32,9 @@ class RedlockUnchecked(Redlock):
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0, "hand-over": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     pace: ClassVar[float] = 0.3  # whoever comes after the pause finds somebody inside, whose lease was over long before
-    claims: ClassVar[tuple[Claim, ...]] = (
-        *besides((*_UNASKED, "holder-exclusion"), CLAIMS),
-        Claim("recovery", under=LOSSES),
-        Claim("owner-release"),
-    )
+    claims: ClassVar[tuple[Claim, ...]] = besides((*_UNASKED, "holder-exclusion", "no-lost-update"), Redlock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
-        *besides(_UNASKED, (*HAZARDS, *BY_ONE_NODE)),
+        *besides(_UNASKED, Redlock.hazards),
         Hazard("holder-exclusion", ("pause-server",), _LATE),
         *(
             Hazard(name, (NO_FAULT,), mechanism, certain=False)

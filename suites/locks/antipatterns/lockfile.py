@@ -19,7 +19,7 @@ from typing import ClassVar, Final, Self
 from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
-from suites.locks.antipatterns.broken_claims import CRASHED, EXCLUSION, UNFENCED
+from suites.locks.antipatterns.tutorial import CRASHED, EXCLUSION, UNFENCED
 from suites.locks.polling import polled
 from suites.locks.redis_single import POLL
 

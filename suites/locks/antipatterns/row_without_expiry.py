@@ -13,7 +13,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
-from suites.locks.antipatterns.broken_claims import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
+from suites.locks.antipatterns.tutorial import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
 from suites.locks.lease_claims import LOSSES
 from suites.locks.polling import polled
 from suites.locks.postgres_claims import MIN_TTL

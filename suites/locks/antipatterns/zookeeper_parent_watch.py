@@ -8,7 +8,7 @@ by watching only the next lower node.
 from typing import ClassVar
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from suites.locks.antipatterns.broken_claims import UNFENCED
+from suites.locks.antipatterns.tutorial import UNFENCED
 from suites.locks.lease_claims import besides
 from suites.locks.zookeeper import ZooKeeperLock
 
