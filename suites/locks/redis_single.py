@@ -31,6 +31,12 @@ POLL: Final = (0.02, 0.08)
 NODE: Final = ("redis1",)
 """Where the lock lives: what happens to the others is nothing to it."""
 
+SELDOM: Final = (
+    *((name, (ANY,), False) for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")),
+    ("fenced-store", ("unfenced",), False),
+)
+"""Property, store modes, and not certain: whoever holds the lock at that moment may leave before the next comes in."""
+
 BY_THE_CLOCK: Final = tuple(
     # Keys expire by the node's wall clock (https://redis.io/docs/latest/commands/expire/, "How Redis expires keys"):
     # one that is set ahead ends every lock at once, and so does one that is set right after it was behind.
@@ -43,12 +49,7 @@ BY_THE_CLOCK: Final = tuple(
     )
     for name, stores, certain in (
         ("server-exclusion", ("unfenced",), sure),  # the store has no part in it: one lane shows it
-        ("server-exclusion", (ANY,), False),
-        # Whoever holds the lock at that moment may leave before the next comes in.
-        ("holder-exclusion", (ANY,), False),
-        ("honest-belief", (ANY,), False),
-        ("honest-renewal", (ANY,), False),
-        ("fenced-store", ("unfenced",), False),
+        *SELDOM,
         ("no-lost-update", ("unfenced", "fence-writes*"), False),
     )
 )
@@ -58,11 +59,7 @@ BY_LOSS: Final = tuple(
     Hazard(name, ("wipe-server", "promote-replica"), "state-lost", stores=stores, certain=certain, nodes=NODE)
     for name, stores, certain in (
         ("token-order", (ANY,), True),  # the counter goes back
-        ("server-exclusion", (ANY,), False),
-        ("holder-exclusion", (ANY,), False),
-        ("honest-belief", (ANY,), False),
-        ("honest-renewal", (ANY,), False),
-        ("fenced-store", ("unfenced",), False),
+        *SELDOM,
         ("no-lost-update", (ANY,), False),  # both may get the same token, which no fence can tell apart
     )
 )

@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
-from checkers.claims import ANY, Claim, Hazard
+from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.lease_claims import CLAIMS, HAZARDS, LOSSES
 from suites.locks.polling import pause_until
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, TAKE, RedisNode, Reply, validity
+from suites.locks.redis_single import SELDOM
 
 REQUEST: Final = 0.2
 """Seconds; bounds the answers of all nodes together. A call returns within its timeout plus twice this, and as much
@@ -41,14 +42,7 @@ BY_ONE_NODE: Final = tuple(
         ("wipe-server", "state-lost"),
         ("promote-replica", "state-lost"),
     )
-    for name, stores in (
-        ("server-exclusion", (ANY,)),
-        ("holder-exclusion", (ANY,)),
-        ("honest-belief", (ANY,)),
-        ("honest-renewal", (ANY,)),
-        ("fenced-store", ("unfenced",)),
-        ("no-lost-update", ("unfenced",)),
-    )
+    for name, stores, _ in (*SELDOM, ("no-lost-update", ("unfenced",), False))
 )
 
 
