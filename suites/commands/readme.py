@@ -51,7 +51,6 @@ def made(text: str) -> str:
 
 
 def _locks() -> str:
-    """A table for each family: what the lock is, what it promises, and what breaks it."""
     return "".join(f"\n**{family}**\n\n{_table(_rows(names))}" for family, names in registry.FAMILIES.items()) + "\n"
 
 
@@ -111,7 +110,6 @@ def _probe(probe: Probe, word: str) -> str:
 
 
 def _curves() -> str:
-    """The pictures, once they have been measured."""
     shown = (("pause", "pause ÷ TTL"), ("skew", "clock jump ÷ TTL"))
     pictures = [
         f"![P(two inside) against {over}](results/literature/{name}.svg)\n"

@@ -181,7 +181,6 @@ class Lane:
 
 
 def features(lock: type[LockClient]) -> frozenset[Need]:
-    """Which needs of properties the lock meets."""
     there = {
         Need.EXCLUDES: lock.excludes,
         Need.ONE_PERMIT: lock.permits == 1,

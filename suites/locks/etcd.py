@@ -93,7 +93,6 @@ class EtcdLock(EtcdSession):
 
     @property
     def wakes(self) -> int:
-        """How often a watch told a waiter of a deletion."""
         return self._wakes
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:

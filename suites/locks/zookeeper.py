@@ -142,7 +142,6 @@ class ZooKeeperLock(InSession):
 
     @property
     def wakes(self) -> int:
-        """How often a watch went off for a waiter."""
         return self._wakes
 
     def belief(self, grant: Grant) -> bool:

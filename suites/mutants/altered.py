@@ -100,7 +100,6 @@ def _file(name: str) -> Path:
 
 @cache
 def _imports(name: str) -> frozenset[str]:
-    """The modules of ours that a module imports."""
     imported = set()
     for node in ast.walk(ast.parse(_file(name).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):

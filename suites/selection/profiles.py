@@ -39,7 +39,6 @@ class Profile:
     deadline: float
 
     def special(self, where: str) -> tuple[str, ...] | None:
-        """The faults under which it tries a lane of this workload/store (`lanes`), None: as it tries others."""
         return next((faults for pattern, faults in self.lanes.items() if matches(where, (pattern,))), None)
 
 

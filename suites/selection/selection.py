@@ -219,7 +219,6 @@ class Selection:
         return longest_ttl([lane for lane in self.lanes if lane.backend == backend])
 
     def not_applicable(self, lane: Lane, fault: str) -> str | None:
-        """Why the case is not applicable, or None."""
         if lane.not_applicable is not None:
             return lane.not_applicable
         if lane.lock.via and lane.backend in self.targets:

@@ -33,7 +33,6 @@ class Stage:
     columns: tuple[str, ...] = ()
 
     def tries(self, column: str) -> bool:
-        """Whether a column of the matrix is tried in this stage."""
         return column in self.columns if self.columns else column not in OF_UPGRADES
 
 

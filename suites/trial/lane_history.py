@@ -38,7 +38,6 @@ class RunningLane:
     handles: list[Handle] = field(default_factory=list)
 
     def rows(self) -> npt.NDArray[Any]:
-        """The operations that its workers have recorded so far."""
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:

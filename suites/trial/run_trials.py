@@ -157,7 +157,6 @@ class TrialEnvironment:
         return self._environment
 
     def server(self, backend: str) -> ForkServer:
-        """The fork server of the workers of all locks on this backend."""
         if backend not in self._servers:
             names = {lane.lock_name for lane in self._selection.lanes if lane.backend == backend}
             self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)))
@@ -218,7 +217,6 @@ class TrialSession:
         self._recordings.cleanup()
 
     def _part_of(self, column: _Column, lane: Lane) -> _Part:
-        """The part of the column in which the lane is tried."""
         if column not in self._parts:
             lanes = self._selection.parts(column.backend, column.fault)
             self._parts[column] = [_Part(number, together) for number, together in enumerate(lanes, 1)]

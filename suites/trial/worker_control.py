@@ -28,7 +28,6 @@ def gate_called(name: Gate) -> row_format.Gate:
 
 
 def action_called(name: Action) -> row_format.Action:
-    """The action of this name in infra."""
     return row_format.Action[name.upper()]
 
 
@@ -46,7 +45,6 @@ class Armed:
         return self.aim.action in ("freeze", "kill")
 
     def caught(self, handle: Handle) -> bool:
-        """Whether the worker has reached the gate."""
         return gates.caught(handle.page, self.gate) is not None
 
 

@@ -60,12 +60,10 @@ class Spec:
 
     @property
     def recording(self) -> Path:
-        """The file that it records into."""
         return Path(self.recordings) / f"{self.lane.replace('/', '.')}.{self.number}.{self.generation}.rec"
 
     @property
     def name(self) -> str:
-        """As messages call it."""
         return f"worker {self.number} of {self.lane}"
 
     @property
