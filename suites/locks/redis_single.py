@@ -64,10 +64,8 @@ BY_LOSS: Final = tuple(
     )
 )
 
-BY_RENEWAL: Final = (
-    # Whoever renews in the background keeps the lock of a job that hangs.
-    Hazard("crash-release", HANGS, "hung-but-renewed"),
-)
+# Whoever renews in the background keeps the lock of a job that hangs.
+BY_RENEWAL: Final = (Hazard("crash-release", HANGS, "hung-but-renewed"),)
 
 
 class RedisLock(Declarations):

@@ -159,9 +159,8 @@ def _granted(rows: npt.NDArray[Any], when: int) -> npt.NDArray[Any]:
 
 def _live(handle: Handle, most: int | None = None) -> npt.NDArray[Any]:
     """A copy of the rows in use, without those that are still being written (their kind is 0). most: of the last."""
-    rows = np.frombuffer(
-        handle.page, DTYPE, (len(handle.page) - row_format.HEADER) // DTYPE.itemsize, row_format.HEADER
-    )
+    room = (len(handle.page) - row_format.HEADER) // DTYPE.itemsize
+    rows = np.frombuffer(handle.page, DTYPE, room, row_format.HEADER)
     end = bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))
     used: npt.NDArray[Any] = rows[0 if most is None else max(end - most, 0) : end].copy()
     written: npt.NDArray[Any] = used[used["f"] != 0]

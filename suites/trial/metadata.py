@@ -67,11 +67,9 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
     cluster = environment.cluster(backend)
     nodes = cluster.everybody
     moved = environment.ours and any(node.process.has_clock() for node in nodes)
-    whose = (
-        "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"
-        if moved
-        else "the clocks of the servers cannot be moved"
-    )
+    whose = "the clocks of the servers cannot be moved"
+    if moved:
+        whose = "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"
     return {
         "versions": cluster.versions(),
         "nodes": {**{node.name: node.process.made_from() for node in nodes}, **environment.made_from()},

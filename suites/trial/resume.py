@@ -106,12 +106,8 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     if other:
         raise BadOption(f"--resume {name}: {other}")
     again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
-    resumption = {
-        **resumable.interruption(run),
-        "resumed": datetime.now(UTC).isoformat(timespec="seconds"),
-        "kept": len(kept.trials),
-        "again": again,
-    }
+    resumed = datetime.now(UTC).isoformat(timespec="seconds")
+    resumption = {**resumable.interruption(run), "resumed": resumed, "kept": len(kept.trials), "again": again}
     try:
         run = resumable.reopen(run, resumption)
         for folder in kept.aside:

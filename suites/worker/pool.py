@@ -130,9 +130,8 @@ class ForkServer:
         while b"\n" in self._pending or select.select([_stdout(self._process)], [], [], 0)[0]:
             self._take(self._read())
         for handle in self.handles.values():
-            if handle.state is State.BROKEN or (
-                handle.exited not in (None, 0) and not (handle.killed or handle.doomed)
-            ):
+            ended = handle.exited not in (None, 0) and not (handle.killed or handle.doomed)
+            if ended or handle.state is State.BROKEN:
                 raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
 
     def await_state(self, handles: Sequence[Handle], state: State, timeout: float) -> None:

@@ -49,14 +49,8 @@ class Spec:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The inverse of `dataclasses.asdict`."""
-        return cls(
-            **{
-                **fields,
-                "endpoints": tuple(fields["endpoints"]),
-                "keys": tuple(fields["keys"]),
-                "access": Access.from_json(fields["access"]),
-            }
-        )
+        tuples = {name: tuple(fields[name]) for name in ("endpoints", "keys")}
+        return cls(**{**fields, **tuples, "access": Access.from_json(fields["access"])})
 
     @property
     def recording(self) -> Path:

@@ -56,9 +56,8 @@ class Recorder:
         self.page = map_page(path)
         row_format.WORD.pack_into(self.page, row_format.PID, os.getpid())
         self._limit = len(self.page)
-        self._next = itertools.count(
-            row_format.HEADER, row_format.ROW.size
-        )  # next() is atomic: threads never share a row
+        # next() is atomic: threads never share a row.
+        self._next = itertools.count(row_format.HEADER, row_format.ROW.size)
         self._masked = masked
         self._errors: dict[str, int] = {}
         self._noting = threading.Lock()

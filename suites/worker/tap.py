@@ -122,10 +122,8 @@ class TappedWorker:
         try:
             if page[thread + row_format.ARMED_GATE] != gate or page[thread + row_format.REACHED_GATE]:
                 return None
-            if (page[thread + row_format.ARMED_VERB], page[thread + row_format.ARMED_MESSAGE]) != (
-                self._verb(row),
-                number,
-            ):
+            armed = page[thread + row_format.ARMED_VERB], page[thread + row_format.ARMED_MESSAGE]
+            if armed != (self._verb(row), number):
                 return None
             fields = row_format.ROW.unpack_from(page, row)
             owner, process, key = fields[5], fields[9], fields[11]

@@ -21,11 +21,8 @@ class NoLock(Declarations):
     renewed: ClassVar[bool] = False
     min_ttl: ClassVar[float] = 0.6
     lanes: ClassVar[tuple[str, ...]] = (
-        "set/unfenced",
-        "set/compare-and-set",
-        "once/unfenced",
-        "once/idempotency-key",
-        "inventory/compare-and-set",
+        *("set/unfenced", "set/compare-and-set"),
+        *("once/unfenced", "once/idempotency-key", "inventory/compare-and-set"),
     )
     claims: ClassVar[tuple[Claim, ...]] = (
         Claim("no-lost-update", stores=("compare-and-set",)),
