@@ -78,7 +78,7 @@ class WorkerControl:
         self._server = server
         self._lanes = lanes
         self._orders = orders
-        self._ttl = ttl
+        self.ttl = ttl
         self._armed: dict[tuple[str, tuple[int, ...]], Armed] = {}
         """By lane, and by the numbers of its workers where not all are meant."""
         self.boundaries: dict[str, dict[str, dict[str, object]]] = {}
@@ -87,10 +87,6 @@ class WorkerControl:
         self._skews: list[tuple[str, Handle, int]] = []
         """(under whose key, whose wall clock, ns ahead)."""
         self._looked = 0.0
-
-    @property
-    def ttl(self) -> float:
-        return self._ttl
 
     def lanes(self) -> Sequence[str]:
         return tuple(self._lanes)

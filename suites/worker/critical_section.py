@@ -30,7 +30,7 @@ class Section:
         self.keys = len(worker.spec.keys)
         self.key = holding.key
         self.shared = bool(holding.flags & SHARED)
-        self.downgrades = worker.downgrades
+        self.downgrades = worker.downgrader is not None
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding

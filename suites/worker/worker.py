@@ -109,7 +109,7 @@ class Worker:
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._canceller = self.client if isinstance(self.client, Cancels) else None
-        self._downgrader = self.client if isinstance(self.client, Downgrades) else None
+        self.downgrader = self.client if isinstance(self.client, Downgrades) else None
         # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
         self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
         self._in_line = self.client.fair or self._woken is not None or bool(self._sharer and self.workload.readers)
@@ -154,10 +154,6 @@ class Worker:
                 return True
             time.sleep(min(left, _LOOK))
         return False
-
-    @property
-    def downgrades(self) -> bool:
-        return self._downgrader is not None
 
     def reach(self, gate: Gate, holding: Holding) -> None:
         """The main thread passes a gate with this holding, if its lock is wanted."""
@@ -206,8 +202,8 @@ class Worker:
         """Make a reader of a writer: in the history, the release of the one and the grant of the other, at the moment
         at which it was asked for, since it is held all the while. None: nothing is held, or nobody knows.
         """
-        assert self._downgrader is not None
-        client, grants = self._downgrader, list[Grant]()
+        assert self.downgrader is not None
+        client, grants = self.downgrader, list[Grant]()
         self.renewal.let_go(holding, self.process)
         row, number = holding.invoke(self.recorder, F.RELEASE, self.process), self.process.number
         begun = self.recorder.invoked(row)
