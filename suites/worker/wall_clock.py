@@ -24,17 +24,12 @@ class WallClock:
         self._real = _ahead_of_monotonic()
 
     def follow(self) -> None:
-        """Move the clock by what the control page says; then the page says by how much it is ahead.
-
-        In a virtual environment without time-machine the clock stays as it is.
-        """
+        """Move the clock by what the control page says; then the page says by how much it is ahead."""
         by = row_format.word(self._page, row_format.CLOCK_WANTED)
         if by == self._by:
             return
-        try:
-            import time_machine
-        except ImportError:
-            return
+        import time_machine  # where a clock is moved, and nowhere else
+
         if self._travel is not None:
             self._travel.stop()
             self._travel = None
