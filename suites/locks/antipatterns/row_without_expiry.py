@@ -13,7 +13,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
-from suites.locks.antipatterns.tutorial import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED, broken
+from suites.locks.antipatterns.tutorial import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED
 from suites.locks.lease_claims import LOSSES
 from suites.locks.polling import polled
 from suites.locks.postgres_claims import MIN_TTL
@@ -36,7 +36,7 @@ class RowWithoutExpiry(Declarations):
     claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *CRASHED,
-        *broken("state-lost", *ASKED, under=LOSSES, certain=False),
+        *(Hazard(name, LOSSES, "state-lost", certain=False) for name in ASKED),
         *(hazard for hazard in HAZARDS if hazard.mechanism == "late-delivery"),
     )
 

@@ -48,9 +48,11 @@ _DELETE: Final = "return redis.call('DEL', KEYS[1])"
 
 
 def broken(
-    mechanism: str, *properties: str, under: tuple[str, ...] = (NO_FAULT,), certain: bool = True
+    mechanism: str, *properties: str, under: tuple[str, ...] = (NO_FAULT,), may: tuple[str, ...] = ()
 ) -> tuple[Hazard, ...]:
-    return tuple(Hazard(name, under, mechanism, certain=certain) for name in properties)
+    """What a defect breaks, what it may break without a fault, and `HAZARDS`."""
+    certain = (Hazard(name, under, mechanism) for name in properties)
+    return (*certain, *(Hazard(name, (NO_FAULT,), mechanism, certain=False) for name in may), *HAZARDS)
 
 
 class TutorialLock(RedisLock):
@@ -103,11 +105,7 @@ class GetThenDel(TutorialLock):
     name: ClassVar[str] = "get-then-del"
     renewed: ClassVar[bool] = False
     pace: ClassVar[float] = 0.4
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("released-by-another", "server-exclusion"),
-        *broken("released-by-another", *ASKED, certain=False),
-        *HAZARDS,
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = broken("released-by-another", "server-exclusion", may=ASKED)
 
     def release(self, grant: Grant) -> None:
         """The owner is compared by the server; a client that compares what GET answers is no better."""
@@ -126,10 +124,8 @@ class UnconditionalDel(TutorialLock):
     """
 
     name: ClassVar[str] = "unconditional-del"
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("released-by-another", "owner-release", under=("freeze-holder",)),
-        *broken("released-by-another", "owner-release", *ASKED, certain=False),
-        *HAZARDS,
+    hazards: ClassVar[tuple[Hazard, ...]] = broken(
+        "released-by-another", "owner-release", under=("freeze-holder",), may=("owner-release", *ASKED)
     )
 
     RELEASE: ClassVar[str] = "redis.call('DEL', KEYS[1]) return 1"
@@ -142,10 +138,8 @@ class RenewAnyones(TutorialLock):
     """
 
     name: ClassVar[str] = "renew-anyones"
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("renewed-anothers", "honest-renewal", under=("stall-renewal",)),
-        *broken("renewed-anothers", "honest-renewal", *ASKED, certain=False),
-        *HAZARDS,
+    hazards: ClassVar[tuple[Hazard, ...]] = broken(
+        "renewed-anothers", "honest-renewal", under=("stall-renewal",), may=("honest-renewal", *ASKED)
     )
 
     RENEW: ClassVar[str] = "return redis.call('PEXPIRE', KEYS[1], ARGV[2])"
@@ -158,7 +152,7 @@ class IgnoredResult(TutorialLock):
     """
 
     name: ClassVar[str] = "ignored-result"
-    hazards: ClassVar[tuple[Hazard, ...]] = (*broken("no-exclusion", *ASKED), *HAZARDS)
+    hazards: ClassVar[tuple[Hazard, ...]] = broken("no-exclusion", *ASKED)
 
     ACQUIRE: ClassVar[str] = "redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) return 1"
 
@@ -173,10 +167,8 @@ class LongCall(TutorialLock):
     name: ClassVar[str] = "long-call"
     renewed: ClassVar[bool] = False
     hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("outlived-ttl", "holder-exclusion", under=("long-call", "stall-holder")),
-        *broken("outlived-ttl", "no-lost-update", under=("stall-holder",)),
-        *broken("outlived-ttl", "holder-exclusion", "no-lost-update", certain=False),
-        *HAZARDS,
+        Hazard("holder-exclusion", ("long-call", "stall-holder"), "outlived-ttl"),
+        *broken("outlived-ttl", "no-lost-update", under=("stall-holder",), may=("holder-exclusion", "no-lost-update")),
     )
 
     LOOKS_AT_CLOCK: ClassVar[bool] = False
@@ -192,7 +184,7 @@ class TtlTooShort(LongCall):
     name: ClassVar[str] = "ttl-too-short"
     min_ttl: ClassVar[float] = 0.2
     pace: ClassVar[float] = 0.5
-    hazards: ClassVar[tuple[Hazard, ...]] = (*broken("outlived-ttl", "holder-exclusion", "no-lost-update"), *HAZARDS)
+    hazards: ClassVar[tuple[Hazard, ...]] = broken("outlived-ttl", "holder-exclusion", "no-lost-update")
 
 
 class GoesAhead(TutorialLock):
@@ -203,10 +195,8 @@ class GoesAhead(TutorialLock):
     """
 
     name: ClassVar[str] = "goes-ahead"
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("went-ahead", *EXCLUSION, under=("cut-client-refuse", "cut-client-drop", "kill-server")),
-        *broken("went-ahead", *ASKED, certain=False),
-        *HAZARDS,
+    hazards: ClassVar[tuple[Hazard, ...]] = broken(
+        "went-ahead", *EXCLUSION, under=("cut-client-refuse", "cut-client-drop", "kill-server"), may=ASKED
     )
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -235,7 +225,7 @@ class ClientClockToken(TutorialLock):
     lanes: ClassVar[tuple[str, ...]] = ("register/fence-writes",)
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("fenced-store", stores=("fence-*",)))
     hazards: ClassVar[tuple[Hazard, ...]] = (
-        *broken("client-clock", "token-order"),
+        Hazard("token-order", (NO_FAULT,), "client-clock"),
         *(hazard for hazard in HAZARDS if hazard.property in EXCLUSION),
     )
 
