@@ -55,24 +55,16 @@ def _steps(column: str, backend: str, rng: random.Random, ttl: float, old: str, 
 
 def _upgrade(first: str, backend: str, rng: random.Random, ttl: float, new: str) -> Iterator[Step]:
     """Upgrade one member; kill and cut; upgrade all but one; upgrade the last while holders are frozen past a lease."""
+    led, members = BACKENDS[backend].has(Trait.LEADER), BACKENDS[backend].members
+    killed: dict[str, Any] = {"nodes": [LEADER if led else members[0]]}
+    cut: tuple[str, dict[str, Any]] = ("cut-nodes-drop", {"follower": 0}) if led else ("cut-minority-drop", killed)
     yield _roll(new, first, 1)
-    for name, options in _trouble(backend):
+    for name, options in (("kill-server", killed), cut):
         yield Step(name, CALM, FAULTS[name].lasts(rng, backend, ttl), options)
-    yield _roll(new, first, len(BACKENDS[backend].members) - 2)
+    yield _roll(new, first, len(members) - 2)
     # As long as ever after the restart: of etcd and ZooKeeper a new leader lets every lease begin anew.
     yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(rng, backend, ttl), {})
     yield _roll(new, first, 1, beside=True)
-
-
-def _trouble(backend: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The leader killed, a member cut off: faults and their options."""
-    if BACKENDS[backend].has(Trait.LEADER):
-        yield "kill-server", {"nodes": [LEADER]}
-        yield "cut-nodes-drop", {"follower": 0}
-    else:
-        first = BACKENDS[backend].members[0]
-        yield "kill-server", {"nodes": [first]}
-        yield "cut-minority-drop", {"nodes": [first]}
 
 
 def _roll(version: str, first: str, members: int, *, beside: bool = False) -> Step:
