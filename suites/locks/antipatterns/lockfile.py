@@ -18,30 +18,23 @@ from typing import ClassVar, Final, Self
 
 from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
-from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
+from suites.lock import NEVER, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.tutorial import CRASHED, EXCLUSION, UNFENCED
 from suites.locks.polling import polled
 from suites.locks.redis_single import POLL
+from suites.locks.without.no_lock import Endless
 
 FOLDER: Final = Path(tempfile.gettempdir()) / f"fencepost-lockfiles-{os.getuid()}"
 FORGOTTEN: Final = 3600.0
 """Seconds after which a file is certainly nobody's."""
 
 
-class LockFile(Declarations):
+class LockFile(Endless):
     name: ClassVar[str] = "lockfile"
-    backend: ClassVar[str] = "redis"
-    lease: ClassVar[str] = "none"
-    renewed: ClassVar[bool] = False
-    min_ttl: ClassVar[float] = 0.6
     lanes: ClassVar[tuple[str, ...]] = UNFENCED
     bounds: ClassVar[Mapping[str, float]] = {"crash-release": 0.3}
     claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
     hazards: ClassVar[tuple[Hazard, ...]] = CRASHED
-
-    def __init__(self, ttl: float) -> None:
-        """ttl: seconds; told and not kept."""
-        self._ttl = int(ttl * 1e9)
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # noqa: ARG003 - it asks no server
@@ -54,7 +47,6 @@ class LockFile(Declarations):
         return cls(ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-
         def attempt() -> Grant | None:
             sent = now()
             try:
@@ -65,17 +57,11 @@ class LockFile(Declarations):
 
         return polled(attempt, timeout, POLL)
 
-    def renew(self, grant: Grant) -> None:
-        """There is nothing to renew."""
-
     def release(self, grant: Grant) -> None:
         try:
             _file(grant.name).unlink()
         except FileNotFoundError as error:
             raise Refused(Reason.NOT_OWNER) from error
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 def _file(name: str) -> Path:

@@ -12,12 +12,13 @@ from psycopg import errors
 from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
-from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
+from suites.lock import NEVER, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.tutorial import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED
 from suites.locks.lease_claims import LOSSES
 from suites.locks.polling import polled
 from suites.locks.postgres_claims import MIN_TTL
 from suites.locks.postgres_session import POLL, PostgresSession
+from suites.locks.without.no_lock import Endless
 
 _TABLE: Final = "rows_without_expiry (name text PRIMARY KEY, owner bigint NOT NULL)"
 _TAKE: Final = "INSERT INTO fencepost.rows_without_expiry VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING name"
@@ -25,11 +26,9 @@ _FREE: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1 AND ow
 _SWEEP: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1"
 
 
-class RowWithoutExpiry(Declarations):
+class RowWithoutExpiry(Endless):
     name: ClassVar[str] = "row-without-expiry"
     backend: ClassVar[str] = "postgres"
-    lease: ClassVar[str] = "none"
-    renewed: ClassVar[bool] = False
     min_ttl: ClassVar[float] = MIN_TTL
     lanes: ClassVar[tuple[str, ...]] = UNFENCED
     bounds: ClassVar[Mapping[str, float]] = {"crash-release": 1.0}
@@ -41,9 +40,8 @@ class RowWithoutExpiry(Declarations):
     )
 
     def __init__(self, session: PostgresSession, ttl: float) -> None:
-        """ttl: seconds; told and not kept."""
+        super().__init__(ttl)
         self._session = session
-        self._ttl = int(ttl * 1e9)
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
@@ -61,9 +59,6 @@ class RowWithoutExpiry(Declarations):
             return Grant(name, owner, None, sent, self._ttl, NEVER) if self._asked(_TAKE, name, owner) else None
 
         return polled(attempt, timeout, POLL)
-
-    def renew(self, grant: Grant) -> None:
-        """There is nothing to renew."""
 
     def release(self, grant: Grant) -> None:
         if not self._asked(_FREE, grant.name, grant.owner):

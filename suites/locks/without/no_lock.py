@@ -13,13 +13,28 @@ from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.lock import NEVER, Declarations, Grant, new_owner, now
 
 
-class NoLock(Declarations):
-    name: ClassVar[str] = "no-lock"
+class Endless(Declarations):
+    """What no time ends, and so nobody renews."""
+
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "none"
-    excludes: ClassVar[bool] = False
     renewed: ClassVar[bool] = False
     min_ttl: ClassVar[float] = 0.6
+
+    def __init__(self, ttl: float) -> None:
+        """ttl: seconds; told and not kept."""
+        self._ttl = int(ttl * 1e9)
+
+    def renew(self, grant: Grant) -> None:
+        """There is nothing to renew."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class NoLock(Endless):
+    name: ClassVar[str] = "no-lock"
+    excludes: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = (
         *("set/unfenced", "set/compare-and-set"),
         *("once/unfenced", "once/idempotency-key", "inventory/compare-and-set"),
@@ -32,10 +47,6 @@ class NoLock(Declarations):
         Hazard(name, (NO_FAULT,), "no-exclusion", stores=("unfenced",)) for name in ("no-lost-update", "no-duplicate")
     )
 
-    def __init__(self, ttl: float) -> None:
-        """ttl: seconds; told and not kept."""
-        self._ttl = int(ttl * 1e9)
-
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # noqa: ARG003 - it asks no server
         """There is nothing to open."""
@@ -44,11 +55,5 @@ class NoLock(Declarations):
     def acquire(self, name: str, timeout: float) -> Grant | None:  # noqa: ARG002 - nobody waits
         return Grant(name, new_owner(), None, now(), self._ttl, NEVER)
 
-    def renew(self, grant: Grant) -> None:
-        """There is nothing to renew."""
-
     def release(self, grant: Grant) -> None:
         """There is nothing to release."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
