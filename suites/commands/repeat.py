@@ -22,8 +22,8 @@ from typing import Final
 
 from infra import lifetime
 from suites.commands.arguments import Arguments
+from suites.worker.pool import ROOT
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 NOTED: Final = ROOT / "results" / "repeated.jsonl"
 BUSY: Final = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 

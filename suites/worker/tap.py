@@ -29,10 +29,10 @@ from checkers import row_format
 from checkers.row_format import MAIN, RENEWAL, Action, F, Gate
 from infra.backends import BACKENDS
 from infra.backends.messages import PUSHED, Messages
+from suites.worker.pool import ROOT
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import map_page
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 _LOOK: Final = 0.005
 """Seconds between looks at whether a request that is held may go on, or a process has been stopped."""
 _RESETS: Final = struct.pack("ii", 1, 0)
