@@ -17,9 +17,9 @@ from checkers.engines.search import Searched, search_keys
 from checkers.history.foreign_values import shown
 from checkers.history.history import History
 from checkers.models.all_models import Specification
-from checkers.models.engine_answer import Conflict, EngineAnswer
+from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Model, Settings, Unusable
-from checkers.models.operations import WHOLE, ByKey, Rows
+from checkers.models.operations import WHOLE, ByKey
 from checkers.models.user_model import ModelError, specification
 from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.witness import tell
@@ -89,7 +89,7 @@ def decide(
 ) -> ModelResult:
     """Judges a history. model: a name (`registry.MODELS`), a user's own (`package.module:Class`), or its specification.
 
-    budget: seconds, of which only engines know nothing; they need few.
+    budget: seconds, of which engines know nothing; they need few.
     Raises ModelError where the model cannot be used, in one line; BadHistory where the history is none of its kind.
     """
     return _Case(history, model, settings or Settings(), budget).judge()

@@ -1,16 +1,50 @@
-"""What only accumulates: sets, counters, and identities handed out."""
+"""What only accumulates: sets, counters, and identities handed out; and orders in which the places are known."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
+from functools import reduce
 from heapq import heappop, heappush
-from itertools import accumulate, islice
-from typing import Any, Self
+from itertools import accumulate, groupby, islice
+from operator import attrgetter, xor
+from typing import Any, NamedTuple, Self, cast
 
 from checkers.history.history import History, bad_row
-from checkers.models.known_places import Placed, in_order
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
 from checkers.models.registers import says_nothing
 from checkers.row_format import NONE, F, Outcome
+
+
+class Placed(NamedTuple):
+    """An operation that comes after all of lower places, in any order with those of its own place.
+
+    guest  it changes nothing, and may stand at any later place too.
+    """
+
+    place: int
+    operation: Operation
+    guest: bool = False
+
+
+def in_order(placed: Iterable[Placed]) -> Deduction:
+    """Whether real time allows these places, and an order then.
+
+    Each operation takes effect as early as it can: when it was invoked, or when the last of those before it was. There
+    is an order iff none had returned by then; it is the order of those times.
+    """
+    latest = 0
+    last: tuple[int, ...] = ()
+    order = []
+    for place, group in groupby(sorted(placed, key=attrgetter("place")), key=attrgetter("place")):
+        here = list(group)
+        for _, operation, _ in here:
+            time = max(operation.inv, latest)
+            if time > operation.ret:
+                return Deduction(False, (*last, operation.row))
+            order.append((time, place, operation.row))
+        for _, operation, guest in here:
+            if operation.inv > latest and not guest:
+                latest, last = operation.inv, (operation.row,)
+    return Deduction(True, [row for _, _, row in sorted(order)])
 
 
 class Elements:
@@ -24,19 +58,14 @@ class Elements:
     def __init__(self, elements: Iterable[Hashable] = ()) -> None:
         self._shared = {element: place for place, element in enumerate(dict.fromkeys(elements))}
         self._length = len(self._shared)
-        self._digest = 0
-        for element in self._shared:
-            self._digest ^= hash((element,))
+        self._digest = reduce(xor, (hash((element,)) for element in self._shared), 0)
 
     def grown(self, element: Hashable) -> "Elements":
-        """With one element more."""
         if element in self:
             return self
         result = Elements.__new__(Elements)
-        if len(self._shared) == self._length:
-            result._shared = self._shared
-        else:
-            result._shared = dict(islice(self._shared.items(), self._length))
+        newest = len(self._shared) == self._length
+        result._shared = self._shared if newest else dict(islice(self._shared.items(), self._length))
         result._shared[element] = self._length
         result._length = self._length + 1
         result._digest = self._digest ^ hash((element,))
@@ -65,8 +94,6 @@ class Elements:
 
 
 class Accumulator(Model):
-    """What sets, counters and generators have in common."""
-
     sees = ("f", "outcome", "value")
 
     def __init__(self, settings: Settings) -> None:
@@ -77,8 +104,7 @@ class Accumulator(Model):
     def of(cls, history: History, settings: Settings) -> Self:
         """Where all values are numbers of their own, `row_format.NONE` is none."""
         made = cls(settings)
-        if not history.values:
-            made._absent = NONE
+        made._absent = UNSET if history.values else NONE
         return made
 
     def value(self, operation: Operation) -> Any:
@@ -86,7 +112,6 @@ class Accumulator(Model):
         return UNSET if operation.value == self._absent else operation.value
 
     def says_nothing(self, read: Operation) -> bool:
-        """Whether a read proves nothing: it was never answered, or without a value, or with a nil that means none."""
         return says_nothing(read._replace(value=self.value(read)), self._settings)
 
 
@@ -168,10 +193,7 @@ class Set(Accumulator):
 
 
 class Counter(Accumulator):
-    """A number to which numbers are added, negative ones too, and which is read. State: the number.
-
-    An addition without a value adds one.
-    """
+    """A number, the state, to which numbers are added: negative ones too, and one where no value is given."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -195,9 +217,7 @@ class Counter(Accumulator):
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:
             total: Any = state
-            total += amount(self.value(operation))
-            grown: State = total
-            return grown
+            return cast(State, total + amount(self.value(operation)))
         if self.says_nothing(operation) or (is_number(operation.value) and operation.value == state):
             return state
         return ILLEGAL
@@ -255,7 +275,6 @@ def amount(value: Any) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it can be counted with."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -269,7 +288,7 @@ class UniqueIds(Accumulator):
     def step(self, state: State, operation: Operation) -> State | Illegal:
         """Whoever got no answer got no identity."""
         assert isinstance(state, Elements)
-        if not operation.ok or self.value(operation) is UNSET:
+        if not self.changes(operation):
             return state
         return ILLEGAL if operation.value in state else state.grown(operation.value)
 
@@ -285,8 +304,7 @@ class UniqueIds(Accumulator):
         given: dict[Any, int] = {}
         rows = []
         for o in operations:
-            if o.ok:
-                rows.append(o.row)
-                if self.value(o) is not UNSET and (first := given.setdefault(o.value, o.row)) != o.row:
-                    return Deduction(False, (first, o.row))
+            if self.changes(o) and (first := given.setdefault(o.value, o.row)) != o.row:
+                return Deduction(False, (first, o.row))
+            rows += [o.row] if o.ok else []
         return Deduction(True, rows)

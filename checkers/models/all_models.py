@@ -42,14 +42,14 @@ class Specification:
     certify: Certify | None = None
 
 
-def _later(place: str) -> Callable[..., Any]:
-    """What stands at ``module:name`` of this package; it is imported when it is called, and not before."""
+def _at(place: str) -> Any:
+    """What stands at ``module:name`` of this package; it is imported now, and not before."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"checkers.{module}"), name)
 
-    def call(*args: Any) -> Any:
-        module, _, name = place.partition(":")
-        return getattr(import_module(f"checkers.{module}"), name)(*args)
 
-    return call
+def _later(place: str) -> Callable[..., Any] | None:
+    return (lambda *args: _at(place)(*args)) if place else None
 
 
 def _entry(
@@ -63,20 +63,11 @@ def _entry(
     certify: str = "",
 ) -> Specification:
     """model, engine, certify: the ``module:name`` of each, empty for none."""
-    return Specification(
-        name,
-        kinds,
-        partial(_made, model),
-        _later(engine) if engine else None,
-        keyed,
-        needs_times,
-        _later(certify) if certify else None,
-    )
+    return Specification(name, kinds, partial(_made, model), _later(engine), keyed, needs_times, _later(certify))
 
 
 def _made(place: str, history: History, settings: Settings) -> Model | None:
-    module, _, name = place.partition(":")
-    return make(getattr(import_module(f"checkers.{module}"), name), history, settings) if place else None
+    return make(_at(place), history, settings) if place else None
 
 
 def make(maker: Any, history: History, settings: Settings) -> Model:
@@ -106,7 +97,7 @@ MODELS: Final[Mapping[str, Specification]] = {
         _entry("rwlock", _LOCK, "models.locks:RWLock", "engines.locks:rwlock"),
         _entry("semaphore", _LOCK, "models.locks:Semaphore", "engines.locks:semaphore"),
         _entry("lease", _LEASE, "", "engines.leases:lease", needs_times=True, certify="proofs.lease_least:certify"),
-        _entry("fencing-tokens", _LOCK, "models.tokens:FencingTokens", "engines.tokens:fencing_tokens"),
+        _entry("fencing-tokens", _LOCK, "models.locks:FencingTokens", "engines.tokens:fencing_tokens"),
         _entry("fenced-store", _STORE, "models.stores:FencedStore", "engines.fenced:fenced_store"),
         _entry("register", _STORE, "models.registers:Register", "engines.registers:register"),
         _entry("cas-register", _STORE | {F.CAS}, "models.registers:CasRegister", "engines.registers:cas_register"),

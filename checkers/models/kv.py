@@ -1,12 +1,12 @@
 """Maps with append: under each key a value that is read, written and appended to."""
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Final, Self
 
 from checkers.history.history import History
-from checkers.models.known_places import Placed, in_order
+from checkers.models.accumulators import Placed, in_order
 from checkers.models.model import ILLEGAL, Deduction, Illegal, Operation, Peers, Settings, State
 from checkers.models.registers import Register, says_nothing
 from checkers.row_format import F
@@ -118,12 +118,11 @@ class Kv(Register):
         return in_order((*placed, *(Placed(2 * len(places), o) for o in appends.values() if o.ok)))
 
 
-def _apart(strings: Iterable[Any]) -> bool:
+def _apart(strings: Collection[Any]) -> bool:
     """Whether these are strings of which none begins with another, so that what they were joined to can be parted."""
-    ordered = list(strings)
-    if not all(isinstance(string, str) and string for string in ordered):
+    if not all(isinstance(string, str) and string for string in strings):
         return False
-    return not any(later.startswith(earlier) for earlier, later in pairwise(sorted(ordered)))
+    return not any(later.startswith(earlier) for earlier, later in pairwise(sorted(strings)))
 
 
 def _parts(whole: Any, begin: int, appended: Iterable[Any], *, lists: bool) -> Iterator[tuple[Any, int]]:
@@ -148,14 +147,8 @@ def bare(value: Any) -> Hashable:
 
 def holds_lists(history: History) -> bool:
     """Whether `Kv` appends elements to lists, rather than strings to strings."""
-    c = history.columns
-    shown = (c["f"] == F.APPEND) | (c["f"] == F.READ)
-    for number in set(c["value"][shown].tolist()):
-        if 0 <= number < len(history.values) and isinstance(bare(history.values[number]), tuple):
-            return True
-    appended = set(c["value"][c["f"] == F.APPEND].tolist())
-    return any(
-        not isinstance(history.values[number], str)
-        for number in appended
-        if 0 <= number < len(history.values) and history.values[number] is not None
-    )
+    c, values = history.columns, history.values
+    appended, read = (set(c["value"][c["f"] == f].tolist()) & {*range(len(values))} for f in (F.APPEND, F.READ))
+    if any(isinstance(bare(values[number]), tuple) for number in appended | read):
+        return True
+    return any(values[number] is not None and not isinstance(values[number], str) for number in appended)

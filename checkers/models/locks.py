@@ -1,4 +1,4 @@
-"""Locks: a mutex, a reentrant one, readers and writers, permits. An owner is whom an operation's `owner` names.
+"""Locks: a mutex, a reentrant one, readers and writers, permits; and fencing tokens. `Operation.owner` is who holds.
 
 An acquire and a release that failed prove nothing. A try that was refused because somebody held the lock proves, where
 failed tries are evidence (`Settings.strict_try`), that the same acquire was impossible at that moment.
@@ -10,15 +10,14 @@ from typing import Final, NamedTuple
 
 from checkers.history.counting import grouped
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, Settings, State
-from checkers.row_format import F, Reason
+from checkers.models.stores import LOWEST
+from checkers.row_format import NONE, F, Reason
 
 FREE: Final = 0
 """No owner is ever 0."""
 
 
 class _Lock(Model):
-    """What the four have in common."""
-
     sees = ("f", "outcome", "owner", "flags", "reason")
 
     def __init__(self, settings: Settings) -> None:
@@ -146,6 +145,41 @@ class Semaphore(_Lock):
             return ILLEGAL
         place = state.index(operation.owner)
         return state[:place] + state[place + 1 :]
+
+
+class Newest(NamedTuple):
+    """State: the token of the newest grant, and whether it is a reader's."""
+
+    token: int
+    shared: bool
+
+
+class FencingTokens(Model):
+    """Each grant's token is larger than those of all grants before it.
+
+    Readers may share a token with one another: nobody is to be fenced off by them but writers. What a holder acquires
+    again inside its own hold is no new grant, a grant without a token imposes nothing, and neither does an acquire
+    that was never answered: nobody knows its token.
+    """
+
+    sees = ("f", "outcome", "token", "flags")
+    initial = Newest(LOWEST, shared=False)
+
+    def step(self, state: State, operation: Operation) -> State | Illegal:
+        assert isinstance(state, Newest)
+        if not self.changes(operation):
+            return state
+        again = operation.token == state.token and operation.shared and state.shared
+        return Newest(operation.token, operation.shared) if operation.token > state.token or again else ILLEGAL
+
+    def changes(self, operation: Operation) -> bool:
+        acquires = operation.f in (F.ACQUIRE, F.TRY_ACQUIRE) and not operation.nested
+        return acquires and operation.ok and operation.token != NONE
+
+    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+        """Nothing: fewer grants are never in a worse order."""
+        del operation, peers
+        return ()
 
 
 def _parts(operations: Iterable[Operation]) -> Iterator[list[Operation]]:

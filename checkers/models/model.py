@@ -14,10 +14,7 @@ from checkers.row_format import FINAL, NESTED, SHARED, F, Outcome, Reason
 
 
 class Unusable(Exception):
-    """The history does not say what the model has to know, or what it says is not of this class: a usage error.
-
-    The text says what is missing, with the row or line where there is one.
-    """
+    """A usage error: what the model has to know is missing, or not of this class. The text tells row or line."""
 
 
 class Illegal:
@@ -28,9 +25,8 @@ ILLEGAL: Final = Illegal()
 
 State = Hashable
 
-_OK: Final = Outcome.OK  # a name of the module is found in a quarter of the time that a member of an enumeration takes
-_FAIL: Final = Outcome.FAIL
-_INFO: Final = Outcome.INFO
+# A name of the module is found in a quarter of the time that a member of an enumeration takes.
+_OK, _FAIL, _INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
 
 class Operation(NamedTuple):
@@ -58,7 +54,6 @@ class Operation(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """It was acknowledged."""
         return self.outcome == _OK
 
     @property
@@ -68,7 +63,6 @@ class Operation(NamedTuple):
 
     @property
     def unknown(self) -> bool:
-        """Nobody knows whether it happened, or will."""
         return self.outcome == _INFO
 
     @property
@@ -88,7 +82,7 @@ class Operation(NamedTuple):
 
 
 class Unset:
-    """No value was given; a type of its own, since None is a value."""
+    """No value was given; None is a value."""
 
 
 UNSET: Final = Unset()
@@ -132,13 +126,11 @@ class Deduction(NamedTuple):
 class Model(Protocol):
     """A sequential specification. Also the interface of a user's own (``--model package.module:Model``).
 
-    How a class plugs in: it needs `initial` and `step`; all else is optional, and stands here as it is by default. Its
-    class method ``of(history, settings)`` makes the model where it has one; else it is called with the `Settings`, or
-    without arguments if it takes none.
+    A class needs `initial` and `step`; all else is optional, and stands here as it is by default. It is made by its
+    class method ``of(history, settings)`` if it has one, else from the `Settings` if it takes an argument.
 
     sees  the fields of an operation that `step`, `changes` and `evidence` look at: operations that agree in them are
-          interchangeable. Fewer fields make smaller tables and shorter searches. By default all but ``row``, ``inv``
-          and ``ret``, since a sequential specification knows no time.
+          interchangeable. Fewer make shorter searches. By default all that say nothing of time.
     """
 
     sees: Sequence[str] = tuple(name for name in Operation._fields if name not in ("row", "inv", "ret"))
@@ -158,10 +150,7 @@ class Model(Protocol):
         return True
 
     def evidence(self, operation: Operation) -> bool:
-        """Whether a failed operation proves anything, and so must be explained: `step` is asked of it as of others.
-
-        Failed ones that are no evidence are left out everywhere.
-        """
+        """Whether a failed operation proves something, so that `step` must explain it; others are left out."""
         del operation
         return False
 
@@ -169,10 +158,9 @@ class Model(Protocol):
         """Rows of the operations of its key that may not be dropped from a sub-history that keeps `operation`.
 
         A set of rows is closed if it holds what each of its rows needs. The promise: no closed subset of a valid
-        history is invalid; so a closed subset that is invalid proves that the history is. For instance the writes of
-        the value that a read returned, the release of an acquire and the acquire of a release, the attempts that can
-        have held during a refused try. Whether the own row, or rows that are no evidence, are among them does not
-        matter.
+        history is invalid, so that an invalid one proves that the history is. For instance the writes of the value that
+        a read returned, the release of an acquire and the reverse, the attempts that can have held during a refused
+        try. Whether the own row, or rows that are no evidence, are among them does not matter.
 
         None keeps the promise for any specification. It means: where it was answered, all that was invoked by its
         return and changes anything; else nothing. For in an order of the whole history, what is then missing and
@@ -182,10 +170,7 @@ class Model(Protocol):
         return None
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """What the answers alone say of these operations of one key, None where that takes a search.
-
-        Of what only grows, reads say in which order everything happened. Not asked of a user's own model.
-        """
+        """What answers alone say of a key, as reads do of what only grows; None: a search must. Not of a user's own."""
         del operations
         return None
 

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from checkers.history.counting import any_of, grouped
 from checkers.history.history import History
+from checkers.models.engine_answer import Rows
 from checkers.models.model import UNSET, Operation
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
-
-Rows = npt.NDArray[np.int64]
 
 WHOLE: Final = NONE
 """The key under which a history stands whose model knows no keys."""
@@ -58,17 +57,10 @@ class Source:
 
     @cached_property
     def _words(self) -> dict[str, Callable[[int], Any]]:
-        keys, values = self.history.facts.keys, self.history.values
-        words: dict[str, Callable[[int], Any]] = {
-            "f": _F.__getitem__,
-            "outcome": _OUTCOME.__getitem__,
-            "reason": _REASON.__getitem__,
-        }
-        if keys:
-            words["key"] = keys.__getitem__
-        if values:
-            words["value"] = words["base"] = (*values, UNSET).__getitem__
-        return words
+        values = (*self.history.values, UNSET) if self.history.values else ()
+        words: dict[str, Sequence[Any]] = {"f": _F, "outcome": _OUTCOME, "reason": _REASON}
+        words |= {"key": self.history.facts.keys, "value": values, "base": values}
+        return {name: table.__getitem__ for name, table in words.items() if table}
 
     @cached_property
     def _indexes(self) -> dict[Any, list[int]]:
@@ -104,11 +96,9 @@ class Operations(Sequence[Operation]):
             yield from self._made(self.rows[begin : begin + _BLOCK])
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """One column of these rows, as `Source.array`."""
         return self.source.array(name, self.rows)
 
     def only(self, rows: Iterable[int]) -> Operations:
-        """The operations of some of the rows."""
         return Operations(self.source, np.array(sorted(rows), np.int64))
 
     def where(
@@ -173,12 +163,10 @@ class ByKey:
         self._wanted[list(kinds)] = True
 
     def __len__(self) -> int:
-        """How many operations there are."""
         return int(np.count_nonzero(self._mask))
 
     @property
     def keys(self) -> list[int]:
-        """Those that have operations."""
         return list(self._parts)
 
     def __getitem__(self, key: int) -> Operations:
@@ -202,10 +190,10 @@ class ByKey:
 
     @cached_property
     def _parts(self) -> dict[int, Rows]:
-        if not self._keyed:
-            return {WHOLE: self._rows} if len(self._rows) else {}
         if not len(self._rows):
             return {}
+        if not self._keyed:
+            return {WHOLE: self._rows}
         key = self._source.array("key", self._rows)
         order = np.argsort(key, kind="stable")
         rows, key = self._rows[order], key[order]

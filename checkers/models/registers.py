@@ -42,9 +42,7 @@ class Register(Model):
         if operation.f == _WRITE:
             written: State = operation.value
             return written
-        if says_nothing(operation, self._settings) or operation.value == state:
-            return state
-        return ILLEGAL
+        return state if says_nothing(operation, self._settings) or operation.value == state else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
         return operation.f == _WRITE

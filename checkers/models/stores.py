@@ -147,32 +147,23 @@ class CompareOwner(Model):
     def step(self, state: State, operation: Operation) -> State | Illegal:
         assert isinstance(state, Owned)
         owner, value, seen = state
-        if not operation.final and self._is_first(operation, seen):
+        searched = operation.owner in self._searched
+        if not operation.final and (operation.owner not in seen if searched else operation.row in self._first):
             owner = operation.owner
-            if operation.owner in self._searched:
-                seen |= {operation.owner}
+            seen = seen | {operation.owner} if searched else seen
         if operation.f == F.WRITE:
-            if operation.failed:
-                return ILLEGAL if owner == operation.owner else Owned(owner, value, seen)
-            if owner == operation.owner:
-                return Owned(owner, operation.value, seen)
             # An unanswered write that was refused has changed nothing: the search leaves it out.
-            return ILLEGAL
+            accepted = owner == operation.owner
+            if accepted == operation.failed:
+                return ILLEGAL
+            return Owned(owner, operation.value if accepted else value, seen)
         if operation.failed or (operation.ok and operation.value != value):
             return ILLEGAL
         return Owned(owner, value, seen)
 
     def changes(self, operation: Operation) -> bool:
-        if operation.final:
-            return False
-        if operation.owner in self._searched:
-            return True
-        return operation.row in self._first or (operation.f == F.WRITE and not operation.failed)
+        makes_owner = operation.owner in self._searched or operation.row in self._first
+        return not operation.final and (makes_owner or (operation.f == F.WRITE and not operation.failed))
 
     def evidence(self, operation: Operation) -> bool:
         return operation.reason in REFUSALS
-
-    def _is_first(self, operation: Operation, seen: frozenset[int]) -> bool:
-        if operation.owner in self._searched:
-            return operation.owner not in seen
-        return operation.row in self._first

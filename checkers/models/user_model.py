@@ -39,7 +39,9 @@ def specification(name: str) -> Specification:
     except OWN as error:
         raise ModelError(f"model {shown(name)} cannot be loaded: {_in_a_line(error)}") from error
     for needed in ("initial", "step"):
-        if not hasattr(maker, needed) and isinstance(maker, type) and not _set_by_init(maker, needed):
+        if not hasattr(maker, needed) and isinstance(maker, type):
+            if needed == "initial" and "__init__" in vars(maker):
+                continue  # instances may have it
             raise ModelError(f"model {shown(name)} has no {needed}")
     if not callable(maker):
         raise ModelError(f"model {shown(name)} is no class")
@@ -51,10 +53,9 @@ def specification(name: str) -> Specification:
 
 
 class Own(Model):
-    """A user's model with all that it leaves out, and with its errors told."""
+    """A user's model with all that it leaves out. Whatever it raises becomes a ModelError."""
 
     def __init__(self, name: str, model: Any) -> None:
-        """Raises ModelError."""
         self._name = name
         for needed in ("initial", "step"):
             if not hasattr(model, needed):
@@ -74,23 +75,18 @@ class Own(Model):
         return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """Raises ModelError."""
         try:
             return _hashable(self._step(state, operation))
         except OWN as error:
             raise self._error("step", error, operation) from error
 
     def changes(self, operation: Operation) -> bool:
-        """Raises ModelError."""
         return bool(self._ask("changes", self._changes, operation))
 
     def evidence(self, operation: Operation) -> bool:
-        """Raises ModelError."""
         return bool(self._ask("evidence", self._evidence, operation))
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
-        """Raises ModelError."""
-
         def rows(operation: Operation) -> list[int] | None:
             needed = self._needs(operation, peers)
             return None if needed is None else [int(row) for row in needed]
@@ -131,11 +127,6 @@ def _made(name: str, maker: Any, history: History, settings: Settings) -> Own:
     except OWN as error:
         raise ModelError(f"model {shown(name)} cannot be made: {_in_a_line(error)}") from error
     return Own(name, model)
-
-
-def _set_by_init(maker: type, name: str) -> bool:
-    """Whether instances may have what the class has not."""
-    return name == "initial" and "__init__" in vars(maker)
 
 
 def _hashable(state: Any) -> State:
