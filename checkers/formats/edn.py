@@ -1,9 +1,8 @@
 """EDN, the notation of Clojure's data: a complete reader, without recursion.
 
 Values come out hashable: vectors and lists as tuples, sets as frozensets, maps as `FrozenMap`. Keywords keep their
-colon. A string that could be taken for a keyword, symbol, character or tag keeps its quotes, so that no two different
-forms become the same value. A tagged form is its value in a pair with the tag; a record (``#jepsen.history.Op{...}``)
-is its map.
+colon. A string that could be taken for a keyword, symbol, character or tag keeps its quotes: no two forms become the
+same value. A tagged form becomes a pair of tag and value, a record (``#jepsen.history.Op{...}``) its map.
 """
 
 import re
@@ -78,16 +77,14 @@ class Reader:
         self.at = blank.end() if blank else self.at
         return self._text[self.at : self.at + 1]
 
-    def skip(self) -> None:
-        """Passes over one character."""
-        self.at += 1
-
     def form(self) -> Any:
         """The next form. Raises Malformed; Unfinished where the text ends first."""
         stack: list[tuple[str, int, list[Any]]] = []
         within = 0  # so many collections
         while True:
-            start = self._next()
+            if not self.peek():
+                raise Unfinished(self.line(), "the file ends in the middle of a form")
+            start = self.at
             token = _TOKEN.match(self._text, start)
             if token is None:
                 raise self._refused(start)
@@ -124,19 +121,14 @@ class Reader:
         """Keys of the map that comes next, each with where its value begins and ends. Raises Malformed."""
         if self.peek() != "{":
             raise Malformed(self.line(), "not a map")
-        self.skip()
+        self.at += 1
         while self.peek() != "}":
             key = self.form()
             self.peek()
             start = self.at
             self.form()
             yield key, start, self.at
-        self.skip()
-
-    def _next(self) -> int:
-        if not self.peek():
-            raise Unfinished(self.line(), "the file ends in the middle of a form")
-        return self.at
+        self.at += 1
 
     def _refused(self, start: int) -> Malformed:
         rest = self._text[start : start + 20]

@@ -1,5 +1,6 @@
 """The events of a file, column by column, as they were written; nothing is interpreted yet."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -29,12 +30,15 @@ class EventColumns:
 
     line     of each, counted from 0.
     columns  field → array: numbers as they are, `UNSAID` for none; of the others the index into `atoms`, `ABSENT` for
-             none. A field that no event has is missing.
+             none. A field that no event has is missing. Until all is read one element a line, which means nothing where
+             `read` is not set.
+    read     shape (lines,): whether the line is one event, and was read with others of its shape.
     """
 
     def __init__(self, source: SourceFile) -> None:
         self.source = source
         self.atoms: dict[str, Atoms] = {field: Atoms() for field in ATOMS}
+        self.read = np.zeros(len(source), bool)
         self.line: Numbers = np.empty(0, np.int64)
         self.columns: dict[str, Numbers] = {}
         self._lines: list[int] = []
@@ -60,26 +64,19 @@ class EventColumns:
             given = field in event and (field == "value" or event[field] is not None)
             self._slow[field].append(self.atoms[field].intern(event[field]) if given else ABSENT)
 
-    def close(self, line: Numbers, columns: Mapping[str, Numbers]) -> Self:
-        """Takes in the events that were read column by column, and puts all into the order of lines.
-
-        line, columns: as the fields of this class, sorted.
-        """
-        self.line, self.columns = line, dict(columns)
+    def close(self) -> Self:
+        """Puts the events that were read by their shape and those that were added into the order of lines."""
+        self.line = np.flatnonzero(self.read)
+        if len(self.line) < len(self.read):
+            self.columns = {field: column[self.line] for field, column in self.columns.items()}
         if self._lines:
-            added = len(self._lines)
-            self.line = np.concatenate((line, np.array(self._lines, np.int64)))
-            order = np.argsort(self.line, kind="stable")
-            self.line = self.line[order]
+            line = np.concatenate((self.line, np.array(self._lines, np.int64)))
+            order = np.argsort(line, kind="stable")
             for field, slow in self._slow.items():
                 more = np.array(slow, np.int64)
-                fast = columns.get(field)
-                if fast is None:
-                    if (more == missing(field)).all():
-                        continue
-                    fast = np.full(len(self.line) - added, missing(field), np.int64)
-                self.columns[field] = np.concatenate((fast, more))[order]
-            self._lines, self._slow = [], {field: [] for field in FIELDS}
+                if field in self.columns or (more != missing(field)).any():
+                    self.columns[field] = np.concatenate((self.column(field), more))[order]
+            self.line = line[order]
         for field in NUMBERS:
             numbers = self.columns.get(field)
             if numbers is not None:
@@ -125,8 +122,6 @@ def missing(field: str) -> int:
 
 def named(values: Sequence[Any]) -> list[str]:
     """Texts for values, different for different ones: strings as they are where that is enough."""
-    counts: dict[str, int] = {}
     texts = [value if isinstance(value, str) else spelled(value) for value in values]
-    for text in texts:
-        counts[text] = counts.get(text, 0) + 1
+    counts = Counter(texts)
     return [text if counts[text] == 1 else spelled(value) for text, value in zip(texts, values, strict=True)]

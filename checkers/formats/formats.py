@@ -17,16 +17,14 @@ log       the same lines behind a logger's words (``INFO  jepsen.util - 0\t:invo
           them; messages of other loggers between them are passed over.
 
 In edn, text and log the order of events is their ``:index``, where every event has one, else that of the lines; times
-are for display, in `History.clock`, and `inv` and `ret` are places in the order. The spellings of ``f``: see
-`checkers.formats.vocabulary`.
+are for display, in `History.clock`, and `inv` and `ret` are places in the order. ``f``: `checkers.formats.vocabulary`.
 
 How events become operations. A process does one thing at a time: a completion ends what its process invoked last.
 After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order of events
-can contradict. What never ended is unknown. A read returns what its completion says; whatever is written is what the
-invocation says, and a completion that says otherwise is a contradiction. nil is a value. An acquire or a release has
-the identity that its ``owner`` gives, else its process. `:nemesis` tells of faults, not of operations. Where every
-invocation's value is a pair, reads' and locks' included, and nothing names a key, the pairs are Jepsen's independent
-keys (``:value [k v]``).
+can contradict. What never ended is unknown. A read returns what its completion says; what is written is what the
+invocation says, and a completion must not say otherwise. nil is a value. An acquire or a release has the identity that
+its ``owner`` gives, else its process. `:nemesis` tells of faults, not of operations. Where every invocation's value is
+a pair, reads' and locks' included, and nothing names a key, the pairs are independent keys (``:value [k v]``).
 
 Whatever is damaged, contradicts itself or cannot be told apart (``1`` and ``true``, which compare as equal) raises
 `BadHistory` with one line: ``file:line: what is wrong``.
@@ -39,11 +37,10 @@ from typing import Final, NamedTuple
 
 from checkers.engines.gc_pause import uncollected
 from checkers.formats import jepsen, jsonl, logs
-from checkers.formats.event_columns import UNSAID, EventColumns
+from checkers.formats.event_columns import UNSAID
 from checkers.formats.history_columns import history
-from checkers.formats.nemesis import intervals
-from checkers.formats.pairing import ordered, pair
-from checkers.formats.source import SourceFile, opened
+from checkers.formats.pairing import intervals, ordered, pair
+from checkers.formats.source import opened
 from checkers.history.history import BadHistory, History, load
 from checkers.models.model import Settings
 
@@ -81,9 +78,8 @@ class Family(StrEnum):
         Jepsen and Knossos: what failed did not happen, and a read of nil is one whose result is not known.
         Porcupine's logs: a failed compare-and-set saw another value, and nil is what stands there at first.
         """
-        if self in (Family.EDN, Family.TEXT):
-            return Settings(failed_cas="ignored", nil_read="unknown")
-        return Settings()
+        jepsen_reads = self in (Family.EDN, Family.TEXT)
+        return Settings(failed_cas="ignored", nil_read="unknown") if jepsen_reads else Settings()
 
 
 class Loaded(NamedTuple):
@@ -113,7 +109,12 @@ def parse(path: Path, data: bytes) -> Loaded:
     """The history of a text file, from its bytes. Raises BadHistory."""
     family = _recognised(path, data[:_HEAD])
     source = opened(path, data)
-    events = _events(source, family)
+    if family == Family.EDN:
+        events = jepsen.parse(source)
+    elif family == Family.JSONL:
+        events = jsonl.parse(source)
+    else:
+        events = logs.parse(source, log=family == Family.LOG)
     if not len(events):
         raise BadHistory(f"{path}: no event")
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
@@ -127,14 +128,6 @@ def parse(path: Path, data: bytes) -> Loaded:
         errors_as_values=family in (Family.TEXT, Family.LOG),
     )
     return Loaded(parsed, family, family.settings)
-
-
-def _events(source: SourceFile, family: Family) -> EventColumns:
-    if family == Family.EDN:
-        return jepsen.parse(source)
-    if family == Family.JSONL:
-        return jsonl.parse(source)
-    return logs.parse(source, log=family == Family.LOG)
 
 
 def _recognised(path: Path, head: bytes) -> Family:

@@ -22,10 +22,7 @@ _HOLDERS: Final = (F.RELEASE, F.RENEW)
 def history(
     name: str, ops: PairedOperations, faults: tuple[FaultInterval, ...], *, timed: bool, errors_as_values: bool
 ) -> History:
-    """The history of a file. errors_as_values: the format writes an error where a value would stand.
-
-    Raises BadHistory.
-    """
+    """errors_as_values: the format writes an error where a value would stand. Raises BadHistory."""
     contents = KeysAndValues(ops)
     columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in row_format.FIELDS}
     for field in ("inv", "ret", "f", "outcome", "process"):
@@ -41,18 +38,13 @@ def history(
     columns["reason"][:] = _reasons(ops, columns["error"], texts, token)
     columns["flags"][:] = _flags(ops, contents)
     facts = Facts("", name, "", "", "", "", (), 0, tuple(named(keys)), "grant", 0)
-    line = np.stack((events_line(ops, ops.invoked), events_line(ops, ops.ended)), axis=1)
+    events = np.stack((ops.invoked, ops.ended), axis=1)
+    line = np.where(events >= 0, ops.events.line[events] + 1, 0)
     clock = None
     if not timed:
         times = np.stack((ops.at_invocation("time"), ops.at_end("time")), axis=1)
         clock = np.where(times == UNSAID, 0, times)
-    return History(facts, columns, faults, texts, contents.table(), line, clock)
-
-
-def events_line(ops: PairedOperations, event: Numbers) -> Numbers:
-    """Lines from 1 of events, 0 for none."""
-    lines = ops.events.line
-    return np.where(event >= 0, lines[event] + 1 if len(lines) else 0, 0)
+    return History(facts, columns, faults, texts, tuple(contents.atoms.values), line, clock)
 
 
 def _owners(ops: PairedOperations) -> Numbers:
@@ -65,12 +57,11 @@ def _owners(ops: PairedOperations) -> Numbers:
     if known:
         granted = np.isin(ops.f, _LOCKS) & (ops.outcome == Outcome.OK)
         holds = granted | np.isin(ops.f, _HOLDERS)
-        with_owner = np.flatnonzero(holds & (owner >= 0))
-        if len(with_owner):
-            example = ops.line(int(with_owner[0]), ended=True) + 1
-            ops.refuse(
-                holds & (owner < 0), lambda _: f"no owner, though others name theirs (line {example})", ended=True
-            )
+        named_too = holds & (owner >= 0)
+        if named_too.any():
+            example = ops.line(int(np.argmax(named_too)), ended=True) + 1
+            without = f"no owner, though others name theirs (line {example})"
+            ops.refuse(holds & (owner < 0), lambda _: without, ended=True)
     by_process = known + 1 + ops.process
     return np.where(owner >= 0, owner + 1, by_process)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from checkers.formats import edn, lines
 from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
-from checkers.formats.lines import LineColumns, LineShape
+from checkers.formats.lines import LineShape
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import FrozenMap, shown, spelled
 
@@ -36,32 +36,30 @@ def _as_json(text: bytes) -> bytes:
 def parse(source: SourceFile) -> EventColumns:
     """Raises BadHistory."""
     events = EventColumns(source)
-    columns = lines.read(events, notation(_shape))
-    _Rest(events, columns).read()
-    return columns.into(events)
+    lines.read(events, notation(_shape))
+    _Rest(events).read()
+    return events.close()
 
 
 class _Rest:
     """Reads the lines that are no event by themselves. Between two lines that are, the text is between two forms.
 
-    If a form goes on past a line that had been read as an event, that line is a part of the form, and its event is
-    dropped.
+    If a form goes on past a line that had been read as an event, that event is dropped: the line is part of the form.
     """
 
-    def __init__(self, events: EventColumns, columns: LineColumns) -> None:
+    def __init__(self, events: EventColumns) -> None:
         self._events = events
         self._source = events.source
-        self._columns = columns
         self._closing = ""
         self._closed = False
         self._any = False
 
     def read(self) -> None:
         """Raises BadHistory."""
-        read, total = self._columns.read, len(self._source)
+        read, total = self._events.read, len(self._source)
         edges = np.flatnonzero(np.diff(np.concatenate((np.ones(1, bool), read, np.ones(1, bool))).astype(np.int8)))
         done = 0
-        for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        for first, end in [*zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True), (total, total)]:
             if end <= done:
                 continue
             first = max(first, done)
@@ -70,8 +68,6 @@ class _Rest:
             self._any = self._any or bool(read[done:first].any())
             done = self._run(first, end)
             read[first:done] = False
-        if self._closed and read[done:].any():
-            raise self._source.bad(done + int(np.argmax(read[done:])), _AFTER)
         if self._closing and not self._closed:
             raise self._source.bad(max(total - 1, 0), f"the file ends before the {self._closing} of its history")
 
@@ -106,10 +102,10 @@ class _Rest:
                 raise edn.Malformed(line - first, _AFTER)
             if character in "[(" and not self._closing and not self._any:
                 self._closing = "]" if character == "[" else ")"
-                reader.skip()
+                reader.at += 1
             elif character == self._closing:
                 self._closed = True
-                reader.skip()
+                reader.at += 1
             else:
                 form = reader.form()
                 line, counted = line + text.count("\n", counted, reader.begun), reader.begun

@@ -25,8 +25,8 @@ class _Pairs(list[tuple[str, Any]]):
 def parse(source: SourceFile) -> EventColumns:
     """Raises BadHistory."""
     events = EventColumns(source)
-    columns = lines.read(events, _NOTATION)
-    for row in np.flatnonzero(~columns.read).tolist():
+    lines.read(events, _NOTATION)
+    for row in np.flatnonzero(~events.read).tolist():
         text = source.text(row, row + 1)
         if not text.strip(" \t\r\n"):
             continue
@@ -35,7 +35,7 @@ def parse(source: SourceFile) -> EventColumns:
         except ValueError as error:
             raise source.bad(row, str(error)) from error
         events.add(row, event)
-    return columns.into(events)
+    return events.close()
 
 
 def _event(text: str) -> dict[str, Any]:

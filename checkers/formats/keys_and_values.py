@@ -49,7 +49,7 @@ class KeysAndValues:
         return place[self._key], [values[atom] for atom in order.tolist()]
 
     def values(self) -> tuple[Numbers, Numbers]:
-        """Columns `value` and `base`, indexes into `table`. Raises BadHistory."""
+        """Columns `value` and `base`, indexes into `atoms`. Raises BadHistory."""
         ops = self._ops
         value = np.full(len(ops), NONE, np.int64)
         base = value.copy()
@@ -68,10 +68,6 @@ class KeysAndValues:
         self._unmistakable(value, base)
         return value, base
 
-    def table(self) -> tuple[Any, ...]:
-        """What the columns mean: see `History.values`."""
-        return tuple(self.atoms.values)
-
     # Independent keys
 
     def _pairs(self) -> tuple[npt.NDArray[np.bool_], bool]:
@@ -83,8 +79,7 @@ class KeysAndValues:
         ops = self._ops
         pairs = np.array([*map(_pair, values), False], bool)  # ABSENT is the last
         asking = np.isin(ops.f, _ASKING) & pairs[self.begun]
-        pairs_of_their_own = (F.CAS, F.TRANSACT)
-        if not asking.any() and not (np.isin(ops.f, pairs_of_their_own) & pairs[self.begun]).any():
+        if not asking.any() and not (np.isin(ops.f, (F.CAS, F.TRANSACT)) & pairs[self.begun]).any():
             return tagged, True
         fits = pairs[self.begun]
         for f, suits in ((F.CAS, _pair), (F.TRANSACT, _micros)):
@@ -144,8 +139,6 @@ class KeysAndValues:
         nil = self.atoms.find(None)
         for sign in (1, -1):
             rows = ops.sign == sign
-            if not rows.any():
-                continue
             for atom in {*value[rows].tolist()}:
                 step = 1 if atom in (NONE, nil) else self.atoms.values[atom]
                 if type(step) not in (int, float):

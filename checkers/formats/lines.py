@@ -55,14 +55,10 @@ class Notation(NamedTuple):
 
     def lists(self) -> str:
         """Pattern of an atom or a list, nested up to three deep. Whatever it matches is one value."""
-        pattern = inner = self.atom
+        inner = self.atom
         for _ in range(3):
-            inner = f"(?:{inner}|{_listed(inner, self.between)})"
-        return f"^(?:{pattern}|{inner})$"
-
-
-def _listed(item: str, between: str) -> str:
-    return rf"\[(?:{item}(?:{between}{item})*)?\]"
+            inner = rf"(?:{inner}|\[(?:{inner}(?:{self.between}{inner})*)?\])"
+        return f"^(?:{self.atom}|{inner})$"
 
 
 _NILS: Final = frozenset({b"nil", b"null"})
@@ -70,35 +66,9 @@ _STRING: Final = re.compile(rb"""\"[^:'"\\#\x00-\x1f][^"\\\x00-\x1f]*\"\Z""")
 """A string that says the same in JSON and in EDN."""
 
 
-class LineColumns:
-    """What was read so far, line by line of the file.
-
-    read     shape (lines,): whether the line is one event, and was read.
-    columns  field → shape (lines,), meaningless where `read` is not set.
-    """
-
-    def __init__(self, source: SourceFile) -> None:
-        self.read = np.zeros(len(source), bool)
-        self.columns: dict[str, Numbers] = {}
-
-    def put(self, rows: Numbers, field: str, values: Numbers) -> None:
-        """Values of one field in some lines."""
-        if field not in self.columns:
-            self.columns[field] = np.full(len(self.read), missing(field), np.int64)
-        self.columns[field][rows] = values
-
-    def into(self, events: EventColumns) -> EventColumns:
-        """Hands over what was read, and closes the events."""
-        rows = np.flatnonzero(self.read)
-        if len(rows) == len(self.read):
-            return events.close(rows, self.columns)
-        return events.close(rows, {field: column[rows] for field, column in self.columns.items()})
-
-
-def read(events: EventColumns, notation: Notation) -> LineColumns:
+def read(events: EventColumns, notation: Notation) -> None:
     """Reads every line that has one of the file's shapes."""
     source = events.source
-    columns_read = LineColumns(source)
     shapes: list[LineShape] = []
     parsers = {field: _Parser(events, field, notation) for field in events.atoms}
     fruitless = 0
@@ -107,19 +77,18 @@ def read(events: EventColumns, notation: Notation) -> LineColumns:
         lines = source.arrow(first, end)
         left = np.arange(end - first)
         for shape in shapes:
-            left = _extract(columns_read, shape, lines, left, first, parsers)
+            left = _extract(events, shape, lines, left, first, parsers)
         while len(left) > FEW and fruitless < ATTEMPTS:
             learned = _learned(notation, source, left + first, shapes)
             if learned is None:
                 break
             before = len(left)
-            left = _extract(columns_read, learned, lines, left, first, parsers)
+            left = _extract(events, learned, lines, left, first, parsers)
             if before - len(left) > before // 20:
                 shapes.append(learned)
                 fruitless = 0
             else:
                 fruitless += 1
-    return columns_read
 
 
 def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequence[LineShape]) -> LineShape | None:
@@ -131,7 +100,7 @@ def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequ
 
 
 def _extract(
-    columns_read: LineColumns, shape: LineShape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
+    events: EventColumns, shape: LineShape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
 ) -> Numbers:
     """Reads the lines of one shape among those that are `left`; returns those that still are."""
     import pyarrow.compute as pc
@@ -157,9 +126,11 @@ def _extract(
     if not good.all():
         rows, values = rows[good], {field: column[good] for field, column in values.items()}
         fits[np.flatnonzero(fits)[~good]] = False
-    columns_read.read[rows] = True
+    events.read[rows] = True
     for field, column in values.items():
-        columns_read.put(rows, field, column)
+        if field not in events.columns:
+            events.columns[field] = np.full(len(events.read), missing(field), np.int64)
+        events.columns[field][rows] = column
     rest: Numbers = left[~fits]
     return rest
 

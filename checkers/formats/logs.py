@@ -39,9 +39,9 @@ def recognised(head: str) -> bool | None:
 def parse(source: SourceFile, *, log: bool) -> EventColumns:
     """log: messages of other loggers are passed over. Raises BadHistory."""
     events = EventColumns(source)
-    columns = lines.read(events, notation(_shape))
+    lines.read(events, notation(_shape))
     foreign = False
-    for row in np.flatnonzero(~columns.read).tolist():
+    for row in np.flatnonzero(~events.read).tolist():
         text = source.text(row, row + 1).rstrip("\r\n")
         event = _EVENT.match(text, _prefix(text)) if log else _EVENT.match(text.lstrip())
         if event is not None:
@@ -56,7 +56,7 @@ def parse(source: SourceFile, *, log: bool) -> EventColumns:
             foreign = True  # and lines without a level belong to it, until the next event
         else:
             raise source.bad(row, f"not an event: {shown(text.strip())}")
-    return columns.into(events)
+    return events.close()
 
 
 def _prefix(line: str) -> int:

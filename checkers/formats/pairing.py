@@ -1,4 +1,4 @@
-"""Which completion ends which invocation, in what order it all happened, and what operations that makes."""
+"""Which completion ends which invocation, in what order all happened, what operations that makes, and what faults."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from checkers.formats.event_columns import UNSAID, EventColumns, missing
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
 from checkers.history.foreign_values import plain, shown
+from checkers.history.history import FaultInterval
 from checkers.row_format import Outcome
 
 MOST: Final = 2**31 - 2
@@ -59,7 +60,6 @@ class PairedOperations:
         return len(self.f)
 
     def at_invocation(self, field: str) -> Numbers:
-        """What the invocations say."""
         return self.events.column(field)[self.invoked]
 
     def at_end(self, field: str) -> Numbers:
@@ -91,10 +91,7 @@ class PairedOperations:
 
 
 def ordered(events: EventColumns, *, timed: bool) -> Ordered:
-    """timed: the times are the order; else the events' index, where all have one, or the order of lines.
-
-    Raises BadHistory.
-    """
+    """timed: the times are the order; else the events' index, if all have one, or that of lines. Raises BadHistory."""
     kind = _meaning(events, "type", TYPES)
     _refuse(events, kind < 0, "type", "a type; known are " + ", ".join(TYPES))
     process = _processes(events)
@@ -150,26 +147,19 @@ def _order(events: EventColumns, *, timed: bool) -> tuple[Numbers, Numbers]:
         order = np.argsort(index, kind="stable")
         twice = np.flatnonzero(np.diff(index[order]) == 0)
         if len(twice):
-            lines = events.line[order]
-            raise events.source.bad(
-                int(lines[twice[0] + 1]),
-                f"index {index[order[twice[0]]]} stands in line {lines[twice[0]] + 1} already",
-            )
+            first, again = order[twice[0]], order[twice[0] + 1]
+            already = f"index {index[first]} stands in line {events.line[first] + 1} already"
+            raise events.source.bad(int(events.line[again]), already)
     return order, np.arange(1, len(events) + 1)
 
 
 def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
-    """The operations. A process does one thing after the other; it may go on after an unknown outcome.
-
-    Raises BadHistory.
-    """
+    """A process does one thing after the other; it may go on after an unknown outcome. Raises BadHistory."""
     clients = np.flatnonzero(happened.process >= 0)
     clients = clients[np.argsort(happened.process[clients], kind="stable")]
     invokes = happened.type[clients] == INVOKE
-    same = np.zeros(len(clients), bool)
-    same[1:] = np.diff(happened.process[clients]) == 0
-    after_invoke = np.zeros(len(clients), bool)
-    after_invoke[1:] = same[1:] & invokes[:-1]
+    same = np.diff(happened.process[clients], prepend=-1) == 0
+    after_invoke = same & np.append(False, invokes[:-1])
     bad = np.flatnonzero(invokes == after_invoke)
     if len(bad):
         lines = events.line[happened.event[clients]]
@@ -180,11 +170,7 @@ def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
     ended[:-1] = np.where(after_invoke[1:], clients[1:], -1)
     ended = ended[invokes]
     order = np.argsort(invoked, kind="stable")
-    return _operations(events, happened, invoked[order], ended[order])
-
-
-def _operations(events: EventColumns, happened: Ordered, invoked: Numbers, ended: Numbers) -> PairedOperations:
-    """invoked, ended: places in `Ordered` of the events of each operation, -1 where none ended it."""
+    invoked, ended = invoked[order], ended[order]
     ends, last = ended >= 0, np.where(ended >= 0, ended, 0)
     _same_verb(events, happened, invoked[ends], ended[ends])
     verbs = np.array([(verb.f, verb.flags, verb.sign) for verb in KINDS], np.int64)[happened.verb[invoked]]
@@ -231,3 +217,61 @@ def _same_verb(events: EventColumns, happened: Ordered, invoked: Numbers, ended:
 
 def _words(events: EventColumns, field: str, event: int) -> str:
     return shown(plain(events.atoms[field].values[events.column(field)[event]]).removeprefix(":"))
+
+
+_HEALS: Final = {
+    "stop": "start", "heal": "", "recover": "", "reset": "", "resume": "pause", "restart": "kill", "start": "kill"
+}  # fmt: skip
+"""First word of what heals → first word of what it heals, "" for everything."""
+
+
+class _Fault:
+    """One that was begun: its name, what it hit, and its four moments."""
+
+    def __init__(self, name: str, begun: int) -> None:
+        self.name = name
+        self.target = ""
+        self.moments = [begun, 0, 0, 0]
+
+
+def intervals(events: EventColumns, happened: Ordered) -> tuple[FaultInterval, ...]:
+    """Faults in order of their beginning.
+
+    A nemesis records each deed twice, before and after. A deed either heals what is open (``stop-x`` heals ``start-x``;
+    ``stop`` and ``heal`` heal everything) or is a fault of its own.
+    """
+    faults: list[_Fault] = []
+    pending: tuple[str, list[_Fault], int] | None = None
+    for place in np.flatnonzero(happened.process < 0).tolist():
+        event, at = happened.event[place], int(happened.at[place])
+        name = word(events.atoms["f"].values[events.column("f")[event]]) or "fault"
+        value = int(events.column("value")[event])
+        if pending is not None and pending[0] == name:
+            _, concerned, moment = pending
+            pending = None
+        else:
+            concerned, moment = _healed(name, faults), 2
+            if not concerned:
+                concerned, moment = [_Fault(name, at)], 0
+                faults += concerned
+            pending = (name, concerned, moment + 1)
+        for fault in concerned:
+            fault.moments[moment] = at
+            if moment < 2 and value >= 0 and events.atoms["value"].values[value] is not None:
+                fault.target = plain(events.atoms["value"].values[value])
+    return tuple(FaultInterval(fault.name, fault.name, fault.target, *fault.moments) for fault in faults)
+
+
+def _healed(name: str, faults: list[_Fault]) -> list[_Fault]:
+    """The faults that a nemesis heals by this name; none if the name is a fault itself."""
+    verb, _, rest = name.partition("-")
+    if verb not in _HEALS:
+        return []
+    cause = _HEALS[verb]
+    return [
+        fault
+        for fault in faults
+        if not fault.moments[2]
+        and (not cause or fault.name.partition("-")[0] == cause or (verb == "stop" and not rest))
+        and (not rest or fault.name.partition("-")[2] == rest)
+    ]

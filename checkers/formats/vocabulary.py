@@ -16,17 +16,13 @@ class Verb(NamedTuple):
 
 def _verbs() -> dict[str, Verb]:
     verbs = {f.name.lower().replace("_", "-"): Verb(f) for f in F}
+    verbs["unlock"] = Verb(F.RELEASE)
     for prefix, f in (("", F.ACQUIRE), ("try-", F.TRY_ACQUIRE)):
         verbs |= dict.fromkeys((prefix + "acquire", prefix + "lock"), Verb(f))
-        for word in ("read", "shared"):
-            for spelling in (f"acquire-{word}", f"lock-{word}", f"{word}-lock"):
-                verbs[prefix + spelling] = Verb(f, SHARED)
-        for word in ("write", "exclusive"):
-            for spelling in (f"acquire-{word}", f"lock-{word}", f"{word}-lock"):
-                verbs[prefix + spelling] = Verb(f)
-    verbs["unlock"] = Verb(F.RELEASE)
-    for word in ("read", "shared", "write", "exclusive"):
-        verbs |= dict.fromkeys((f"release-{word}", f"unlock-{word}", f"{word}-unlock"), Verb(F.RELEASE))
+        for word, flags in (("read", SHARED), ("shared", SHARED), ("write", 0), ("exclusive", 0)):
+            spellings = (f"acquire-{word}", f"lock-{word}", f"{word}-lock")
+            verbs |= dict.fromkeys((prefix + spelling for spelling in spellings), Verb(f, flags))
+            verbs |= dict.fromkeys((f"release-{word}", f"unlock-{word}", f"{word}-unlock"), Verb(F.RELEASE))
     verbs |= {"get": Verb(F.READ), "put": Verb(F.WRITE), "compare-and-set": Verb(F.CAS), "txn": Verb(F.TRANSACT)}
     verbs |= dict.fromkeys(("increment", "inc"), Verb(F.ADD, 0, 1))
     verbs |= dict.fromkeys(("decrement", "dec"), Verb(F.ADD, 0, -1))
