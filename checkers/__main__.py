@@ -44,21 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     _validate(parser, options)
-    statuses = [VALID]
+    statuses: list[int] = []
     suffixes = SUFFIXES if options.model else (RECORDINGS,)
     for path in options.paths:
-        statuses += [_judge(file, options) for file in _files(path, suffixes)] or [
-            _complain(path, options, f"{path}: no history ({', '.join(suffixes)}) in this folder")
-        ]
+        within = sorted(file for file in path.rglob("*") if file.suffix in suffixes) if path.is_dir() else [path]
+        statuses += [_judge(file, options) for file in within]
+        if not within:
+            statuses.append(_complain(path, options, f"{path}: no history ({', '.join(suffixes)}) in this folder"))
     if slowed():
         print(FASTER, file=sys.stderr)
     return min(statuses, key=_WEIGHTS.index)
-
-
-def _files(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.rglob("*") if file.suffix in suffixes)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,8 +86,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _number(wanted: str, accepts: Callable[[float], bool]) -> Callable[[str], float]:
-    """Reads a number of an option, or refuses it as none that is wanted."""
-
     def read(text: str) -> float:
         try:
             value = float(text)
@@ -116,15 +109,15 @@ def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> N
         if options.model:
             parser.error("argument --property: a model is asked for already")
     if options.model:
-        from checkers.command.judge_file import problem
+        from checkers.models.user_model import ModelError, specification
 
-        wrong = problem(options.model)
-        if wrong is not None:
-            parser.error(f"argument --model: {wrong}")
+        try:
+            specification(options.model)
+        except ModelError as error:
+            parser.error(f"argument --model: {error}")
 
 
 def _judge(file: Path, options: argparse.Namespace) -> int:
-    """One file, whatever it is; its exit status."""
     begun = time.monotonic()
     try:
         result = _result(file, options)

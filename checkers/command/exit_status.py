@@ -16,9 +16,8 @@ BAD: Final = 2
 def to_the_end(command: Callable[[list[str]], int]) -> NoReturn:
     """Exit with the status of a command that is given the arguments of this process.
 
-    Names and values may be of characters that the output does not have: they are spelled out. Where the reader went
-    away, or somebody pressed Ctrl-C, the status is `BAD`; so it is where a bug of ours ends it: Python's own 1 would
-    mean "worse", or "invalid".
+    Characters that the output does not have are spelled out. The status is `BAD` where the reader went away, somebody
+    pressed Ctrl-C, or a bug of ours ends it: Python's own 1 would mean "worse", or "invalid".
     """
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - closed by whoever started us (`>&-`)
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -29,15 +29,6 @@ VERIFIED: Final = 100_000
 _WORDS: Final = {True: "valid", False: "invalid", None: "unknown"}
 
 
-def problem(model: str) -> str | None:
-    """Why there is no such model, or None."""
-    try:
-        specification(model)
-    except ModelError as error:
-        return str(error)
-    return None
-
-
 def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
     """The answer on one file. options: of the command. Raises BadHistory."""
     history = loaded.history
@@ -48,8 +39,8 @@ def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
             raise ModelError(f"model {options.model} needs times, and here only the order of events is known")
         there = set(map(F, np.unique(history.columns["f"]).tolist()))
         if there and not there & statement.kinds:
-            only = f"model {options.model} speaks of {_kinds(statement.kinds)}; there is only {_kinds(there)}"
-            raise ModelError(only)
+            kinds, only = _kinds(statement.kinds), _kinds(there)
+            raise ModelError(f"model {options.model} speaks of {kinds}; there is only {only}")
         answer = decide(history, statement, settings, options.budget or BUDGET)
         proof = _verified(history, statement, settings, answer) if options.explain else None
     except ModelError as error:
@@ -65,8 +56,7 @@ def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
         from checkers.measures.all_measures import measures
 
         measured = measures(history, settings)
-        more["measures"] = [asdict(measure) for measure in measured]
-        more["proof"] = "verified" if proof == "" else None
+        more = {"measures": [*map(asdict, measured)], "proof": "verified" if proof == "" else None}
     return FileResult(
         answer.valid,
         options.model,
@@ -168,7 +158,6 @@ def _key(history: History, key: int) -> str:
 
 
 def _witness(history: History, answer: ModelResult) -> dict[str, Any]:
-    """What proves the history invalid, as JSON."""
     return {
         "kind": answer.kind,
         "key": None if answer.key == WHOLE else _key(history, answer.key),

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from checkers.check import check
 from checkers.command.file_result import FileResult
@@ -34,7 +33,10 @@ def result(file: Path, history: History, properties: Sequence[str] | None, *, ex
         {
             "lane": history.facts.lane,
             "faults": history.facts.fault_names,
-            "verdicts": [_as_json(*both) for both in zip(results, judgements, strict=True)],
+            "verdicts": [
+                {**asdict(result), "word": judgement.word, "because": judgement.because}
+                for result, judgement in zip(results, judgements, strict=True)
+            ],
         },
     )
 
@@ -59,7 +61,3 @@ def _in_short(result: CheckResult) -> str:
     if result.valid is None:
         return "unknown"
     return "valid" if result.unexercised is None else "valid, unexercised"
-
-
-def _as_json(result: CheckResult, judgement: Judgement) -> dict[str, Any]:
-    return {**asdict(result), "word": judgement.word, "because": judgement.because}
