@@ -1,10 +1,10 @@
 """The record layout: what a worker writes while it runs and what the loader reads afterwards.
 
-A recording is one memory-mapped file per worker: a header page with the worker's controls, then fixed
-rows, one per operation. The invocation fills a row before the request is sent, the completion fills in
-the rest and writes ``outcome`` last. The file is a shared mapping, so what was written survives SIGKILL
-of the worker; a row that was never completed still says that its operation was invoked, and its outcome
-is unknown. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of one host share.
+A recording is one memory-mapped file per worker: a header page with the worker's controls, then fixed rows, one per
+operation. The invocation fills a row before the request is sent, the completion fills in the rest and writes
+``outcome`` last. The file is a shared mapping, so what was written survives SIGKILL of the worker; a row that was never
+completed still says that its operation was invoked, and its outcome is unknown. Times are nanoseconds of
+CLOCK_MONOTONIC, which all processes of one host share.
 
 Standard library only: workers import this in virtual environments where nothing of ours is installed.
 """
@@ -87,7 +87,6 @@ WORD = struct.Struct("<q")
 
 
 def word(page: mmap.mmap, at: int) -> int:
-    """The word that stands there."""
     value: int = WORD.unpack_from(page, at)[0]
     return value
 
@@ -99,10 +98,7 @@ def messages_at(verb: "F", number: int) -> int:
 
 def reach(page: mmap.mmap, thread: int, gate: "Gate", at: int, owner: int, key: int, process: int) -> None:
     """Note that a thread (MAIN or RENEWAL) was caught at a gate, `at` ns: see REACHED_OWNER and so on."""
-    WORD.pack_into(page, thread + REACHED_OWNER, owner)
-    WORD.pack_into(page, thread + REACHED_KEY, key)
-    WORD.pack_into(page, thread + REACHED_PROCESS, process)
-    WORD.pack_into(page, thread + REACHED_AT, at)
+    struct.pack_into("<qqqq", page, thread + REACHED_AT, at, owner, key, process)
     page[thread + REACHED_GATE] = gate
 
 
@@ -122,22 +118,11 @@ OUTCOME = 85
 REASON = 86
 
 FIELDS = (
-    ("inv", "<i8"),
-    ("ret", "<i8"),
-    ("sent", "<i8"),
-    ("ttl", "<i8"),
-    ("token", "<i8"),
-    ("owner", "<i8"),
-    ("value", "<i8"),
-    ("base", "<i8"),
-    ("session", "<i8"),
+    *((name, "<i8") for name in ("inv", "ret", "sent", "ttl", "token", "owner", "value", "base", "session")),
     ("process", "<i4"),
     ("error", "<i4"),
     ("key", "<u4"),
-    ("f", "u1"),
-    ("outcome", "u1"),
-    ("reason", "u1"),
-    ("flags", "u1"),
+    *((name, "u1") for name in ("f", "outcome", "reason", "flags")),
 )
 """Columns of a history, in row order, as NumPy type strings.
 
@@ -168,8 +153,6 @@ INFINITY = 1 << 62
 
 
 class F(IntEnum):
-    """What an operation does."""
-
     ACQUIRE = 1
     TRY_ACQUIRE = 2
     RENEW = 3
@@ -204,13 +187,7 @@ class F(IntEnum):
 
 ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)
 """What asks for a lock."""
-VERBS = {
-    F.ACQUIRE: F.ACQUIRE,
-    F.TRY_ACQUIRE: F.ACQUIRE,
-    F.RELEASE: F.RELEASE,
-    F.RENEW: F.RENEW,
-    F.KEEP_ALIVE: F.RENEW,
-}
+VERBS = {F.ACQUIRE: F.ACQUIRE, F.TRY_ACQUIRE: F.ACQUIRE, F.RELEASE: F.RELEASE, F.RENEW: F.RENEW, F.KEEP_ALIVE: F.RENEW}
 """What a worker asks of a lock → the verb that it is."""
 
 
@@ -271,8 +248,6 @@ class Gate(IntEnum):
 
 
 class Action(IntEnum):
-    """What happens at an armed gate."""
-
     FREEZE = 1
     """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause. It does when it has
     gone on for SPAN, in whatever it does then."""
