@@ -8,22 +8,17 @@ from checkers.history.view import View
 from checkers.judging.judgement import declared, not_applicable, not_expected
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
-from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
+from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCLUSION
 from checkers.properties.fenced_store import FENCED_STORE
-from checkers.properties.no_duplicate import NO_DUPLICATE, SALES
-from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE
-from checkers.properties.permits import PERMITS
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.token_order import TOKEN_ORDER
+from checkers.properties.updates import LISTS, NO_DUPLICATE, NO_LOST_UPDATE, SALES
 from checkers.row_format import NONE, F
 
 
 def check(history: History, properties: Iterable[str] | None = None) -> tuple[CheckResult, ...]:
-    """Results in the order of `properties`; without `properties`, those that the history names or, failing that, shows.
-
-    Raises KeyError for a property that is not in `PROPERTIES`.
-    """
+    """Results in the order of `properties`, else of those that the history names or else shows. Raises KeyError."""
     view = history.once(View)
     return tuple(PROPERTIES[name].result(view) for name in _names(view, properties))
 

@@ -1,7 +1,6 @@
 """Claims and hazards: what a lock promises, what it is documented to break, and the words for what was seen.
 
-Suites declare, a run folder stores the declarations with each history, and `checkers.judging.judgement` judges from
-there.
+Suites declare, a run folder stores that with each history, and `checkers.judging.judgement` judges from there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +34,6 @@ class Verdict(StrEnum):
 
     @property
     def fails(self) -> bool:
-        """Whether the test fails with it."""
         return self.weight < 4
 
 
@@ -82,10 +80,9 @@ class Hazard:
     """A property that a lock is documented to break under a fault: a positive control.
 
     under      patterns of fault names; `NO_FAULT` for what is broken without any, and then under any as well.
-    mechanism  the name in `checkers.judging.excuses_by_fault` of the predicate that must explain a violation for it to
-               be excused.
-    certain    whether one to three trials must show it; where False it excuses, but its absence is no failure. Under
-               other faults besides, which may mask it, no hazard is certain.
+    mechanism  of `checkers.judging.excuses_by_fault`: the predicate that must explain a violation that it excuses.
+    certain    whether one to three trials must show it; else its absence is no failure. Under several faults, which may
+               mask it, no hazard is certain.
     nodes      patterns of the nodes that the fault must have hit: those that the lock rests on.
     workloads  patterns of workloads in which it can show.
     """
@@ -99,7 +96,6 @@ class Hazard:
     workloads: tuple[str, ...] = (ANY,)
 
     def unprovoked(self) -> bool:
-        """Whether it needs no fault."""
         return NO_FAULT in self.under
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyOffsets(NamedTuple):
-    """Times by which nothing of one key can be confused with anything of another.
+    """Times in which no two keys meet.
 
     places  for each column of times, shape (n,): ``key * width + rank`` of the time among all of them, from 1 on, so
             that what is just before a place, or after it, is of the same key.
@@ -28,11 +28,9 @@ class KeyOffsets(NamedTuple):
     width: int
 
     def key(self, places: Ints) -> Ints:
-        """Whose places they are."""
         return places // self.width
 
     def time(self, places: Ints) -> Ints:
-        """What they mean."""
         return self.times[places % self.width - 1]
 
 
@@ -40,10 +38,8 @@ def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> KeyOffsets:
     """The places of columns (key, time); they keep the order and the equality of times within a key."""
     times, ranks = np.unique(np.concatenate([np.asarray(c[1], np.int64) for c in columns]), return_inverse=True)
     width = len(times) + 2
-    places, begin = [], 0
-    for key, column in columns:
-        places.append(np.asarray(key, np.int64) * width + 1 + ranks[begin : begin + len(column)])
-        begin += len(column)
+    parts = np.split(ranks, np.cumsum([len(column) for _, column in columns])[:-1])
+    places = (np.asarray(key, np.int64) * width + 1 + part for (key, _), part in zip(columns, parts, strict=True))
     return KeyOffsets(tuple(places), times, width)
 
 
@@ -69,13 +65,11 @@ def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
 
 
 def crossing(latest: Ints, end: Ints) -> Ints:
-    """For each grant, in how many pairs it is the later one, of the pairs that cannot have followed one another either
-    way.
+    """For each grant, in how many pairs that cannot have followed one another it is the later one. Shape (n,).
 
-    latest, end: places of the latest start and the earliest end of each grant
-    (`checkers.history.holds_and_leases.Hold`). Of two grants with cores the later one is the one whose core begins
-    later. A grant without a core always counts as the later one: it lies within the core of the other. Two grants
-    without a core can always follow one another. Shape (n,).
+    latest, end: places of its latest start and earliest end (`checkers.history.holds_and_leases.Hold`). Of two cores
+    the later one begins later. A grant without a core counts as the later one: it lies within the core of the other.
+    Two grants without a core can always follow one another.
     """
     pairs = np.zeros(len(latest), np.int64)
     core = latest < end

@@ -19,4 +19,4 @@ class Finding(NamedTuple):
 
 
 class OutOfBudget(Exception):
-    """The search was given up: nothing is known. The text says how far it came."""
+    """The search was given up, so that nothing is known. The text says how far it came."""

@@ -13,7 +13,6 @@ DEEPEST: Final = 100
 SHOWN: Final = 60
 """Characters of a file's own text that an error message repeats."""
 
-
 _ODD: Final = (bool, float, Fraction, Decimal)
 """Numbers to Python that may equal an integer without being one."""
 
@@ -122,8 +121,6 @@ class Atoms:
                 if isinstance(leaf, (int, *_ODD)):
                     other = known.setdefault(leaf, leaf)
                     if type(other) is not type(leaf):
-                        return (
-                            place,
-                            f"{spelled(other)} and {spelled(leaf)} are both values here, and would compare as equal",
-                        )
+                        both = f"{spelled(other)} and {spelled(leaf)}"
+                        return place, f"{both} are both values here, and would compare as equal"
         return None

@@ -1,8 +1,7 @@
 """A history: the columns of all operations of one lane, the fault intervals, and the facts needed to judge it.
 
-On disk it is one Arrow IPC file: the columns of `row_format.FIELDS` and, as JSON in the schema's metadata, everything
-else. Rows are in the order of invocation. A digest over both stands beside them, since Arrow itself does not notice
-a flipped bit.
+On disk it is one Arrow IPC file: the columns of `row_format.FIELDS`, rows in the order of invocation, and, as JSON in
+the schema's metadata, everything else; and a digest over both, since Arrow itself does not notice a flipped bit.
 """
 
 import hashlib
@@ -28,13 +27,7 @@ _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
 Columns = Mapping[str, npt.NDArray[Any]]
-DTYPE: Final = np.dtype(
-    {
-        "names": [name for name, _ in row_format.FIELDS],
-        "formats": [kind for _, kind in row_format.FIELDS],
-        "itemsize": row_format.ROW.size,
-    }
-)
+DTYPE: Final = np.dtype(list(row_format.FIELDS))
 
 
 class BadHistory(Exception):
@@ -112,9 +105,7 @@ class Facts:
     hazards: tuple[Hazard, ...] = ()
 
     def worker_of(self, process: int) -> int:
-        """The worker behind a process number: after an unknown outcome it goes on under a new one, and its renewal
-        thread has numbers of its own (see `process` in `checkers.row_format`).
-        """
+        """The worker behind a process number: see `process` in `checkers.row_format`."""
         return process % self.workers
 
 
@@ -122,12 +113,10 @@ class Facts:
 class History:
     """columns: name of `row_format.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
 
-    values  what the columns `value` and `base` mean, for histories from elsewhere: they hold indexes into it, `NONE`
-            for none at all (a nil is a value). Empty: they mean themselves.
-    lines   of histories from elsewhere: the line of the invocation and of the completion of each row (0 for none),
-            shape (rows, 2).
-    clock   of histories whose `inv` and `ret` are places in the order of events: the times that the file gave, for
-            display, shape (rows, 2), ns.
+    values  what the columns `value` and `base` of histories from elsewhere index, `NONE` for none at all (a nil is a
+            value). Empty: they mean themselves.
+    lines   of histories from elsewhere, shape (rows, 2): lines of invocation and completion, 0 for none.
+    clock   where `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
     """
 
     facts: Facts
@@ -152,10 +141,7 @@ class History:
 
 
 def from_rows(
-    facts: Facts,
-    rows: npt.NDArray[Any],
-    faults: Iterable[FaultInterval] = (),
-    errors: Sequence[str] = ("",),
+    facts: Facts, rows: npt.NDArray[Any], faults: Iterable[FaultInterval] = (), errors: Sequence[str] = ("",)
 ) -> History:
     """A history from unsorted rows of `DTYPE`; pending operations become unknown ones."""
     rows = rows[np.argsort(rows["inv"], kind="stable")]
@@ -166,10 +152,7 @@ def from_rows(
 
 
 def read_recording(path: Path) -> npt.NDArray[Any]:
-    """The rows that a worker wrote; a worker killed while it wrote leaves at most one torn row, which is dropped.
-
-    Raises BadHistory.
-    """
+    """The rows that a worker wrote, without one that is torn since it was killed meanwhile. Raises BadHistory."""
     data = path.read_bytes()
     if len(data) < row_format.HEADER:
         raise BadHistory(f"{path}: {len(data)} bytes, shorter than a recording's header")
@@ -190,9 +173,8 @@ def save(history: History, path: Path) -> None:
         "errors": history.errors,
     }
     text = json.dumps(about).encode()
-    table = pa.table(
-        {name: pa.array(history.columns[name]) for name, _ in row_format.FIELDS},
-    ).replace_schema_metadata({_METADATA_KEY: text, _DIGEST_KEY: _digest(text, history.columns)})
+    metadata = {_METADATA_KEY: text, _DIGEST_KEY: _digest(text, history.columns)}
+    table = pa.table({name: history.columns[name] for name, _ in row_format.FIELDS}, metadata=metadata)
     partial = path.with_name(path.name + ".partial")
     with pa.OSFile(str(partial), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -212,7 +194,8 @@ def load(path: Path) -> History:
             raise BadHistory(f"{path}: an Arrow file, but not a history of ours")
         columns = _columns(path, table)
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name that is no text
-        raise BadHistory(f"{path}: not a complete Arrow file ({_first_line(error)})") from error
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise BadHistory(f"{path}: not a complete Arrow file ({first_line})") from error
     if metadata.get(_DIGEST_KEY) != _digest(text, columns):
         raise BadHistory(f"{path}: damaged (what it holds is not what was written)")
     try:
@@ -254,30 +237,22 @@ def _digest(text: bytes, columns: Columns) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
 def facts_from_json(data: Mapping[str, Any]) -> Facts:
     """The inverse of `dataclasses.asdict`. Raises KeyError, TypeError or ValueError."""
     facts = Facts(**data)
     if facts.workers < 1 or facts.permits < 1:
         raise ValueError("workers and permits are at least 1")
-    for name in ("fault_names", "keys", "properties"):
-        if not all(isinstance(text, str) for text in getattr(facts, name)):
+    lists: dict[str, Any] = {name: tuple(getattr(facts, name)) for name in ("fault_names", "keys", "properties")}
+    for name, texts in lists.items():
+        if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{name} are texts")
-    return replace(
-        facts,
-        fault_names=tuple(facts.fault_names),
-        keys=tuple(facts.keys),
-        properties=tuple(facts.properties),
-        claims=tuple(Claim(**{k: _tuples(v) for k, v in dict(claim).items()}) for claim in data["claims"]),
-        hazards=tuple(Hazard(**{k: _tuples(v) for k, v in dict(hazard).items()}) for hazard in data["hazards"]),
-    )
+    for name, kind in (("claims", Claim), ("hazards", Hazard)):
+        lists[name] = tuple(kind(**_with_tuples(dict(declared))) for declared in data[name])
+    return replace(facts, **lists)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _with_tuples(declared: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
 
 
 def bad_row(history: History, row: int, what: str) -> BadHistory:

@@ -4,9 +4,8 @@ A hold is an acquire that succeeded, with all that befell it, and the time in wh
 as far as the history proves it (mode *told*).
 
 Source: checkers/CONDITIONS.md, section 3: a start window [start, latest] and a monotone function E(a) >= a, the
-earliest moment at which the next grant is legal when this one began at a. Every acknowledged renewal is believed, and
-counted from its invocation; an unanswered renewal extends nothing; an unanswered release may have happened when it was
-invoked; expiry may come late, never early.
+earliest moment at which the next grant is legal when this one began at a. Acknowledged renewals count from their
+invocation, others not; unanswered releases may have happened when invoked; expiry may come late, never early.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,11 +32,11 @@ class Hold(NamedTuple):
     renewals  invocation and return of its acknowledged renewals.
     release   row of its first release, however that ended.
     lost      row of its client's first notice that the lock is gone.
-    released  invocation of the first release that succeeded or may have; `INFINITY` for none. The closing of its
-              session counts, and so does a later acquire of the same name in the same session.
+    released  invocation of the first release that succeeded or may have, of the closing of its session, or of a later
+              acquire of the same name in the same session; `INFINITY` for none.
     freeing   invocation of the release that returned first among those that succeeded; `INFINITY` for none.
     freed     return of that release.
-    believed  when its client was due to notice the loss that it noticed: its belief had ended; `INFINITY` for none.
+    believed  when its client was due to notice the loss that it noticed; `INFINITY` for none.
     left      when the client was no longer inside: invocation of the release or notice of the loss, else the
               last thing that was recorded of this grant, since a killed worker holds nothing.
 
@@ -146,12 +145,10 @@ class Holds:
 
     @cached_property
     def by_row(self) -> dict[int, Hold]:
-        """Acquire row → its hold."""
         return {hold.row: hold for hold in self._all}
 
     @cached_property
     def by_owner(self) -> dict[int, Hold]:
-        """Owner → its hold."""
         return {hold.owner: hold for hold in self._all}
 
     @cached_property
@@ -161,7 +158,6 @@ class Holds:
 
     @cached_property
     def columns(self) -> HoldColumns:
-        """All of them as arrays."""
         return HoldColumns(self._all)
 
 
@@ -184,10 +180,9 @@ def _granted(view: Rows) -> Iterator[Hold]:
     """The holds as the clients know them, without the time in which each was in force."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
-    key, session, process = view.column("key"), view.column("session"), view.column("process")
+    key, session, process, flags = (view.column(name) for name in ("key", "session", "process", "flags"))
     renewals, releases, lost = (grouped(view.whole(kind), owner.__getitem__) for kind in (F.RENEW, F.RELEASE, F.LOST))
-    flags = view.column("flags")
-    last, closed, again = _last_events(view), _closings(view), next_asked(view)
+    last, closed, again = _last_events(view), closings(view), next_asked(view)
     for row in view.whole(*ACQUIRES, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
@@ -250,8 +245,9 @@ def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
 
 def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
     """Session → (latest moment that certainly prolonged it, latest moment at which it certainly lived)."""
-    signs = _extremes(view, Outcome.OK, F.SESSION_OPEN, F.KEEP_ALIVE)
-    result = {session: (latest, latest) for session, (_, latest) in signs.items() if session}
+    inv, number = view.column("inv"), view.column("session")
+    signs = {number[row]: inv[row] for row in view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
+    result = {session: (latest, latest) for session, latest in signs.items() if session}
     for hold in granted:
         if hold.session:
             extended, seen = result.get(hold.session, (0, 0))
@@ -261,22 +257,11 @@ def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int,
     return result
 
 
-def _closings(view: Rows) -> dict[int, int]:
+def closings(view: Rows) -> dict[int, int]:
     """Session → ns from which it may have been closed."""
-    closed = _extremes(view, Outcome.OK, F.SESSION_CLOSE)
-    for session, (first, _) in _extremes(view, Outcome.INFO, F.SESSION_CLOSE).items():
-        closed[session] = (min(first, closed.get(session, (first, first))[0]), 0)
-    return {session: first for session, (first, _) in closed.items()}
-
-
-def _extremes(view: Rows, outcome: Outcome, *kinds: F) -> dict[int, tuple[int, int]]:
-    """Session → first and last invocation of such operations on it."""
-    result: dict[int, tuple[int, int]] = {}
     inv, session = view.column("inv"), view.column("session")
-    for row in view.rows(*kinds, outcomes=(outcome,)):
-        first, _ = result.get(session[row], (inv[row], 0))
-        result[session[row]] = (first, inv[row])
-    return result
+    closed = reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))  # the first of each counts
+    return {session[row]: inv[row] for row in closed}
 
 
 def next_asked(view: Rows) -> dict[int, int]:

@@ -25,8 +25,7 @@ def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     """The parts of `spans` outside all of `others`; both as `united` makes them."""
     result: list[Span] = []
-    for span in spans:
-        begin, end = span
+    for begin, end in spans:
         for taken, given in others:
             if given <= begin or taken >= end:
                 continue

@@ -1,12 +1,11 @@
-"""Who came after whom: the moment from which a lock was certainly no longer a client's, since another had been given
-it.
+"""Who came after whom: from when on a lock was certainly no longer a client's, since another had been given it.
 
 What a client does later under its old grant (believe, renew, release, write) tells whether the client, and the service,
 know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 from operator import attrgetter
 from typing import Final
@@ -23,8 +22,7 @@ def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, i
     """Acquire row → (ns, acquire row) of the first return among the grants of its key that certainly came later.
 
     `NOBODY` for the last. Later means: a larger token; without tokens, sent after this one's acquire had returned, or,
-    where both were certainly in force for a while, in the order of that: two non-empty cores can follow one another in
-    one order only.
+    where both have a core, with the later core: two cores can follow one another in one order only.
 
     by_time: tokens count only where they agree with real time, for a store that does not look at them.
     """
@@ -42,8 +40,7 @@ def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, i
 def superseded(view: View) -> dict[int, tuple[int, int]]:
     """Acquire row → (ns, acquire row) of the first return of a grant that certainly came later and excludes this one.
 
-    A reader is superseded by a writer only, and then by real time: readers may share one token. Who holds one of
-    several permits is superseded by nobody.
+    A reader's is superseded by a writer's, by real time: readers may share a token. One of several permits never is.
     """
     if view.facts.permits > 1:
         return {hold.row: NOBODY for hold in view.holds}
@@ -75,7 +72,6 @@ def _first_beyond(holds: Iterable[Hold], number: Callable[[Hold], int]) -> dict[
 
 
 def tokens_of(holds: Sequence[Hold]) -> bool:
-    """Whether all of them carry a fencing token."""
     return all(hold.token != NONE for hold in holds)
 
 
@@ -84,27 +80,20 @@ def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
 
     For each later grant one pair, with the largest token granted before. grants in order of their returns.
     """
-    return [*_not_larger(holds), *_repeated(holds)]
-
-
-def _not_larger(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
+    pairs: list[tuple[Hold, Hold]] = []
     highest: Hold | None = None
     done = 0
-    for hold in sorted(holds, key=lambda g: g.start):
+    for hold in sorted(holds, key=attrgetter("start")):
         while done < len(holds) and holds[done].ret < hold.start:
             if highest is None or _rank(holds[done]) > _rank(highest):
                 highest = holds[done]
             done += 1
         if highest is not None and highest.token >= hold.token + (not exclude(highest, hold)):
-            yield highest, hold
-
-
-def _repeated(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
-    """Pairs with the same token whose order real time does not tell."""
-    by_token = sorted(holds, key=lambda g: (g.token, g.ret))
-    for first, second in pairwise(by_token):
+            pairs.append((highest, hold))
+    for first, second in pairwise(sorted(holds, key=attrgetter("token", "ret"))):
         if first.token == second.token and not first.ret < second.start and exclude(first, second):
-            yield first, second
+            pairs.append((first, second))  # of which real time does not tell the order
+    return pairs
 
 
 def _rank(hold: Hold) -> tuple[int, bool]:

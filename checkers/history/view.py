@@ -1,7 +1,4 @@
-"""A history as every checker looks at it: columns as lists, rows by kind, holds, and whatever is computed once.
-
-Plain integers in lists are several times faster in loops than elements of arrays.
-"""
+"""A history as every checker looks at it: columns as lists (several times faster in loops than arrays), rows, holds."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -49,21 +46,16 @@ class View:
         return rows
 
     def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
-        """As `rows`, without nested operations: an acquire of what its holder had already, and the release that undid
-        it.
-        """
+        """As `rows`, without acquires of what their holder had already, and the releases that undid them."""
         flags = self.column("flags")
         return [row for row in self.rows(*kinds, outcomes=outcomes) if not flags[row] & NESTED]
 
     def attempts(self, *outcomes: Outcome) -> list[int]:
-        """Row numbers of the acquires and tries that are not nested, in order of invocation. Without outcomes: all of
-        them.
-        """
+        """Row numbers of the acquires and tries that are not nested, in order of invocation; all without outcomes."""
         return self.whole(*ACQUIRES, outcomes=outcomes)
 
     @cached_property
     def attempts_by_key(self) -> dict[int, list[int]]:
-        """Key → its rows among `attempts`."""
         return grouped(self.attempts(), self.column("key").__getitem__)
 
     def worker(self, row: int) -> int:
@@ -87,7 +79,6 @@ class View:
 
     @cached_property
     def holds(self) -> Holds:
-        """Who held what, and when."""
         return Holds(self)
 
     @cached_property

@@ -43,7 +43,6 @@ def by_name(*mechanisms: Mechanism) -> dict[str, Mechanism]:
 
 
 def holds_of(violation: Violation, view: View) -> list[Hold]:
-    """The grants of a witness, as it names them."""
     return [view.holds.by_row[row] for row in violation.holders]
 
 
@@ -75,8 +74,7 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
 def losers(violation: Violation, view: View) -> Sequence[Hold]:
     """The grants of a witness whose loss explains what the violation is: none for one that no loss explains.
 
-    If a slow answer and the tokens disagree about who was earlier, either may have been. The same is true without
-    tokens, if both asked at the same time.
+    Either may have been earlier if a slow answer and the tokens disagree, or without tokens both asked at once.
     """
     holds = by_answer(holds_of(violation, view))
     if violation.kind in ALONE:
@@ -89,17 +87,13 @@ def losers(violation: Violation, view: View) -> Sequence[Hold]:
 
 
 def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
-    """The grant that was answered last, if no token tells that it was last and its lease was asked for before another
-    answer.
-    """
+    """The grant that was answered last, if it has no token and was asked for before another answer."""
     others, last = by_answers[:-1], by_answers[-1:]
     return [hold for hold in last if hold.token == NONE and any(hold.start <= other.ret for other in others)]
 
 
 def last_deed(violation: Violation, hold: Hold, view: View) -> tuple[int, int]:
-    """ns; when the last write of the holder in the witness was sent, and by when it was done; else when it was seen
-    inside.
-    """
+    """ns; when the holder's last write in the witness was sent, and done; without a write, when it was seen inside."""
     kind, inv, ret, owner = (view.column(name) for name in ("f", "inv", "ret", "owner"))
     writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
     return max(((inv[row], ret[row]) for row in writes), default=(violation.at, violation.at))

@@ -49,9 +49,8 @@ def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
 def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
     """Between the two grants a release by a third owner was under way, whose own hold was over.
 
-    That is certain if the earlier grant had been answered before the release was sent. It is possible if the third
-    owner's lease could end before the release was answered, between its look and its deletion, or if another release
-    had freed the third owner's hold.
+    It certainly was if the earlier grant had been answered before the release was sent. It may have been if the lease
+    could end before the release was answered (between its look and its deletion), or another release had freed it.
     """
     if violation.kind == "released-anothers":
         return True
@@ -132,18 +131,14 @@ def gave_up(violation: Violation, view: View, _hits: Hits) -> bool:
 
 
 def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
-    """A release of the key was not answered, and its session lives on; or a wait for it ended during the fault, and
-    withdrew as well as it could.
-    """
+    """A release of the key was not answered, and its session lives on; or a wait for it ended during the fault."""
     key, inv, ret, session = (view.column(name) for name in ("key", "inv", "ret", "session"))
     keys = {key[row] for row in violation.rows}
     prolonged = {session[row]: inv[row] for row in view.rows(F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
     released = view.rows(F.RELEASE, outcomes=(Outcome.INFO,))
     waited = view.rows(*ACQUIRES, outcomes=(Outcome.INFO, Outcome.FAIL))
     left = [row for row in released if session[row] and prolonged.get(session[row], 0) > inv[row]]
-    left += [
-        row for row in waited if any(inv[row] <= hit.over and max(ret[row], inv[row]) >= hit.begun for hit in hits)
-    ]
+    left += [row for row in waited for hit in hits if inv[row] <= hit.over and max(ret[row], inv[row]) >= hit.begun]
     return violation.kind == "not-recovered" and any(inv[row] < violation.at and key[row] in keys for row in left)
 
 
@@ -151,8 +146,7 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The lease of a holder could have ended before its deed in the violation was done, and its client had not noticed
-    when it sent it.
+    """The lease of a holder could have ended before its deed was done, and its client had not noticed when it sent it.
 
     Who was earlier is not asked: a slow answer hides it.
     """
@@ -199,8 +193,7 @@ def went_ahead(violation: Violation, view: View, _hits: Hits) -> bool:
 def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
     """What carries sessions was hit while an earlier holder counted on its own.
 
-    Who was earlier the answers do not tell of an acquire that was in flight then: it may have been granted before, in a
-    session that was over when its answer came.
+    An acquire in flight then may have been granted before, in a session that was over when its answer came.
     """
     moments = [lasted(hit) for hit in hits if hit.kind in SESSION_KINDS]
     if cut_short(violation, view, moments):
@@ -212,8 +205,9 @@ def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """A pool between client and server hands out its sessions by the statement: what is locked in one is locked for
-    whoever gets that session next, and stays locked when the release runs in another.
+    """A pool between client and server hands out its sessions by the statement.
+
+    What is locked in one is locked for whoever gets it next, and stays locked when the release runs in another.
     """
     kinds = BY_A_LOST_LEASE | NEVER_FREED | {"released-anothers"}
     return violation.kind in kinds and bool(violation.holders)
@@ -223,8 +217,8 @@ def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def client_clock(violation: Violation, view: View, hits: Hits) -> bool:
-    """Tokens are the clients' clocks: every token of the key is what one clock showed during its own acquire, however
-    far that is off ours; but for the acquires of a worker whose clock a fault had moved.
+    """Tokens are the clients' clocks: each of the key is what one clock, which may differ from ours, showed during its
+    acquire; but for those of a worker whose clock a fault had moved.
     """
     if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
         return False
@@ -251,8 +245,9 @@ def woken_all(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
-    """The service ends waits by its wall clock. Somebody waited in it when that was set, and had no answer: the service
-    may wait on in its place, holding what it held, until a clock that was set back has come to where it was.
+    """The service ends waits by its wall clock, and somebody waited when that was set, and had no answer.
+
+    The service may wait on in its place, holding what it held, until a clock that was set back is where it was.
     """
     if violation.kind != "not-recovered":
         return False
@@ -263,9 +258,7 @@ def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The service tells locks apart by a hash of their names: somebody held a lock of another name while this one was
-    kept from who asked for it.
-    """
+    """The service tells locks apart by a hash of their names, and another was held while this one was asked for."""
     if violation.kind == "kept-by-another-name":
         return bool(violation.holders)
     if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:

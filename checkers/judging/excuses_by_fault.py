@@ -1,10 +1,8 @@
 """Mechanisms: what a fault can do to a lock, as exact predicates on a violation's witness and the fault's intervals.
 
-A hazard names a mechanism, which excuses only what it explains. Each mechanism asks whether the fault hit the earlier
-holder of the witness while its lease was in force, before anything went wrong. None excuses what a service or a store
-that lies could have done as well.
-
-Mechanisms of locks that are broken by design are in `checkers.judging.excuses_by_design`.
+A hazard names a mechanism, which excuses only what it explains: whether the fault hit the earlier holder of the witness
+while its lease was in force, before anything went wrong. None excuses what a service or a store that lies could have
+done as well. Mechanisms of locks that are broken by design are in `checkers.judging.excuses_by_design`.
 """
 
 import re
@@ -46,8 +44,9 @@ def nodes_of(hit: FaultInterval) -> frozenset[str]:
 def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
     """An earlier holder was frozen when its lease ended, or its belief in the lease, before the violation."""
     return violation.kind in BY_A_STALE_HOLDER and any(
-        hit.kind == "freeze" and _frozen_at_the_end(hold, violation.at, hit)
+        hit.kind == "freeze" and hit.owner == hold.owner and hit.applied <= end <= min(hit.over, violation.at)
         for hold in in_order(violation, view)[:-1]
+        for end in (hold.expiry, hold.believed)
         for hit in hits
     )
 
@@ -55,9 +54,8 @@ def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
 def stalled_past_ttl(violation: Violation, view: View) -> bool:
     """An earlier holder's belief had ended before the violation, and it noticed late: the machine did not run it.
 
-    No fault asked for that, but a busy machine freezes processes, too. A holder that a fault had frozen when its belief
-    ended does not count: hazards that name the fault stand for it. A holder of which one thread was stalled counts: its
-    client looks at the clock in another thread.
+    No fault asked for that, but a busy machine freezes processes, too. Hazards stand for a holder that a fault had
+    frozen when its belief ended. One with one thread stalled counts: its client looks at the clock in another.
     """
 
     def stalled(hold: Hold) -> bool:
@@ -69,12 +67,6 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
     by_token = in_order(violation, view)
     earlier = (*by_token[:-1], *by_answer(by_token)[:-1])  # where the service lost its data, tokens do not tell
     return violation.kind in BY_A_STALE_HOLDER and any(stalled(hold) for hold in earlier)
-
-
-def _frozen_at_the_end(hold: Hold, at: int, hit: FaultInterval) -> bool:
-    ends = (hold.expiry, hold.believed)
-    went_on = min(hit.over, at)
-    return hit.owner == hold.owner and any(hit.applied <= end <= went_on for end in ends)
 
 
 # A lease that ended early
@@ -107,11 +99,11 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
-    """A server that had stood still came back, and the service called the earlier holder's lease over although it had
-    acknowledged to prolong it: etcd's old leader revokes what it could not see kept alive (etcd #15247).
+    """A server that had stood still came back, and the service called a lease over that it had prolonged: etcd's old
+    leader revokes what it could not see kept alive (etcd #15247).
 
-    A server stands still while it is frozen, and whenever its disk does not answer: from that it may come back at any
-    time. A holder that asked for nothing until its lease had run out was told so by the first answer since.
+    A server stands still while it is frozen, and when its disk does not answer, from which it may come back any time. A
+    holder that asked for nothing until its lease had run out was told so by the first answer since.
     """
     backs = [hit.healing for hit in hits if hit.kind == "pause" and 0 < hit.healing <= violation.at]
     if not backs and not any(hit.kind == "disk" and hit.begun <= violation.at for hit in hits):
@@ -120,8 +112,8 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def _told_gone(hold: Hold, backs: Sequence[int], view: View) -> bool:
-    """Whether a release or keep-alive, or the next acquire in the session, was refused as not the owner's before the
-    acknowledged end of the lease, or was the first that was answered at all since a moment of `backs`.
+    """Whether a release, keep-alive or the session's next acquire was refused as not the owner's before the
+    acknowledged end of the lease, or by the first answer at all since a moment of `backs`.
     """
     ret, reason = view.column("ret"), view.column("reason")
     answered = view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
@@ -144,23 +136,14 @@ def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
         return False
     kind, inv, outcome = (view.column(name) for name in ("f", "inv", "outcome"))
     held = [row for row in violation.rows if kind[row] == F.WRITE and outcome[row] == Outcome.INFO]
-    return any(
-        hit.kind == "cut" and hit.begun <= inv[row] <= hit.over and inv[row] < violation.at
-        for row in held
-        for hit in hits
-    )
+    cuts = [hit for hit in hits if hit.kind == "cut"]
+    return any(hit.begun <= inv[row] <= hit.over and inv[row] < violation.at for row in held for hit in cuts)
 
 
 FROZEN: Final = "frozen-past-ttl"
 MECHANISMS: Final = {
     **by_name(
-        frozen_past_ttl,
-        expired_by_jump,
-        expired_by_return,
-        expired_by_drift,
-        state_lost,
-        revoked_early,
-        late_delivery,
+        frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, revoked_early, late_delivery
     ),
     **DESIGNS,
 }

@@ -48,7 +48,6 @@ class Standing:
 
     @property
     def said(self) -> bool:
-        """Whether anything was said at all."""
         return self.claimed or bool(self.hazards)
 
     @property
@@ -62,9 +61,7 @@ class Standing:
 
 
 def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgement, ...]:
-    """The judgement on each result of one history. If the lock broke its bound of recovery as documented, what would
-    have needed a holder does not apply.
-    """
+    """Of a lock that broke its bound of recovery as documented, what nothing exercised does not apply."""
     judgements = tuple(judge(result, history) for result in results)
     for recovery in judgements:
         if recovery.property == RECOVERY.id and recovery.word is Verdict.BROKEN_AS_DOCUMENTED:
@@ -132,13 +129,13 @@ def standing(
     """
     if not claims and not hazards:
         claims = (Claim("server-exclusion", under=()),)
-    hazards = tuple(hazard for hazard in hazards if hazard.covers(name, faults, store, workload))
     several = sum(fault != NO_FAULT for fault in faults) > 1
     hazards = tuple(
-        replace(hazard, certain=False)
-        if several or not any(matches(fault, hazard.under) for fault in faults)
-        else hazard
+        hazard
+        if not several and any(matches(fault, hazard.under) for fault in faults)
+        else replace(hazard, certain=False)
         for hazard in hazards
+        if hazard.covers(name, faults, store, workload)
     )
     claimed = any(claim.covers(name, faults, store, workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
@@ -157,7 +154,8 @@ def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
     """Why nobody can be expected to exercise a property, or None, as where a hazard must show. See `Property`."""
     if stands.certain is not None or name not in PROPERTIES:
         return None
-    return PROPERTIES[name].not_expected(facts, silent=stands.silent)
+    asked = PROPERTIES[name]
+    return asked.unexpected(facts) or (asked.not_expected_in.get(facts.store) if stands.silent else None)
 
 
 def _masked(facts: Facts) -> str | None:
@@ -170,16 +168,13 @@ def _masked(facts: Facts) -> str | None:
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:
     """What excuses each violation, None where nothing does.
 
-    A violation is excused by the mechanism of a hazard: the violation starts after the hazard's fault was applied, or
-    the hazard needs no fault. It is excused by a stall of the machine, too, if the lock is documented to break when its
-    holder is frozen.
+    That is the mechanism of a hazard that needs no fault, or whose fault was applied before; or a stall of the machine,
+    if the lock is documented to break when its holder is frozen.
     """
     facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
-    fragile = any(
-        h.mechanism == FROZEN and h.property == result.property and matches(facts.store, h.stores)
-        for h in facts.hazards
-    )
+    frozen = [each for each in facts.hazards if each.mechanism == FROZEN and each.property == result.property]
+    fragile = any(matches(facts.store, hazard.stores) for hazard in frozen)
 
     def excuse(violation: Violation) -> str | None:
         for hazard, hits in reasons:

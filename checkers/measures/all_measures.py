@@ -10,12 +10,11 @@ from typing import Final
 from checkers.history.history import History
 from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
 from checkers.measures.fairness import bypass, starvation
+from checkers.measures.holders import belief_versus_truth, hold_versus_ttl, release_by_non_owner
 from checkers.measures.latency import acquire_latency, release_latency
-from checkers.measures.margins import hold_versus_ttl
 from checkers.measures.measure import Gauge, Measure
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
-from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings
@@ -45,9 +44,6 @@ MEASURES: Final[tuple[Gauge, ...]] = (
 
 
 def measures(history: History, settings: Settings | None = None) -> tuple[Measure, ...]:
-    """All of them, in the order of `MEASURES`.
-
-    settings: what a history from elsewhere does not say of itself: permits, TTL, drift, the store's rule.
-    """
+    """In the order of `MEASURES`. settings: what a history from elsewhere does not say of itself: permits, TTL ..."""
     measured = MeasuredHistory(history, settings or Settings())
     return tuple(gauge(measured) for gauge in MEASURES)

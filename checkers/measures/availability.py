@@ -30,10 +30,9 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     """Times in which a key was asked for, no grant of it was certainly in force, and none was given: the longest, and
     all together.
 
-    Asked for: some acquire of the key had been invoked and not answered; one that was refused counts as well, for as
-    long as that took. A gap ends when a grant returns, and where a core begins (`checkers.history.holds_and_leases`);
-    hand-overs are gaps too, if short ones. `share` is that of the time in which anybody asked. Of keys, times are added
-    up.
+    Asked for: an acquire of the key, also one that was refused in the end, had been invoked and not answered. A gap
+    ends when a grant returns, and where a core begins (`checkers.history.holds_and_leases`); hand-overs are short ones.
+    `share` is that of the time in which anybody asked. Times of several keys are added up.
     """
     gaps = _gaps(measured)
     lasted = gaps.end - gaps.begin
@@ -57,9 +56,8 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
     """For each fault, how long after its heal the first acquire of any key returned that had succeeded, and the longest
     gap (see availability-gap) from its beginning to that moment.
 
-    `first`: None where nobody got a lock after the heal any more. `gap` looks at gaps that begin while the fault lasts,
-    or later; without a heal, until the end. Faults are numbered in the order in which they came. `recovery` judges the
-    last heal, key by key, against the lock's bound.
+    `first`: None where nobody got a lock after the heal. `gap`: of those that begin with the fault or later, without a
+    heal until the end. Faults are numbered in order. `recovery` judges the last heal, key by key, against the bound.
     """
     faults = sorted(measured.struck, key=lambda fault: fault.begun)
     returned = np.sort(measured.holds.columns.ret)
@@ -78,8 +76,7 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
             begun = gaps.begin >= fault.begun
             begun &= gaps.begin <= (INFINITY if first is None else first)
             values.append(ns("gap", int((gaps.end - gaps.begin)[begun].max(initial=0)), name))
-    values.append(count("faults", len(faults)))
-    values.append(count("recovered", recovered))
+    values += [count("faults", len(faults)), count("recovered", recovered)]
     if not any(fault.healed for fault in faults):
         return Reading(tuple(values), "no fault was healed")
     wanted = measured.ended[measured.acquires].max() > min(fault.healed for fault in faults if fault.healed)
@@ -90,11 +87,10 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
 def deadlock(measured: MeasuredHistory) -> Reading:
     """For how long, at the end of the history, a key was asked for that nobody held any more and nobody got.
 
-    From when the last grant of the key had returned and its holder was gone, or from when somebody asked after that, to
-    the last moment at which somebody still did. Gone: it had left and its lease can have been over; where no lease
-    ends, it had asked for the release, or it is the last that is known of its process. An alert when this is longer
-    than the TTL and the bound that the lock declares for its recovery: the history shows no end to it. `deadlock-free`
-    looks for circles of holders that wait for each other.
+    From when the last grant of the key had returned and its holder was gone, or somebody asked after that, to the last
+    moment at which somebody still did. Gone: it had left and its lease can have been over; where no lease ends, it had
+    asked for the release, or nothing later is known of its process. An alert when this is longer than the TTL and the
+    bound of recovery. `deadlock-free` looks for circles of holders that wait for each other.
     """
     holds, rows, c = measured.holds.columns, measured.acquires, measured.history.columns
     finish = measured.finish
@@ -128,7 +124,7 @@ def deadlock(measured: MeasuredHistory) -> Reading:
 
 
 def _gone(measured: MeasuredHistory) -> Ints:
-    """ns, for each grant; when its holder was gone, and its lease over."""
+    """ns, for each grant; see `deadlock`."""
     holds, c = measured.holds.columns, measured.history.columns
     gone: Ints = np.maximum(holds.ret, holds.left)
     if measured.leased:

@@ -26,12 +26,11 @@ class Bypasses(NamedTuple):
 def bypass(measured: MeasuredHistory) -> Reading:
     """Grants of a key that certainly went before another one that had certainly been asked for earlier.
 
-    Granted earlier: the core of the one was over before the core of the other began. Asked for earlier: the other was
-    invoked more than `delta` after this one, where delta is the longest that an acknowledged release took, as a measure
-    of the way to the service; or, where this acquire says when it was in the queue, after that. `passed` is how many
-    acquires it happened to, `most` how often to one of them. Readers pass rightly and are left out, and so are grants
-    without a core. A lock that promises no order shows many; `fifo` judges those that do.
-    See checkers/CONDITIONS.md, section 22.
+    Granted earlier: its core was over before the other's began. Asked for earlier: the other was invoked more than
+    `delta` after this one (the longest that an acknowledged release took, as a measure of the way to the service) or,
+    if it says when it was in the queue, after that. `passed` is how many acquires it happened to, `most` how often to
+    one of them. Readers, which pass rightly, and grants without a core are left out. A lock that promises no order
+    shows many; `fifo` judges those that do. See checkers/CONDITIONS.md, section 22.
     """
     bypasses = _bypasses(measured)
     if bypasses is None:
@@ -57,9 +56,9 @@ def starvation(measured: MeasuredHistory) -> Reading:
     passed (see bypass), and Jain's index of grants for each worker.
 
     A wait is that of an acquire that was granted, invocation to return, and of one that timed out, which waited at
-    least so long; tries do not wait. Jain's index of n workers with x grants each is (sum x)² / (n · sum x²): 1 when
-    all got as many, 1/n when one got all. Counted are workers that asked at least once; in histories from elsewhere,
-    processes, of which one that had no answer goes on as another. Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
+    least so long. Jain's index of n workers with x grants each is (sum x)² / (n · sum x²): 1 when all got as many, 1/n
+    when one got all. Workers that asked count; in histories from elsewhere processes, of which one that had no answer
+    goes on as another. Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
     """
     c, rows = measured.history.columns, measured.acquires
     workers = np.array([measured.worker(row) for row in rows.tolist()], np.int64)
@@ -114,12 +113,7 @@ def _bypasses(measured: MeasuredHistory) -> Bypasses | None:
             return None
         delta = int((c["ret"] - c["inv"])[freed].max())
     there = np.where(queued > 0, queued, holds.inv[alone] + (delta or 0))
-    moments = apart(
-        (key, holds.inv[alone]),
-        (key, there),
-        (key, holds.core_end[alone]),
-        (key, holds.latest[alone]),
-    )
+    moments = apart((key, holds.inv[alone]), (key, there), (key, holds.core_end[alone]), (key, holds.latest[alone]))
     sent, seen, end, begin = moments.places
     order = np.argsort(sent, kind="stable")
     sent, over = sent[order], end[order]

@@ -23,11 +23,10 @@ def acquire_latency(measured: MeasuredHistory) -> Reading:
     """How long an acquire took from its invocation to the return of its grant: quantiles of the Kaplan-Meier estimate,
     for each phase.
 
-    One that timed out or had no answer took longer than it was waited for, nobody knows how much: it is censored there.
-    One that was refused otherwise, and a try, was not waiting and is left out. A quantile is the least time by which at
-    least so many are estimated to be done; None: not reached, too many were given up before. Phases: `during`, under
-    way at some moment of a fault, from its beginning to its heal; `before`, over before the first; `after`, the rest.
-    Source: Kaplan and Meier, JASA 53, 1958.
+    One that timed out or had no answer is censored there: it took longer. Others that were refused, and tries, did not
+    wait and are left out. A quantile is the least time by which at least so many are estimated to be done; None: too
+    many were given up before. Phases: `during`, under way between the beginning of a fault and its heal; `before`, over
+    before the first; `after`, the rest. Source: Kaplan and Meier, JASA 53, 1958.
     """
     return _by_phase(measured, acquires(measured))
 
@@ -58,7 +57,6 @@ class Waits(NamedTuple):
 
     @property
     def lasted(self) -> Ints:
-        """ns."""
         return self.ended - self.inv
 
 
@@ -80,8 +78,7 @@ def releases(measured: MeasuredHistory) -> Waits:
 def kaplan_meier(lasted: Ints, done: Flags) -> tuple[Ints, Ints, Ints]:
     """The times at which something was done, in order, how many were then, and how many had not been until then.
 
-    lasted  ns; done: whether it was done after that long, or else given up: one that was given up at the moment at
-            which another was done was still there then.
+    lasted  ns; done: whether it was done after that, or else given up: in the same moment, after others were done.
     """
     times, ended = np.unique(lasted[done], return_counts=True)
     return times, ended, len(lasted) - np.searchsorted(np.sort(lasted), times, "left")

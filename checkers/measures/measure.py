@@ -24,7 +24,7 @@ class Value:
     """One number. Counts and ns are integers, ratios floats.
 
     number  None: not reached or not known, which the measure's definition explains.
-    of      what it is about where a measure has several of a kind: a phase, a fault, a process; else empty.
+    of      what it is about where there are several of a kind: a phase, a fault, a process; else empty.
     """
 
     name: str
@@ -82,8 +82,8 @@ def measure(
 ) -> Callable[[Callable[[MeasuredHistory], Reading]], Gauge]:
     """Makes a function the measure of that name. The first paragraph of its docstring is the definition.
 
-    obstacles  the first of them that a history has is all that is said of it. One that must not be `untimed` is given
-               to the function with times instead of places.
+    obstacles  the first of them that a history has is all that is said of it. With `untimed` among them the function is
+               given times instead of places.
     """
 
     def decorate(read: Callable[[MeasuredHistory], Reading]) -> Gauge:
@@ -92,10 +92,7 @@ def measure(
         @wraps(read)
         def gauge(measured: MeasuredHistory) -> Measure:
             reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
-            if reason is not None:
-                reading = silent(reason)
-            else:
-                reading = read(measured.timed if "untimed" in obstacles else measured)
+            reading = silent(reason) if reason else read(measured.timed if "untimed" in obstacles else measured)
             # What gives rise to an alert was exercised.
             unexercised = None if reading.alert else reading.unexercised
             return Measure(name, definition, reading.values, unexercised, reading.rows, reading.alert, judged_by)
@@ -106,22 +103,18 @@ def measure(
 
 
 def count(name: str, number: int, of: str = "") -> Value:
-    """A number of things."""
     return Value(name, int(number), "count", of)
 
 
 def ns(name: str, number: int | None, of: str = "") -> Value:
-    """A length of time."""
     return Value(name, None if number is None else int(number), "ns", of)
 
 
 def ratio(name: str, number: float | None, of: str = "") -> Value:
-    """A part of a whole, or one number by another."""
     return Value(name, None if number is None else float(number), "ratio", of)
 
 
 def silent(reason: str) -> Reading:
-    """Nothing can be measured."""
     return Reading(unexercised=reason)
 
 

@@ -5,7 +5,6 @@ name holders, who come again and again; know no leases; and have times that are 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -13,13 +12,13 @@ from typing import Final
 import numpy as np
 
 from checkers.history.counting import Flags, Ints, any_of, apart
-from checkers.history.history import Columns, History
-from checkers.history.order_of_grants import next_granted, superseded
+from checkers.history.history import Columns, FaultInterval, History
+from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.models.model import Settings
 from checkers.properties.check_result import CheckResult
 from checkers.properties.property import Property
-from checkers.properties.shared_counters import lock_unexercised
+from checkers.properties.shared_counters import lock_unexercised, unless
 from checkers.row_format import ACQUIRES, NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61
@@ -37,14 +36,12 @@ class MeasuredHistory(View):
         self._results: dict[str, CheckResult] = {}
 
     def result(self, property: Property) -> CheckResult:
-        """What a property says of the history."""
         if property.id not in self._results:
             self._results[property.id] = property.result(self)
         return self._results[property.id]
 
     @cached_property
     def leased(self) -> bool:
-        """Whether a hold ends by itself."""
         return self.facts.lease != "none" and self.facts.ttl < FOREVER
 
     @cached_property
@@ -57,45 +54,36 @@ class MeasuredHistory(View):
         """Rows of all releases, however they ended, but those inside a hold."""
         return np.array(self.whole(F.RELEASE), np.int64)
 
-    @cached_property
+    # Why something cannot be measured, or None: see `checkers.measures.measure.Obstacle`.
+
+    @property
     def unasked(self) -> str | None:
-        """Why nothing can be said of acquires, or None."""
-        return None if len(self.acquires) else "nobody asked for a lock"
+        return unless(len(self.acquires), "nobody asked for a lock")
 
-    @cached_property
+    @property
     def no_lock(self) -> str | None:
-        """Why nothing can be said of a lock, or None."""
-        return self.unasked or (None if len(self.holds) else "no lock was granted")
+        return self.unasked or unless(len(self.holds), "no lock was granted")
 
-    @cached_property
+    @property
     def unreleased(self) -> str | None:
-        """Why nothing can be said of releases, or None."""
-        return None if len(self.released) else "nobody released anything"
+        return unless(len(self.released), "nobody released anything")
 
-    @cached_property
+    @property
     def unstruck(self) -> str | None:
-        """Why nothing can be said of recovery, or None."""
-        return None if self.struck else "there was no fault to recover from"
+        return unless(self.struck, "there was no fault to recover from")
 
-    @cached_property
+    @property
     def endless(self) -> str | None:
-        """Why nothing can be said of leases, or None."""
-        return None if self.leased else "no lease ends by itself"
+        return unless(self.leased, "no lease ends by itself")
+
+    @property
+    def crowded(self) -> str | None:
+        return unless(self.facts.permits == 1, "several may hold at once")
 
     @cached_property
     def idle(self) -> str | None:
         """Why nobody can have got into another's way, or None."""
         return self.no_lock or lock_unexercised(self)
-
-    @cached_property
-    def crowded(self) -> str | None:
-        """Why two holders are nothing strange, or None."""
-        return "several may hold at once" if self.facts.permits > 1 else None
-
-    @cached_property
-    def following(self) -> Mapping[int, tuple[int, int]]:
-        """Acquire row → when (ns) and to whom (acquire row) the lock was certainly given later."""
-        return next_granted(self, by_time=True)
 
     @cached_property
     def superseded(self) -> Ints:
@@ -108,14 +96,12 @@ class MeasuredHistory(View):
         """Whether, in a history from elsewhere, somebody was granted what it had not released since it got it."""
         if not self.foreign:
             return False
-        key, owner, outcome, inv, ret = (
-            self.recorded.columns[name].tolist() for name in ("key", "owner", "outcome", "inv", "ret")
-        )
+        key, owner, inv, ret = (self.recorded.columns[name].tolist() for name in ("key", "owner", "inv", "ret"))
         balance = defaultdict[tuple[int, int], int](int)
-        moments = [(inv[row], 0, row) for row in self.attempts(Outcome.OK)]
-        moments += [(ret[row], 1, row) for row in self.attempts(Outcome.OK)]
-        for row in self.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
-            moments.append((ret[row] if outcome[row] == Outcome.OK else inv[row], -1, row))
+        granted, released = self.attempts(Outcome.OK), self.rows(F.RELEASE, outcomes=(Outcome.OK,))
+        moments = [(inv[row], 0, row) for row in granted] + [(ret[row], 1, row) for row in granted]
+        moments += [(ret[row], -1, row) for row in released]
+        moments += [(inv[row], -1, row) for row in self.rows(F.RELEASE, outcomes=(Outcome.INFO,))]
         for _, change, row in sorted(moments, key=lambda moment: (moment[0], moment[1] != 0)):
             if not change and balance[key[row], owner[row]] > 0:
                 return True
@@ -150,26 +136,22 @@ class MeasuredHistory(View):
             last, following = (int(times[min(max(n, 0), len(times) - 1)]) for n in (number - 1, number))
             return (max(following - 1, last) if after else min(last + 1, following)) + shift if place else 0
 
-        faults = tuple(
-            replace(
-                fault,
-                begun=at(fault.begun, after=False),
-                applied=at(fault.applied, after=False),
-                healing=at(fault.healing, after=True),
-                healed=at(fault.healed, after=True),
-            )
-            for fault in self.recorded.faults
-        )
+        def dated(fault: FaultInterval) -> FaultInterval:
+            begun, applied = at(fault.begun, after=False), at(fault.applied, after=False)
+            healing, healed = at(fault.healing, after=True), at(fault.healed, after=True)
+            return replace(fault, begun=begun, applied=applied, healing=healing, healed=healed)
+
+        faults = tuple(map(dated, self.recorded.faults))
         return MeasuredHistory(replace(self.recorded, columns=columns, faults=faults, clock=None), self.settings)
 
     @property
     def in_ns(self) -> bool:
-        """Whether times here are times."""
-        return self.untimed is None and (not self.foreign or self.recorded.clock is None)
+        """Whether times here are times, not places."""
+        return not self.foreign or self.recorded.clock is None
 
 
 def of_kind(columns: Columns, *kinds: F) -> Flags:
-    """Rows of some kinds of operation, as a mask."""
+    """Mask of the rows of some kinds of operation."""
     return any_of(columns["f"], kinds)
 
 
@@ -191,25 +173,22 @@ def _attempts(history: History, settings: Settings) -> History:
     it held: a hold may have been longer (of a lock that one may hold twice), never shorter. Where one lock guards all
     there is, reads and writes belong to it whatever their key.
     """
-    c = history.columns
-    n = len(history)
+    c, facts = history.columns, history.facts
     asks = of_kind(c, *ACQUIRES) & (c["flags"] & NESTED == 0)
     key = c["key"].astype(np.int64)
     locks = np.unique(key[asks])
     if len(locks) == 1:
         key = np.where(of_kind(c, F.READ, F.WRITE), locks[0], key)
-    group = apart((key, c["owner"])).places[0]
-    _, group = np.unique(group, return_inverse=True)
+    _, group = np.unique(apart((key, c["owner"])).places[0], return_inverse=True)
     order = np.argsort(group, kind="stable")
     begins = (asks & (c["outcome"] != Outcome.FAIL))[order]
     attempt = np.cumsum(begins)
     before = attempt - begins
     first = np.searchsorted(group[order], group[order], "left")
-    identity = np.empty(n, np.int64)
-    identity[order] = np.where(attempt > before[first], attempt, n + 1 + group[order])
+    identity = np.empty(len(history), np.int64)
+    identity[order] = np.where(attempt > before[first], attempt, len(history) + 1 + group[order])
     identity[asks & (c["outcome"] == Outcome.FAIL)] = 0
     session = np.where(c["session"] == 0, c["owner"], c["session"])
-    facts = history.facts
     fenced = of_kind(c, F.READ, F.WRITE) & (c["token"] != NONE)
     granted = asks & (c["outcome"] == Outcome.OK)
     facts = replace(

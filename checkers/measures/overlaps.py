@@ -8,6 +8,7 @@ from checkers.history.counting import Ints, apart, crossing, meeting
 from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory
+from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION
 
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
@@ -19,10 +20,9 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
     """Pairs of grants of one key that were certainly in force together, and for how long the longest.
 
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
-    which it can have been over (`checkers.history.holds_and_leases`). A pair counts when neither can have been over
+    which it can have been over (checkers/CONDITIONS.md, section 3). A pair counts when neither can have been over
     before the other began: their cores intersect for some time, or one without a core lies within the other's. Pairs of
-    two readers are left out (checkers/CONDITIONS.md, section 3). `server-exclusion` also finds more than two that are
-    too many.
+    readers are left out. `server-exclusion` also finds more than two that are too many.
     """
     pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(
@@ -37,9 +37,8 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
 def possible_overlap(measured: MeasuredHistory) -> Reading:
     """Pairs of grants of one key that may have been in force together, and need not: never a failure.
 
-    A grant may be in force from the request that won it to the return of its release. Where no release was
-    acknowledged it is counted as far as it is certain, since nobody knows how long it lasted: `open` says how many
-    those are. A pair counts when these times share an instant and it is no definite overlap.
+    A grant may be in force from the request that won it to the return of its release; without one that was acknowledged
+    it counts as far as it is certain (`open` of them). A pair counts when these times meet and it is no definite one.
     """
     holds = measured.holds.columns
     begin, over = apart((holds.key, holds.start), (holds.key, holds.over)).places
@@ -65,14 +64,12 @@ def clock_jump(measured: MeasuredHistory) -> Reading:
     if measured.no_lock:
         return silent(measured.no_lock)
     result = measured.result(SERVER_EXCLUSION)
-    inside = [
-        violation
-        for violation in result.violations
-        if any(
-            MECHANISMS[name](violation, measured, [hit for hit in hits if hit.begun <= violation.at])
-            for name in BY_A_CLOCK
-        )
-    ]
+
+    def explained(violation: Violation) -> bool:
+        came = [hit for hit in hits if hit.begun <= violation.at]
+        return any(MECHANISMS[name](violation, measured, came) for name in BY_A_CLOCK)
+
+    inside = [violation for violation in result.violations if explained(violation)]
     return Reading(
         (
             count("inside", len(inside)),
@@ -86,7 +83,6 @@ def clock_jump(measured: MeasuredHistory) -> Reading:
 
 
 def _definite(measured: MeasuredHistory) -> int:
-    """How many pairs."""
     holds = measured.holds.columns
     latest, end = apart((holds.key, holds.latest), (holds.key, holds.core_end)).places
     readers = holds.shared
@@ -95,9 +91,8 @@ def _definite(measured: MeasuredHistory) -> int:
 
 def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
     """For each grant that is the later one of a definite overlap, in order of time: the acquire rows of the earlier one
-    that lasts longest and of this one, and how long (ns) both were certainly in force, as far as the history goes.
-
-    That is not positive where the later one has no core: when it was in force is not certain then.
+    that lasts longest and of this one, and how long (ns) both were certainly in force, as far as the history goes; not
+    positive where the later one has no core.
     """
     holds = measured.holds.columns
     moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))

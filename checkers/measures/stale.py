@@ -11,13 +11,13 @@ import numpy as np
 
 from checkers.claims import matches
 from checkers.history.counting import apart
-from checkers.history.order_of_grants import NOBODY
+from checkers.history.order_of_grants import NOBODY, next_granted
 from checkers.measures.measure import WITNESSES, Reading, count, measure, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
 from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
-from checkers.properties.no_lost_update import LISTS, NO_LOST_UPDATE, lost_updates
+from checkers.properties.updates import LISTS, NO_LOST_UPDATE, lost_updates
 from checkers.row_format import INFINITY, NONE, F, Outcome
 
 FENCED: Final = "fence-*"
@@ -39,7 +39,7 @@ def stale_write(measured: MeasuredHistory) -> Reading:
         fenced = [access for access in made if _raises(measured, access)]
         raising = sorted((access for access in fenced if access.ok), key=attrgetter("ret"))
         returns = [access.ret for access in raising]
-        highest = list(accumulate(raising, _larger))
+        highest = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
         for access in fenced:
             place = bisect_left(returns, access.inv)
             if place and highest[place - 1].token > access.token:
@@ -68,7 +68,8 @@ def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
         return silent("the store is no store without a fence")
     if measured.no_lock:
         return silent(measured.no_lock)
-    given = {hold.owner: measured.following[hold.row] for hold in measured.holds}
+    following = next_granted(measured, by_time=True)
+    given = {hold.owner: following[hold.row] for hold in measured.holds}
     sent, landed, flying = list[tuple[int, ...]](), list[tuple[int, ...]](), 0
     for made in measured.once(accesses).values():
         writes = Counter(access.value for access in made if access.f == F.WRITE)
@@ -82,10 +83,11 @@ def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
             written, proof = oldest[bisect_right(moments, granted)]
             if access.inv > granted:
                 sent.append((later, access.row))
-            elif granted <= access.ret and granted < INFINITY and written < access.inv:
-                landed.append((later, proof, access.row))
-            else:
-                flying += granted <= access.ret and granted < INFINITY
+            elif granted <= access.ret and granted < INFINITY:
+                if written < access.inv:
+                    landed.append((later, proof, access.row))
+                else:
+                    flying += 1
     certain = sorted((*sent, *landed), key=lambda rows: rows[-1])
     return Reading(
         (count("sent_late", len(sent)), count("landed_late", len(landed)), count("in_flight", flying)),
@@ -101,9 +103,9 @@ def _older_values(
     """When reads were sent that returned a dated value, in order (ns), and for each of them the oldest value of those
     sent then or later: ns at which its write had returned, row of the read; (`INFINITY`, -1) behind the last.
 
-    A read that was sent after a moment and returned an older value than a write proves that the write took effect after
-    that moment. Older: the value's only write had returned before this write was sent. Assumes that the store is a
-    register. initial: `NONE` is the value before everything.
+    A read that was sent after a moment and returned an older value than a write (the value's only write had returned
+    before that was sent) proves that the write took effect after that moment, given that the store is a register.
+    initial: `NONE` is the value before everything.
     """
     written = {access.value: access.ret for access in made if access.f == F.WRITE and access.ok}
     dated = [
@@ -151,9 +153,8 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
 def lost_update(measured: MeasuredHistory) -> Reading:
     """Acknowledged updates of a list that its final state does not hold.
 
-    A list is written back as a whole, so that what two holders made from one state loses the update of one of them
-    (`checkers.properties.no_lost_update`). Sets and counters of histories from elsewhere are judged by the models
-    set-full and counter.
+    A list is written back as a whole: of what two holders made from one state one update is lost
+    (`checkers.properties.updates`). The models set-full and counter judge those of histories from elsewhere.
     """
     if not matches(measured.facts.workload, LISTS):
         kept = of_kind(measured.history.columns, F.ADD, F.APPEND).any()
@@ -171,14 +172,13 @@ def lost_update(measured: MeasuredHistory) -> Reading:
 def dirty_value(measured: MeasuredHistory) -> Reading:
     """Reads that returned a value of which every write was refused or failed.
 
-    A failed operation certainly did not happen, so nobody may see its value. The initial value is never dirty, nor is
-    one that nobody wrote. Lists and sets, which are read as a whole, are not looked at. Elle calls it G1a.
+    Elle calls it G1a. The initial value is never dirty, nor is one that nobody wrote. Lists and sets are not looked at.
     """
     c = measured.history.columns
     writes = of_kind(c, F.WRITE, F.CAS)
     failed = writes & (c["outcome"] == Outcome.FAIL)
     reads = of_kind(c, F.READ) & (c["outcome"] == Outcome.OK) & (c["value"] != NONE)
-    if measured.settings.initial is not UNSET and measured.history.values:
+    if measured.settings.initial is not UNSET:
         initial = [n for n, value in enumerate(measured.history.values) if value == measured.settings.initial]
         reads &= ~np.isin(c["value"], initial)
     named = apart((c["key"], c["value"])).places[0]
@@ -197,11 +197,6 @@ def _with_token(measured: MeasuredHistory) -> Iterator[list[Operation]]:
     """The accesses of each key that carry a token."""
     for made in measured.once(accesses).values():
         yield [access for access in made if access.token != NONE]
-
-
-def _larger(a: Operation, b: Operation) -> Operation:
-    """The access with the larger token, the first of two with the same."""
-    return b if b.token > a.token else a
 
 
 def _raises(measured: MeasuredHistory, access: Operation) -> bool:

@@ -23,19 +23,16 @@ COUNTED: Final = 1
 class TokenGaps(NamedTuple):
     """Tokens that were skipped between those of two grants.
 
-    skipped      how many, and the acquire rows of the grants on both sides.
-    unexplained  how many in all no unknown acquire can have got.
+    missing      how many.
+    around       acquire rows of the grants on both sides.
+    unexplained  how many of them no unknown acquire can have got.
     step         what tokens that follow one another differ by, at the median; 0 where there are no two.
     """
 
-    skipped: list[tuple[int, tuple[int, int]]]
+    missing: int
+    around: list[tuple[int, int]]
     unexplained: int
     step: int
-
-    @property
-    def missing(self) -> int:
-        """All that were skipped."""
-        return sum(missing for missing, _ in self.skipped)
 
 
 class Refusal(NamedTuple):
@@ -56,20 +53,17 @@ def token_gap(measured: MeasuredHistory) -> Reading:
     """Fencing tokens that were skipped between those of two grants of a key, and how many of them no unknown acquire
     can have got.
 
-    Where a counter gives one token to each grant, a skipped one was given to somebody whose answer was lost. It was
-    given before any grant with a larger token returned, so that its acquire was invoked by then: `unexplained` is what
-    remains when unknown acquires take one each (exact: the sets of acquires that can have taken them contain one
-    another). Tokens that mostly differ by more than one are no such counter, and a backend may use up tokens for what
-    is no grant: a large number is no proof, and never a failure.
+    Where a counter gives one token to each grant, a skipped one was given to somebody whose answer was lost, before any
+    grant with a larger token returned: `unexplained` is what remains when unknown acquires invoked by then take one
+    each (exact: the sets of acquires that can have taken them contain one another). Tokens that mostly differ by more
+    than one are no such counter, and a backend may use up tokens for what is no grant: a large number is no proof.
     """
-    unknown = _unknown(measured)
+    unknown = measured.attempts(Outcome.INFO)
     gaps = _gaps(measured, unknown)
+    if not gaps.step:
+        return silent("no two grants of a key carry different tokens")
     if gaps.step != COUNTED:
-        return silent(
-            f"the tokens are no counter of grants: at the median they differ by {gaps.step}"
-            if gaps.step
-            else "no two grants of a key carry different tokens"
-        )
+        return silent(f"the tokens are no counter of grants: at the median they differ by {gaps.step}")
     return Reading(
         (
             count("missing", gaps.missing),
@@ -77,7 +71,7 @@ def token_gap(measured: MeasuredHistory) -> Reading:
             count("unexplained", gaps.unexplained),
         ),
         None,
-        tuple(rows for _, rows in gaps.skipped[:WITNESSES]),
+        tuple(gaps.around[:WITNESSES]),
         "more tokens were skipped than acquires went without an answer" if gaps.unexplained else None,
     )
 
@@ -87,17 +81,16 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     """Acquires without an answer that took effect all the same: how many at least, and for how long others asked in
     vain meanwhile.
 
-    `by_refusal`: somebody was refused because the lock was held, while no known grant can have been in force: it had
-    not been asked for yet, its release had been acknowledged, or a later grant had returned; nor was anybody in a queue
-    who gave up later. Two such refusals with a
-    whole known grant between them are two phantoms. A majority lock refuses without a holder and proves nothing,
-    and where holders take twice what they have nobody knows whether a release was their last.
-    `by_record`: the same holder's renewal or release was acknowledged later, taken at its word. Both may tell of one
-    acquire, so that `at_least` is the larger. `by_token_gap`, which is not in it: tokens that were skipped, if unknown
-    acquires can have got all of them (see token-gap for what that assumes). `blocked`: from the first refusal until
-    somebody known got the lock, as far as others asked for it.
+    `by_refusal`: somebody was refused because the lock was held, while no known grant can have been in force (it had
+    not been asked for yet, its release had been acknowledged, or a later grant had returned) and nobody was in a queue
+    who gave up later. Two such refusals with a whole known grant between them are two phantoms. A majority lock refuses
+    without a holder and proves nothing, and where holders take twice what they have nobody knows whether a release was
+    their last. `by_record`: the same holder's renewal or release was acknowledged later, taken at its word. Both may
+    tell of one acquire, so that `at_least` is the larger, without `by_token_gap`: skipped tokens, if unknown acquires
+    can have got all of them (see token-gap). `blocked`: from the first refusal until somebody known got the lock, as
+    far as others asked for it.
     """
-    unknown = _unknown(measured)
+    unknown = measured.attempts(Outcome.INFO)
     if not unknown:
         return silent("no acquire was left without an answer")
     gaps, refusals, owner = _gaps(measured, unknown), _refused_by_nobody(measured, unknown), measured.column("owner")
@@ -105,7 +98,8 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     recorded = [row for row in unknown if owner[row] in deeds]
     by_token = gaps.missing if gaps.step == COUNTED and not gaps.unexplained else 0
     by_refusal = refusals[-1].phantom if refusals else 0
-    timed, at_least = measured.in_ns, max(by_refusal, len(recorded))
+    blocked = [refusal.blocked for refusal in refusals] if measured.in_ns else None
+    at_least = max(by_refusal, len(recorded))
     alert = "skipped tokens say that an acquire without an answer took effect" if by_token else None
     return Reading(
         (
@@ -114,8 +108,8 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
             count("by_token_gap", by_token),
             count("by_record", len(recorded)),
             count("at_least", at_least),
-            ns("blocked_longest", max((refusal.blocked for refusal in refusals), default=0) if timed else None),
-            ns("blocked_total", sum(refusal.blocked for refusal in refusals) if timed else None),
+            ns("blocked_longest", None if blocked is None else max(blocked, default=0)),
+            ns("blocked_total", None if blocked is None else sum(blocked)),
         ),
         None
         if gaps.step == COUNTED or recorded or _refused(measured)
@@ -125,14 +119,10 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     )
 
 
-def _unknown(measured: MeasuredHistory) -> list[int]:
-    """Rows of the acquires without an answer."""
-    return measured.attempts(Outcome.INFO)
-
-
 def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> TokenGaps:
+    """unknown: rows of the acquires without an answer."""
     sent = _by_key(measured, unknown, measured.column("inv"))
-    skipped, steps, unexplained = list[tuple[int, tuple[int, int]]](), list[int](), 0
+    around, steps, unexplained = list[tuple[int, int]](), list[int](), 0
     for key, holds in measured.holds.by_key.items():
         with_token = sorted((hold for hold in holds if hold.token != NONE), key=attrgetter("token"))
         known_by = list(accumulate((hold.ret for hold in reversed(with_token)), min))[::-1]
@@ -141,11 +131,12 @@ def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> TokenGaps:
             step = after.token - before.token
             steps += [step] if step else []
             if step > 1:
-                skipped.append((step - 1, (before.row, after.row)))
+                around.append((before.row, after.row))
                 missing += step - 1
                 lacking = max(lacking, missing - bisect_right(sent[key], known_by[place]))
         unexplained += lacking
-    return TokenGaps(skipped, unexplained, quantile(sorted(steps), 500) if steps else 0)
+    skipped = sum(step - 1 for step in steps)
+    return TokenGaps(skipped, around, unexplained, quantile(sorted(steps), 500) if steps else 0)
 
 
 def _refused(measured: MeasuredHistory) -> list[int]:
@@ -166,15 +157,12 @@ def _refused_by_nobody(measured: MeasuredHistory, unknown: Sequence[int]) -> lis
     candidates, refused = _by_key(measured, unknown, inv), _by_key(measured, _refused(measured), range(len(inv)))
     result: list[Refusal] = []
     phantom = 0
-    for key in sorted(refused):
+    for key, its in sorted(refused.items()):
         holds = measured.holds.by_key.get(key, [])
         in_the_way = [*((hold.start, min(hold.freed, later[hold.row][0])) for hold in holds), *queued[key]]
         begins, ends = sorted(begin for begin, _ in in_the_way), sorted(end for _, end in in_the_way)
-        rows = [
-            row
-            for row in refused[key]
-            if not meets(begins, ends, inv[row], ret[row]) and min(candidates[key], default=INFINITY) <= ret[row]
-        ]
+        since = min(candidates[key], default=INFINITY)
+        rows = [row for row in its if since <= ret[row] and not meets(begins, ends, inv[row], ret[row])]
         whole = first_sent_later([ret[row] for row in rows], holds)
         asks, begun = united(asking[key]), 0
         for n, row in enumerate(rows):

@@ -4,23 +4,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from checkers.properties.deadlock_free import DEADLOCK_FREE
-from checkers.properties.exclusion import HOLDER_EXCLUSION, SERVER_EXCLUSION
+from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCLUSION
 from checkers.properties.fail_fast import FAIL_FAST
 from checkers.properties.fenced_store import FENCED_STORE
 from checkers.properties.fifo_and_herd import FIFO, HERD_FREE
 from checkers.properties.hand_over import HAND_OVER
-from checkers.properties.honest_belief import BELIEF
-from checkers.properties.honest_renewal import HONEST_RENEWAL
+from checkers.properties.honesty import BELIEF, HONEST_RENEWAL
 from checkers.properties.independence import INDEPENDENCE
-from checkers.properties.no_duplicate import NO_DUPLICATE
-from checkers.properties.no_lost_update import NO_LOST_UPDATE
-from checkers.properties.permits import PERMITS
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.reentrancy import REENTRANCY
 from checkers.properties.releases import CRASH_RELEASE, OWNER_RELEASE
 from checkers.properties.sharing import SHARING
 from checkers.properties.token_order import TOKEN_ORDER
+from checkers.properties.updates import NO_DUPLICATE, NO_LOST_UPDATE
 
 PROPERTIES: Final[Mapping[str, Property]] = {
     each.id: each

@@ -14,7 +14,7 @@ from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, stalls, unless
-from checkers.properties.stories import earliest
+from checkers.properties.stories import in_turn
 from checkers.row_format import SHARED
 
 BOTH: Final = "acquires by a holder of another key"
@@ -51,7 +51,9 @@ def _examine(view: View) -> Examined:
         cycles += 1
         longest = max(longest, length(lasted))
         if length(lasted) > view.facts.ttl:
-            findings.append(_finding(circle, moment(lasted, view.facts.ttl)))
+            rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
+            holders = in_turn([wait.held for wait in circle])
+            findings.append(Finding("deadlock", moment(lasted, view.facts.ttl), rows, holders))
     return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
 
 
@@ -102,13 +104,6 @@ def _back_to(last: Wait, path: tuple[Wait, ...], going: Sequence[Wait]) -> Itera
     for wait in going:
         if wait.worker not in workers and path[-1].blocked_by(wait):
             yield from _back_to(last, (*path, wait), going)
-
-
-def _finding(circle: Sequence[Wait], at: int) -> Finding:
-    """Each holder's grant, and what it waits for."""
-    holders = tuple(hold.row for hold in sorted((wait.held for wait in circle), key=earliest))
-    rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
-    return Finding("deadlock", at, rows, holders)
 
 
 DEADLOCK_FREE: Final = Property("deadlock-free", _examine, _exercise, by_workload=True)

@@ -1,13 +1,12 @@
 """Mutual exclusion of the service's grants, and of the clients inside.
 
 `server-exclusion` asks whether the service's grants can have followed one another; it believes every acknowledged
-renewal. `holder-exclusion` asks whether two clients were inside at once; no TTL enters. Two readers may be inside
-together, and as many clients as a semaphore has permits. `checkers.properties.permits` asks what the service of a
-semaphore granted.
+renewal. `holder-exclusion` asks whether two clients (readers aside, or more than there are permits) were inside at
+once; no TTL enters. `permits` asks whether the service of a semaphore ever had more grants in force than permits.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -21,18 +20,20 @@ from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds_and_leases import IN_SESSIONS, Hold, exclude
 from checkers.history.order_of_grants import disordered, tokens_of
 from checkers.history.view import View
-from checkers.properties import permits
-from checkers.properties.permits import crowd_finding, crowds, inside
-from checkers.properties.property import Examined, Need, Property
-from checkers.properties.shared_counters import Exercise, exercised_lock
-from checkers.properties.stories import earliest
+from checkers.properties.property import ONE_HOLDER, Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, lock_unexercised
+from checkers.properties.stories import in_turn
 
 GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"
+MOST_INSIDE: Final = "most inside at once"
 
 SECONDS: Final = 30.0
 SECONDS_ACROSS: Final = 20.0
 """For the search for an order of grants, all keys one by one, and all together. Few histories need any of it."""
+
+Span = tuple[int, int, Hold]
+"""From when to when (ns), and whose."""
 
 
 def _examine_server(view: View) -> Examined:
@@ -48,7 +49,11 @@ def _examine_server(view: View) -> Examined:
     for key, of_key in by_key.items():
         numbers = np.arange(first, first + len(of_key))
         first += len(of_key)
-        findings += _after_release(of_key)
+        findings += [
+            Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
+            for hold in of_key
+            if hold.renewed > hold.freed
+        ]
         try:
             for conflict in conflicts(problem.part(numbers), deadline):
                 findings.append(_finding([of_key[n] for n in conflict]))  # stays if a budget then runs out
@@ -60,27 +65,28 @@ def _examine_server(view: View) -> Examined:
 
 
 def _examine_holders(view: View) -> Examined:
-    """Whether no two clients, or more than there are permits, were inside one key at once, for some length of time.
-
-    Source: checkers/CONDITIONS.md, section 7. All pairs are reported.
-    """
+    """Whether no two, or more than there are permits, were inside at once: checkers/CONDITIONS.md, section 7."""
     if view.facts.permits > 1:
         findings = [
-            crowd_finding("too-many-inside", at, crowd)
+            _crowd_finding("too-many-inside", at, crowd)
             for holds in view.holds.by_key.values()
-            for at, crowd in crowds(inside(holds), view.facts.permits)
+            for at, crowd in _crowds(_inside(holds), view.facts.permits)
         ]
     else:
         findings = [
-            Finding("overlap", later.ret, (earlier.row, later.row), _in_order((earlier, later)))
+            Finding("overlap", later.ret, (earlier.row, later.row), in_turn((earlier, later)))
             for holds in view.holds.by_key.values()
             for earlier, later in overlaps(holds)
         ]
     return Examined(findings, _hand_over_times(view))
 
 
+def _exercise_server(view: View) -> Exercise:
+    return Exercise(lock_unexercised(view))
+
+
 def _exercise_holders(view: View) -> Exercise:
-    return permits.exercise(view) if view.facts.permits > 1 else exercised_lock(view)
+    return _exercise_permits(view) if view.facts.permits > 1 else _exercise_server(view)
 
 
 def _hand_over_times(view: View) -> dict[str, int]:
@@ -99,10 +105,7 @@ def _hand_over_times(view: View) -> dict[str, int]:
 
 
 def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
-    """Every pair of grants of one key whose holders were inside together, once, for each later hold in turn.
-
-    grants must be in the order in which their acquires returned. Two readers are no pair.
-    """
+    """Pairs of grants of one key, two readers aside, that were inside together. holds: in order of their returns."""
     there: list[Hold] = []
     for hold in holds:
         there = [earlier for earlier in there if earlier.left > hold.ret]
@@ -114,40 +117,69 @@ def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
 def _across_keys(view: View, problem: Problem, holds: Sequence[Hold]) -> tuple[list[Finding], list[str]]:
     """What has no room among the keys that share sessions, and why that is not known. holds: of the problem."""
     several = {(hold.session, hold.key) for hold in holds if hold.session}
-    if view.facts.lease not in IN_SESSIONS or len(several) == len({session for session, _ in several}):
-        return [], []
-    if any(hold.shared for hold in holds):
+    alone = len(several) == len({session for session, _ in several})
+    if view.facts.lease not in IN_SESSIONS or alone or any(hold.shared for hold in holds):
         return [], []
     solution = solve_sessions(problem, SECONDS_ACROSS)
     conflicting = [[holds[n] for n in fewest_grants(problem, grants)] for grants in solution.conflicts.values()]
     return [_finding(conflict) for conflict in conflicting], sorted(set(solution.undecided.values()))
 
 
-def _after_release(holds: Sequence[Hold]) -> Iterator[Finding]:
-    for hold in holds:
-        if hold.renewed > hold.freed:
-            yield Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
-
-
 def _finding(conflict: Sequence[Hold]) -> Finding:
-    rows: list[int] = []
-    for hold in conflict:
-        rows.append(hold.row)
-        if hold.release >= 0 and hold is not conflict[-1]:
-            rows.append(hold.release)
-    holders = _in_order(conflict)
+    rows = [row for hold in conflict[:-1] for row in (hold.row, hold.release) if row >= 0]
     kind = "granted-while-held" if len(conflict) == 2 else "no-room"
     at = max(hold.latest for hold in conflict)
-    return Finding(kind, at, tuple(rows), holders)
+    return Finding(kind, at, (*rows, conflict[-1].row), in_turn(conflict))
 
 
-def _in_order(holds: Sequence[Hold]) -> tuple[int, ...]:
-    return tuple(hold.row for hold in sorted(holds, key=earliest))
+def _examine_permits(view: View) -> Examined:
+    """Sound: every time that somebody was granted a permit while all of them were certainly taken."""
+    findings = []
+    for holds in view.holds.by_key.values():
+        spans = sorted(((hold.latest, hold.core_end, hold) for hold in holds), key=lambda span: span[0])
+        findings += [_crowd_finding("too-many-granted", at, crowd) for at, crowd in _crowds(spans, view.facts.permits)]
+    return Examined(findings)
 
 
-SERVER_EXCLUSION: Final = Property(
-    "server-exclusion", _examine_server, exercised_lock, needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT})
-)
+def _exercise_permits(view: View) -> Exercise:
+    most, room = most_inside(view), view.facts.permits
+    empty = None if most >= room else f"no more than {most} inside at once, {room} needed"
+    return Exercise(empty or lock_unexercised(view), {MOST_INSIDE: most})
+
+
+def _crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
+    """Every time at which one more comes than there is room for: when, and all that are there, the last to come last.
+
+    spans must be in the order in which they begin; one without length does not count.
+    """
+    there: list[tuple[int, Hold]] = []
+    for begin, end, hold in spans:
+        there = [(until, other) for until, other in there if until > begin]
+        if end > begin:
+            there.append((end, hold))
+            if len(there) > room:
+                yield begin, tuple(other for _, other in there)
+
+
+def _crowd_finding(kind: str, at: int, crowd: tuple[Hold, ...]) -> Finding:
+    return Finding(kind, at, tuple(hold.row for hold in crowd), in_turn(crowd))
+
+
+def _inside(holds: Iterable[Hold]) -> list[Span]:
+    """When each client was inside. holds: in the order in which their acquires returned."""
+    return [(hold.ret, hold.left, hold) for hold in holds]
+
+
+def most_inside(view: View, *, shared: bool = False) -> int:
+    """The largest number of clients that were inside one key at once. shared: counts readers alone."""
+    counted = [[hold for hold in holds if hold.shared or not shared] for holds in view.holds.by_key.values()]
+    return max((len(crowd) for holds in counted for _, crowd in _crowds(_inside(holds), 0)), default=0)
+
+
+SERVER_EXCLUSION: Final = Property("server-exclusion", _examine_server, _exercise_server, needs=ONE_HOLDER)
 HOLDER_EXCLUSION: Final = Property(
     "holder-exclusion", _examine_holders, _exercise_holders, needs=frozenset({Need.EXCLUDES})
+)
+PERMITS: Final = Property(
+    "permits", _examine_permits, _exercise_permits, needs=frozenset({Need.EXCLUDES, Need.PERMITS})
 )

@@ -1,8 +1,7 @@
 """`fail-fast`: a call ends in time, whatever the service does.
 
-A call may take as long as it was told to wait, and the margin that the lock declares. The time in which its process did
-not run does not count. The process' own sentinel, which only sleeps for short times, tells of that time, and so do the
-faults on the worker.
+A call may take as long as it was told to wait, and the margin that the lock declares, less the time in which its
+process did not run: its own sentinel, which only sleeps for short times, and faults on the worker tell of that.
 """
 
 from typing import Final
@@ -26,8 +25,8 @@ _LAPSES: Final = ("freeze", "stall", "call")
 def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
 
-    However it ended. A try has no patience; that of an acquire that was granted is the longest of the trial. A call
-    that never ended, since its worker was killed or the trial was over, is not judged.
+    A try has no patience; that of an acquire that was granted is the longest of the trial. A call that never ended,
+    since its worker was killed or the trial was over, is not judged.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
@@ -37,9 +36,8 @@ def _examine(view: View) -> Examined:
     findings: list[Finding] = []
     slowest = 0
     for row in view.once(_ended):
-        allowed = 0
-        if kind[row] == F.ACQUIRE:
-            allowed = (timeout[row] if outcome[row] != Outcome.OK else 0) or patience
+        told = 0 if outcome[row] == Outcome.OK else timeout[row]
+        allowed = (told or patience) if kind[row] == F.ACQUIRE else 0
         beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue

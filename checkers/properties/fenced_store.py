@@ -1,7 +1,6 @@
 """`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else.
 
-The store mode says what that means; each mode has its own engine. A store without a fence is judged by whether it
-accepted a stale write.
+The store mode says what that means. A store without a fence is judged by whether it accepted a stale write.
 """
 
 from collections.abc import Iterator
@@ -13,16 +12,15 @@ from checkers.history.counting import any_of
 from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.order_of_grants import next_granted, superseded
 from checkers.history.view import View
-from checkers.models.model import Model, Operation
+from checkers.models.model import Model
 from checkers.models.operations import ByKey, Operations
 from checkers.models.stores import REFUSALS, RULES, CompareOwner, FencedStore
 from checkers.properties.check_result import Proof
 from checkers.properties.property import Examined, Property
-from checkers.properties.shared_counters import MIN_STALE, Exercise, fault_missed, short_of, write_missed
+from checkers.properties.shared_counters import Exercise, fault_missed, short_of, write_missed
 from checkers.row_format import F, Outcome
 
 STALE: Final = "stale attempts"
-
 
 BY_THE_CLOCK: Final = ("unfenced", "guarded")
 """Store modes that are judged by when somebody else was granted the lock, whatever tokens say."""
@@ -52,18 +50,15 @@ def _examine(view: View) -> Examined:
             findings += _searched(by_key[key], model, proof)
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
-    return Examined(
-        findings,
-        undecided="; ".join(dict.fromkeys(undecided)) or None,
-        proof=Proof("order", tuple(proof)) if proof else None,
-    )
+    order = Proof("order", tuple(proof)) if proof else None
+    return Examined(findings, undecided="; ".join(dict.fromkeys(undecided)) or None, proof=order)
 
 
 def _exercise(view: View) -> Exercise:
     stale = _stale_attempts(view)
     if view.facts.store in BY_VERSION:
         return Exercise(f"the store mode {view.facts.store} knows no holders", {STALE: stale})
-    few = short_of({STALE: stale}, [(STALE, MIN_STALE)])
+    few = short_of({STALE: stale}, {STALE: 1})
     return Exercise(few or fault_missed(view) or write_missed(view), {STALE: stale})
 
 
@@ -71,16 +66,12 @@ def accesses(view: View) -> dict[int, Operations]:
     """Reads and writes by key, in order of invocation, without those that certainly never reached the store."""
     by_key = ByKey(view.history, (F.READ, F.WRITE))
     reached = (view.array("outcome") != Outcome.FAIL) | any_of(view.array("reason"), REFUSALS)
-    kept = {key: by_key[key].only(by_key[key].rows[reached[by_key[key].rows]]) for key in by_key.keys}
-    return {key: operations for key, operations in kept.items() if len(operations)}
+    rows = {key: by_key[key].rows[reached[by_key[key].rows]] for key in by_key.keys}
+    return {key: by_key[key].only(some) for key, some in rows.items() if len(some)}
 
 
 def _following(view: View) -> dict[int, tuple[int, int]]:
-    """Acquire row → when (ns) and to whom (acquire row) the lock was given later, as the store mode sees it.
-
-    If the mode looks at no token, only a grant that excludes this one follows it: no other permit's grant follows, and
-    no reader follows a reader.
-    """
+    """Acquire row → when (ns) and to whom the lock was given later; without tokens only to whom excludes this one."""
     return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
 
 
@@ -100,14 +91,9 @@ def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Findi
 
 
 def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
-    """Writes that were accepted although they were sent after a later grant had returned. An unanswered write counts if
-    a read proves it.
-    """
+    """Writes that were accepted though sent after a later grant had returned; an unanswered one if a read proves it."""
     operations, following = list(ops), view.once(_following)
-    readers: dict[int, Operation] = {}
-    for access in operations:
-        if access.f == F.READ and access.ok:
-            readers.setdefault(access.value, access)
+    readers = {access.value: access for access in reversed(operations) if access.f == F.READ and access.ok}
     for access in operations:
         hold = view.hold_of(access.row)
         if hold is None or access.f != F.WRITE or access.failed:

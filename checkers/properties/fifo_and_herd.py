@@ -1,14 +1,14 @@
 """The queue before a lock: `fifo` asks who was served first, `herd-free` how many were woken.
 
-Both need what the client tells with its acquires: when the request was answered that put it into the queue, and how
-often it was woken while it waited.
+Both need what the client tells with its acquires: when its place in the queue was answered, and how often it was woken.
 """
 
-from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
@@ -26,10 +26,7 @@ WITNESSES: Final = 3
 
 
 def _examine_fifo(view: View) -> Examined:
-    """Whether nobody was granted a key before another that was in its queue before the first one asked.
-
-    Sound: checkers/CONDITIONS.md, section 14. All pairs are told.
-    """
+    """Whether nobody got a key before another that had been in its queue. Sound: checkers/CONDITIONS.md, section 14."""
     findings = [
         Finding("overtaken", late.ret, (early.row, late.row), (late.row, early.row))
         for early, late in view.once(_behind)
@@ -50,26 +47,18 @@ def _exercise_fifo(view: View) -> Exercise:
 
 
 def _behind(view: View) -> list[tuple[Hold, Hold]]:
-    """Pairs (early, late) of one key: the early one was in the queue, and had no answer yet, when the late one asked.
-
-    Readers are left out.
-    """
-    return [
-        pair
-        for holds in view.holds.by_key.values()
-        for pair in _behind_of_one_key(view, [hold for hold in holds if not hold.shared])
-    ]
-
-
-def _behind_of_one_key(view: View, holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
-    coming = sorted((g for g in holds if _queued(view, g)), key=lambda g: _queued(view, g), reverse=True)
-    waiting: list[Hold] = []
-    for late in sorted(holds, key=lambda g: g.inv):
-        while coming and _queued(view, coming[-1]) < late.inv:
-            waiting.append(coming.pop())
-        waiting = [early for early in waiting if early.ret > late.inv]
-        for early in waiting:
-            yield early, late
+    """Pairs (early, late) of a key's writers: the early one was in the queue, unanswered, when the late one asked."""
+    pairs: list[tuple[Hold, Hold]] = []
+    for holds in view.holds.by_key.values():
+        writers = sorted((hold for hold in holds if not hold.shared), key=attrgetter("inv"))
+        coming = sorted(((_queued(view, hold), hold) for hold in writers if _queued(view, hold)), reverse=True)
+        waiting: list[Hold] = []
+        for late in writers:
+            while coming and coming[-1][0] < late.inv:
+                waiting.append(coming.pop()[1])
+            waiting = [early for early in waiting if early.ret > late.inv]
+            pairs += ((early, late) for early in waiting)
+    return pairs
 
 
 def _queued(view: View, hold: Hold) -> int:
@@ -78,17 +67,12 @@ def _queued(view: View, hold: Hold) -> int:
 
 
 def _examine_herd_free(view: View) -> Examined:
-    """Whether the acquires of a key were woken no more often than places in its queue disappeared.
-
-    Sound: checkers/CONDITIONS.md, section 14. A finding stands for all of one key.
-    """
+    """Whether a key's acquires were woken no more than places in its queue went: checkers/CONDITIONS.md, section 14."""
     findings = []
-    value, key, outcome, ret = view.column("value"), view.column("key"), view.column("outcome"), view.column("ret")
-    rows, counted = view.attempts(), view.once(_with_wakes)
-    for number in sorted({key[row] for row in counted}):
-        places = [row for row in rows if key[row] == number]
+    value, outcome, ret = view.column("value"), view.column("outcome"), view.column("ret")
+    for key, woken in sorted(grouped(view.once(_with_wakes), view.column("key").__getitem__).items()):
+        places = view.attempts_by_key[key]
         allowed = len(places) + sum(outcome[row] != Outcome.OK for row in places)
-        woken = [row for row in counted if key[row] == number]
         if sum(value[row] for row in woken) > allowed:
             most = sorted(woken, key=lambda row: (-value[row], row))[:WITNESSES]
             at = max((ret[row] for row in woken if outcome[row] != Outcome.INFO), default=view.finish)

@@ -17,7 +17,7 @@ from checkers.history.history import Facts
 from checkers.history.holds_and_leases import Hold
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.property import Examined, Need, Property
+from checkers.properties.property import ONE_HOLDER, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, stalls, unless
@@ -34,10 +34,10 @@ SHARE: Final = 4
 class HandOver(NamedTuple):
     """A release and the wait for the next grant. Times in ns.
 
-    waiting  when others waited between its return and the return of that grant, without stalls.
-    end      that return.
+    waiting  when others waited from its return to that of the grant, without stalls.
+    end      return of the grant, else of the history.
     late     when the bound was missed; where it was not, the end.
-    granted  whether there was a grant; else the end is that of the history.
+    granted  whether there was a grant.
     counts   whether it says anything: somebody waited from its return on, and got the lock within the bound, whoever
              was stalled meanwhile, or waited for some time without a stall.
     """
@@ -53,8 +53,7 @@ class HandOver(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether after each release that returned and left nobody inside the next grant returned within the bound.
 
-    Counted is the time in which an answered acquire certainly waited, less the stalls of the lane's workers. Sound:
-    checkers/CONDITIONS.md, section 12.
+    Counted: when an answered acquire certainly waited, less stalls. Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
     findings = [_told(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
@@ -77,8 +76,7 @@ def _in_vain(view: View) -> list[Finding]:
     """That releases had no effect: at least `LEAST` were acknowledged while somebody waited, and none of the locks was
     granted before the lease of its last holder could have ended. The bound may be longer than leases are.
 
-    Somebody who waits and asks once in the bound, at random, misses ten releases by chance one time in twenty; who asks
-    four times, never.
+    Who asks once in the bound, at random, misses ten releases by chance one time in twenty; who asks four times, never.
     """
     granted = [given for given in view.once(_hand_overs) if given.granted]
     if _at_once(view) or any(given.end < given.hold.expiry for given in granted):
@@ -139,9 +137,8 @@ def _at_once(view: View) -> int:
 
 
 def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandOver]:
-    """Those that remain when each acquire that nobody answered is taken to have had the lock in the slowest that was
-    not late before its request: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each
-    was sent (ns).
+    """Those that remain when each acquire without an answer had the lock in the slowest that was not late before it was
+    sent: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each was sent (ns).
     """
     coming = sorted(found, key=attrgetter("late"))
     possible: list[tuple[int, int, int]] = []  # (minus how long it took, its end, from when it is late): a heap
@@ -160,23 +157,14 @@ def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandO
 
 def _quiet(view: View) -> tuple[int, int]:
     """ns; when the first fault began, and when the last had been healed for long enough: the bound of recovery, and a
-    TTL, since a client that is gone may keep its place for that. Infinite where there was none, or none is healed.
+    TTL, since a client that is gone may keep its place for that. Infinite where there was none, or one is not healed.
     """
-    faults = view.struck
+    began = min((fault.begun for fault in view.struck), default=INFINITY)
     bound = view.facts.bounds.get(RECOVERY.id)
-    if not faults:
-        return INFINITY, INFINITY
-    healed = bound is not None and all(fault.healed for fault in faults)
+    if bound is None or not view.struck or not all(fault.healed for fault in view.struck):
+        return began, INFINITY
     longest = max((hold.ttl for hold in view.holds), default=0)
-    settled = max(fault.healed for fault in faults) + (bound or 0) + longest if healed else INFINITY
-    return min(fault.begun for fault in faults), settled
+    return began, max(fault.healed for fault in view.struck) + bound + longest
 
 
-HAND_OVER: Final = Property(
-    "hand-over",
-    _examine,
-    _exercise,
-    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
-    bounded=True,
-    unexpected=_unexpected,
-)
+HAND_OVER: Final = Property("hand-over", _examine, _exercise, needs=ONE_HOLDER, bounded=True, unexpected=_unexpected)

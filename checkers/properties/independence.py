@@ -73,11 +73,8 @@ def _taken(view: View) -> dict[int, dict[int, tuple[int, int]]]:
 def _met(view: View, row: int, at: int) -> tuple[int, ...]:
     """Acquire rows of other workers' holds of other keys, from the invocation of this one to a moment."""
     key, since, who = view.column("key")[row], view.column("inv")[row], view.worker(row)
-    return tuple(
-        hold.row
-        for hold in view.holds
-        if hold.key != key and hold.ret <= at and since < hold.left and view.worker(hold.row) != who
-    )
+    others = (hold for hold in view.holds if hold.key != key and view.worker(hold.row) != who)
+    return tuple(hold.row for hold in others if hold.ret <= at and since < hold.left)
 
 
 INDEPENDENCE: Final = Property(

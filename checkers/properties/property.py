@@ -34,6 +34,9 @@ class Need(StrEnum):
     RENEWED = "renewed = True"
 
 
+ONE_HOLDER: Final = frozenset({Need.EXCLUDES, Need.ONE_PERMIT})
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Examined:
@@ -70,7 +73,7 @@ class Property:
     early        whether a request that gets no answer may end its exercise: trials wait for it before the first fault.
     final        whether it is judged by final reads, which a trial that still runs does not have.
     conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
-    not_expected_in  store mode → why nobody exercises it there on purpose.
+    not_expected_in  store mode → why nobody exercises it there on purpose, unless the lock claims it or has a hazard.
     """
 
     id: str
@@ -87,13 +90,6 @@ class Property:
     final: bool = False
     conclusion: Conclusion | None = None
     not_expected_in: Mapping[str, str] = field(default_factory=dict)
-
-    def not_expected(self, facts: Facts, *, silent: bool) -> str | None:
-        """Why nobody can be expected to exercise it, or None. silent: the lock neither claims it nor has a hazard.
-
-        What happens to break it is told nevertheless.
-        """
-        return self.unexpected(facts) or (self.not_expected_in.get(facts.store) if silent else None)
 
     def missing(self, view: View) -> str | None:
         """Why a pass would mean nothing yet, or None."""

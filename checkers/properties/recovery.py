@@ -37,9 +37,8 @@ class KeyRecovery(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
 
-    From when on the bound counts: checkers/CONDITIONS.md, section 12. Whoever is granted the lock beside those that had
-    been inside (a reader, or one of several) shows that it is granted again; how long that took counts only if it was
-    in time: they may have kept it waiting.
+    From when on the bound counts: checkers/CONDITIONS.md, section 12. Who gets in beside those that had been inside (a
+    reader, or one of several) shows that the lock is granted again; how long that took counts only if it was in time.
     """
     cases = view.once(_cases)
     findings = [Finding("not-recovered", case.missed, (case.row,)) for case in cases if case.missed is not None]
@@ -58,9 +57,8 @@ def _exercise(view: View) -> Exercise:
 def _cases(view: View) -> list[KeyRecovery]:
     """At most one case for each key that can be judged."""
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
-    if not (healed and bound):
-        return []
-    cases = (_case(view, key, requests, healed, bound) for key, requests in _requests(view, healed).items())
+    asked = _requests(view, healed) if healed and bound else {}
+    cases = (_case(view, key, requests, healed, bound) for key, requests in asked.items())
     return [case for case in cases if case is not None]
 
 
@@ -100,9 +98,7 @@ def _healed(view: View) -> int:
 
 
 def _broken(view: View, finding: Finding) -> str:
-    """The sentence that says how long the bound is, when and why it begins, who asked before its end, and what they
-    got.
-    """
+    """The sentence that says how long the bound is, when and why it begins, and who asked meanwhile and got what."""
     clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
     since = next(case.since for case in view.once(_cases) if case.row == finding.rows[0])
@@ -113,15 +109,12 @@ def _broken(view: View, finding: Finding) -> str:
         why = f"somebody asked for it, after {heal} at {clock(healed)}"
     else:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
+    if stalled := until - since - bound:
+        why += f", the {stalled / 1e9:.3f} s aside in which the machine did not run some worker"
     return (
         f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
-        f"when {why}{_idle(until - since - bound)}; {_who_asked(view, key, healed, since, until)}."
+        f"when {why}; {_who_asked(view, key, healed, since, until)}."
     )
-
-
-def _idle(lost: int) -> str:
-    """lost: ns of the time since the bound began in which the machine stalled."""
-    return f", the {lost / 1e9:.3f} s aside in which the machine did not run some worker" if lost else ""
 
 
 def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:
@@ -160,11 +153,5 @@ def _ends(view: View) -> list[float]:
 
 
 RECOVERY: Final = Property(
-    "recovery",
-    _examine,
-    _exercise,
-    needs=frozenset({Need.EXCLUDES}),
-    bounded=True,
-    under=(ANY,),
-    conclusion=_broken,
+    "recovery", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True, under=(ANY,), conclusion=_broken
 )

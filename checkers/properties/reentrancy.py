@@ -20,15 +20,16 @@ AWAITED: Final = "inner releases that somebody waited for"
 def _examine(view: View) -> Examined:
     """Sound: judges what happened while the outer grant was certainly in force; acknowledged renewals are believed.
 
-    If another was granted the lock after an inner release, the grant was wrong for certain; that the release caused it
-    is only likely.
+    Another grant after an inner release was certainly wrong; that the release caused it is only likely.
     """
     findings: list[Finding] = []
     for row, outer in _nested(view, *ACQUIRES):
         findings += _inner_acquire(view, row, outer)
     for row, outer in _nested(view, F.RELEASE):
         findings += _inner_release(view, row, outer)
-    return Examined(_first_of_each(findings))
+    # One for each pair of grants: the latest of several inner releases is to blame.
+    latest = {(finding.kind, finding.rows[0], finding.rows[-1]): finding for finding in findings}
+    return Examined(list(latest.values()))
 
 
 def _exercise(view: View) -> Exercise:
@@ -75,23 +76,15 @@ def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
             yield Finding("freed-by-inner-release", other.ret, (outer.row, row, other.row), (outer.row, other.row))
 
 
-def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
-    """One for each pair of grants: the latest of several inner releases is to blame."""
-    latest = {(finding.kind, finding.rows[0], finding.rows[-1]): finding for finding in findings}
-    return list(latest.values())
-
-
 def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
     """For each inner release, whether another worker's acquire of the key had no answer yet."""
-    inv, key, ends = view.column("inv"), view.column("key"), view.array("ret").tolist()
+    inv, key, ended = view.column("inv"), view.column("key"), view.ended.tolist()
     waiting: list[int] = []
-    coming = iter(view.attempts())
-    following = next(coming, None)
+    coming = view.attempts()[::-1]
     for release in releases:
-        while following is not None and inv[following] < inv[release]:
-            waiting.append(following)
-            following = next(coming, None)
-        waiting = [row for row in waiting if max(ends[row], inv[row]) > inv[release]]
+        while coming and inv[coming[-1]] < inv[release]:
+            waiting.append(coming.pop())
+        waiting = [row for row in waiting if ended[row] > inv[release]]
         yield any(key[row] == key[release] and view.worker(row) != view.worker(release) for row in waiting)
 
 

@@ -16,7 +16,7 @@ from checkers.history.holds_and_leases import Hold, effective, exclude
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
-from checkers.properties.property import HANGS, Examined, Need, Property
+from checkers.properties.property import HANGS, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls, unless
 from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
@@ -31,10 +31,7 @@ _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 
 
 def _examine_owner_release(view: View) -> Examined:
-    """Whether no release was acknowledged that was sent after a grant had returned that certainly came later.
-
-    Definite. What such a release does to the later holder is for `server-exclusion` to say.
-    """
+    """Whether no release was acknowledged that was sent after a certainly later grant had returned. Definite."""
     outcome, inv = view.column("outcome"), view.column("inv")
     findings = []
     for row, hold, later in view.once(_stale_releases):
@@ -50,9 +47,7 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
-    """Rows of releases that were sent after a certainly later grant had returned, each with its own hold and the later
-    grant's row.
-    """
+    """Rows of releases sent after a certainly later grant had returned, each with its hold and that grant's row."""
     inv, following = view.column("inv"), superseded(view)
     return [
         (row, hold, following[hold.row][1])
@@ -77,8 +72,8 @@ def _ends(view: View) -> dict[int, list[int]]:
 
 
 def _holder(view: View, hold: Hold, later: int, at: int) -> int:
-    """The acquire row of the grant that held the lock when a release of an older hold was sent: the latest grant after
-    that hold that was certainly in force; if there is none, the first that came after it (`later`).
+    """The acquire row of whoever held the lock when a release of an older hold was sent: the latest grant after that
+    hold that was certainly in force, else the first that came after it (`later`).
     """
     holds, ends = view.holds.by_key[hold.key], view.once(_ends)[hold.key]
     place = bisect_left(holds, at, key=attrgetter("ret")) - 1
@@ -174,17 +169,14 @@ def _waits(view: View) -> list[WaitForLease]:
 def _kept(view: View, wait: WaitForLease) -> Finding:
     """The witness: what the holder had, who got it at last, and somebody who waited at that moment, if anybody did."""
     inv, ret = view.column("inv"), view.column("ret")
-    crash, at, successor = wait.crash, wait.late or 0, wait.successor
-    waiters = (
-        row
-        for row in view.attempts_by_key.get(crash.hold.key, ())
-        if row != crash.hold.row and inv[row] <= at <= ret[row] < INFINITY
-    )
-    holders = (crash.hold.row, *(() if successor is None else (successor,)))
-    if crash.fault.kind != "kill":
+    hold, at, successor = wait.crash.hold, wait.late or 0, wait.successor
+    others = (row for row in view.attempts_by_key[hold.key] if row != hold.row)
+    waiters = (row for row in others if inv[row] <= at <= ret[row] < INFINITY)
+    kind, holders = "never-freed", (hold.row,)
+    if successor is not None:
+        kind, holders = "freed-late", (hold.row, successor)
+    if wait.crash.fault.kind != "kill":
         kind = "kept-by-a-hung-holder"
-    else:
-        kind = "never-freed" if successor is None else "freed-late"
     return Finding(kind, at, tuple(dict.fromkeys((*holders, *islice(waiters, 1)))), holders)
 
 
@@ -220,26 +212,17 @@ def _beside(view: View, hold: Hold) -> Iterator[Span]:
 
 
 def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
-    """ns; when a renewal was acknowledged that makes the lease last beyond TTL and bound while its holder hung; None if
-    none was.
-    """
+    """ns; when a renewal was acknowledged that prolonged a hung holder's lease beyond TTL and bound; None: never."""
     inv, ret, ttl = view.column("inv"), view.column("ret"), effective(crash.hold.ttl, view.facts)
     if crash.fault.kind == "kill" or view.facts.lease == "none":
         return None
-    return min(
-        (
-            ret[row]
-            for row in view.of_lease(crash.hold, view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)))
-            if crash.fault.applied < inv[row] < crash.resumed and inv[row] + ttl > crash.free + bound
-        ),
-        default=None,
-    )
+    renewals = view.of_lease(crash.hold, view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)))
+    meanwhile = (row for row in renewals if crash.fault.applied < inv[row] < crash.resumed)
+    return min((ret[row] for row in meanwhile if inv[row] + ttl > crash.free + bound), default=None)
 
 
 def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[int]]:
-    """When somebody certainly waited for a key, and the rows of the acquires that nobody answered. shared: who waited
-    as a writer only, whom readers keep out.
-    """
+    """When somebody certainly waited for a key, and the rows of acquires without an answer. shared: writers' waits."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     reason, flags = view.column("reason"), view.column("flags")
     spans: list[Span] = []
@@ -277,7 +260,7 @@ CRASH_RELEASE: Final = Property(
     "crash-release",
     _examine_crash_release,
     _exercise_crash_release,
-    needs=frozenset({Need.EXCLUDES, Need.ONE_PERMIT}),
+    needs=ONE_HOLDER,
     bounded=True,
     under=("kill-holder", "kill-before-release", "kill-after-renewal", "freeze-successor", *HANGS),
     when_said=HANGS,

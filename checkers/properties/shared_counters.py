@@ -16,14 +16,6 @@ from checkers.history.interval_sets import Span, united
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
-# The least that must have happened. Few are enough: one contended hand-over under the fault is a real test.
-MIN_GRANTS: Final = 2
-MIN_HAND_OVERS: Final = 1
-MIN_CONTENDED: Final = 1
-MIN_UNDER_FAULT: Final = 1
-MIN_STALE: Final = 1
-MIN_UPDATES: Final = 2
-
 EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
 """One of these is asked of every lock."""
 
@@ -64,30 +56,20 @@ MIXED: Final = "operations in the mixed state"
 def counters(view: View) -> dict[str, int]:
     """What happened to the lock, for every property alike."""
     rolled = [fault for fault in view.struck if fault.kind == "version"]
+    pairs = chain.from_iterable(map(pairwise, view.holds.by_key.values()))
     return {
         GRANTS: len(view.holds),
-        HAND_OVERS: hand_overs(view),
+        HAND_OVERS: sum(view.worker(before.row) != view.worker(after.row) for before, after in pairs),
         CONTENDED: contended(view),
-        UNDER_FAULT: under_fault(view),
-        EXPIRED: expired_while_held(view),
+        UNDER_FAULT: _in_flight(view, [(fault.begun, fault.over) for fault in view.struck]),
+        EXPIRED: sum(hold.expiry < hold.left for hold in view.holds),
         UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
         **({MIXED: mixed(view, rolled)} if rolled else {}),
     }
 
 
-def hand_overs(view: View) -> int:
-    """Pairs of grants of one key, one after another, that went to different workers."""
-    return sum(
-        view.worker(before.row) != view.worker(after.row)
-        for holds in view.holds.by_key.values()
-        for before, after in pairwise(holds)
-    )
-
-
 def contended(view: View) -> int:
-    """Counts acquires, however they ended, that met a hold of the same key by another holder. A reader meets only
-    writers.
-    """
+    """Acquires, however they ended, that met a hold of the same key by another; of a reader's only a writer's."""
     kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
     acquires = np.isin(kinds, ACQUIRES) & (flags & NESTED == 0)
     total = 0
@@ -104,13 +86,7 @@ def contended(view: View) -> int:
     return total
 
 
-def under_fault(view: View) -> int:
-    """Operations that were in flight at some moment of a fault interval."""
-    return _in_flight(view, [(fault.begun, fault.over) for fault in view.struck])
-
-
 def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
-    """How many operations were in flight at some moment of these spans."""
     invs = view.array("inv")
     met = np.zeros(len(invs), bool)
     for begun, ended in spans:
@@ -119,10 +95,10 @@ def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
 
 
 def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
-    """Counts operations that were in flight while some servers had another version than the others.
+    """Operations that were in flight while some servers had another version than the others.
 
-    rolled: each changes one server from one of two versions to the other, and names it first in its target. A fault
-    that is undone changes it twice. One that stays is healed in the moment in which it is applied.
+    rolled: each changes one server from one of two versions to the other, and names it first in its target; one that
+    is undone changes it twice. One that stays is healed in the moment in which it is applied.
     """
     turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
     undone = [fault for fault in rolled if fault.healing > fault.applied]
@@ -153,19 +129,11 @@ def stalls(view: View) -> list[Span]:
 
 
 def undisturbed(row: int, view: View) -> bool:
-    """Whether no known fault, and no stall of the waiting worker, can have delayed the answer.
-
-    A fault counts until the service has had the time to recover from it.
-    """
+    """Whether no known fault, the time to recover from it included, and no stall of its worker delayed an answer."""
     inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
     spans = [(fault.begun, fault.over + healing) for fault in view.history.faults if fault.begun]
     spans += view.once(stalls_by_worker).get(view.worker(row), ())
     return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
-
-
-def expired_while_held(view: View) -> int:
-    """Grants whose lease may have run out before their holder left."""
-    return sum(hold.expiry < hold.left for hold in view.holds)
 
 
 def fault_missed(view: View) -> str | None:
@@ -176,24 +144,20 @@ def fault_missed(view: View) -> str | None:
             continue
         if name not in came:
             return f"{name} never took effect"
-        if not any(fault.kind not in ON_LEASES or met_a_lease(fault, view) for fault in came[name]):
+        if not any(fault.kind not in ON_LEASES or _met_a_lease(fault, view) for fault in came[name]):
             return f"{name} met no lease in force"
-    if came and view.once(counters)[UNDER_FAULT] < MIN_UNDER_FAULT:
-        return "no operation met the fault"
-    return None
+    return "no operation met the fault" if came and not view.once(counters)[UNDER_FAULT] else None
 
 
-def met_a_lease(fault: FaultInterval, view: View) -> bool:
-    """Whether somebody held a lock when it struck."""
+def _met_a_lease(fault: FaultInterval, view: View) -> bool:
     return any(hold.start <= fault.applied and fault.begun <= min(hold.expiry, hold.free) for hold in view.holds)
 
 
 def write_missed(view: View) -> str | None:
     """Why a fault on the way to the store did not touch a write of the lane, or None."""
-    to_the_store = [fault for fault in view.struck if STORE in fault.target]
+    to_the_store = (fault for fault in view.struck if STORE in fault.target)
     sent = [view.column("inv")[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
-    for name in dict.fromkeys(fault.name for fault in to_the_store):
-        hits = [fault for fault in to_the_store if fault.name == name]
+    for name, hits in grouped(to_the_store, lambda fault: fault.name).items():
         if not any(fault.begun <= moment <= fault.over for fault in hits for moment in sent):
             return f"{name} left no write without an answer"
     return None
@@ -204,32 +168,30 @@ def unless(there: object, reason: str) -> str | None:
     return None if there else reason
 
 
-def exercised_lock(view: View) -> Exercise:
-    """What exercised a property for which every contended hand-over counts."""
-    return Exercise(lock_unexercised(view))
-
-
 def lock_unexercised(view: View) -> str | None:
-    """Why a pass would say nothing about exclusion, or None. A lane without a lock needs no hand-over."""
+    """Why a pass would say nothing about exclusion, or None. A lane without a lock needs no hand-over.
+
+    Few are enough: one contended hand-over under the fault is a real test.
+    """
     locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
-    contest = ((HAND_OVERS, MIN_HAND_OVERS), (CONTENDED, MIN_CONTENDED)) if locks else ()
-    short = short_of(view.once(counters), ((GRANTS, MIN_GRANTS), *contest))
+    needs = {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1} if locks else {GRANTS: 2}
+    short = short_of(view.once(counters), needs)
     if short is None:
         return fault_missed(view)
     cause = in_vain(view)
     return f"{short}: {cause}" if cause else short
 
 
-def short_of(counted: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> str | None:
+def short_of(counted: Mapping[str, int], needs: Mapping[str, int]) -> str | None:
     """The first counter that is too small, in words, or None."""
-    for name, least in needs:
+    for name, least in needs.items():
         if counted[name] < least:
             return f"{counted[name] or 'no'} {name if counted[name] != 1 else name.removesuffix('s')}, {least} needed"
     return None
 
 
 def in_vain(view: View) -> str:
-    """How the acquires ended that were not granted since the last grant; empty if most acquires were granted.
+    """How the acquires since the last grant ended; empty if most acquires were granted.
 
     This mostly names the cause of too few grants: a service that always fails, or a lock that is never freed.
     """
@@ -254,7 +216,6 @@ def in_vain(view: View) -> str:
 
 
 def ending(row: int, view: View) -> str:
-    """How an operation that did not succeed ended."""
     reason = view.column("reason")[row]
     if view.column("outcome")[row] == Outcome.INFO:
         return "got no answer" if view.array("ret")[row] else "never returned"
@@ -276,7 +237,6 @@ def _shown(number: int, view: View) -> str:
 
 
 def _parting(hold: Hold, view: View) -> str:
-    """What became of a grant."""
     if hold.freed < INFINITY:
         return f"released at {view.clock(hold.freed)}"
     if hold.release >= 0:

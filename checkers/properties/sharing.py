@@ -4,31 +4,29 @@ Three kinds of writers may make a reader wait: one that holds, one that waits (w
 one whose fate is unknown. If there was none of them while the reader asked, only readers can have kept it out.
 """
 
-from collections import defaultdict
 from typing import Final
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import meets
 from checkers.history.order_of_grants import first_sent_later
 from checkers.history.view import View
-from checkers.properties.permits import most_inside
+from checkers.properties.exclusion import most_inside
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, undisturbed
 from checkers.row_format import SHARED, Outcome, Reason
 
 READERS: Final = "most readers inside at once"
 REFUSED: Final = "readers that were refused"
-MIN_READERS: Final = 2
 
 
 def _examine(view: View) -> Examined:
     """Sound. A reader whose time passed counts as refused, unless a fault or a stall can have made it late."""
-    inv, ret, key = view.column("inv"), view.column("ret"), view.column("key")
-    reason = view.column("reason")
-    spans, refused = _writers(view), view.once(_refused)
+    inv, ret, key, reason = (view.column(name) for name in ("inv", "ret", "key", "reason"))
+    spans = _writers(view)
     findings = [
         Finding("reader-refused", ret[row], (*_readers(view, row), row))
-        for row in refused
+        for row in view.once(_refused)
         if not meets(*spans.get(key[row], ([], [])), inv[row], ret[row])
         and (reason[row] == Reason.HELD or undisturbed(row, view))
     ]
@@ -37,7 +35,7 @@ def _examine(view: View) -> Examined:
 
 def _exercise(view: View) -> Exercise:
     readers = most_inside(view, shared=True)
-    few = None if readers >= MIN_READERS else f"no more than {readers} readers inside at once, {MIN_READERS} needed"
+    few = None if readers >= 2 else f"no more than {readers} readers inside at once, 2 needed"
     return Exercise(few or fault_missed(view), {READERS: readers, REFUSED: len(view.once(_refused))})
 
 
@@ -51,8 +49,7 @@ def _refused(view: View) -> list[int]:
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     """Key → the times in which a writer may have held or waited: all beginnings, and all ends, each in order.
 
-    One that was granted is over when it was certainly released, or given to another. One without an answer may come
-    late, and is counted to the end.
+    A grant is over when it was certainly released, or given to another; one without an answer is counted to the end.
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
     over = {
@@ -60,13 +57,11 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
         for holds in view.holds.by_key.values()
         for hold, (given, _) in zip(holds, first_sent_later([hold.ret for hold in holds], holds), strict=True)
     }
-    spans: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for row in view.attempts():
-        if not flags[row] & SHARED:
-            begins, ends = spans[key[row]]
-            begins.append(inv[row])
-            ends.append(over.get(row, ret[row]))
-    return {name: (begins, sorted(ends)) for name, (begins, ends) in spans.items()}
+    writers = grouped((row for row in view.attempts() if not flags[row] & SHARED), key.__getitem__)
+    return {
+        name: ([inv[row] for row in rows], sorted(over.get(row, ret[row]) for row in rows))
+        for name, rows in writers.items()
+    }
 
 
 def _readers(view: View, row: int) -> tuple[int, ...]:

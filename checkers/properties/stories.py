@@ -1,7 +1,6 @@
 """Tells findings in words: the story of a violation is a list of sentences, with seconds since the first operation.
 
-A sentence is a value (subject, what it did, under which token, in which rows). It becomes text last, and nobody parses
-the text.
+A sentence is a value (subject, what it did, under which token, in which rows), which becomes text last.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -62,9 +61,7 @@ class Sentence:
         return self.after(())
 
     def after(self, others: Sequence["Sentence"]) -> str:
-        """The text behind other sentences in one line. If all have the same subject, what the others say already is
-        left out.
-        """
+        """The text behind other sentences in one line: of the same subject it leaves out what those say already."""
         same = bool(others and self.subject) and all(other.subject == self.subject for other in others)
         known = {token for other in others for token in other.known} if same else ()
         subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
@@ -73,16 +70,15 @@ class Sentence:
         return "; ".join((main, *self.more))
 
 
-def earliest(hold: Hold) -> tuple[int, int, int]:
-    """Sorts grants of one key: by token, where there is one, else by return."""
-    return hold.token, hold.ret, hold.row
+def in_turn(holds: Iterable[Hold]) -> tuple[int, ...]:
+    """Acquire rows of grants of one key: by token, where there is one, else by return."""
+    return tuple(hold.row for hold in sorted(holds, key=lambda hold: (hold.token, hold.ret, hold.row)))
 
 
 class Narrator:
-    """Tells findings of one history."""
-
     def __init__(self, view: View) -> None:
         self._view = view
+        self.clock = view.clock
 
     def tell(self, findings: Iterable[Finding], conclusion: Conclusion | None = None) -> tuple[Violation, ...]:
         """Violations in order of time. conclusion: makes the last sentence, where that is none of `CONCLUSIONS`."""
@@ -97,14 +93,10 @@ class Narrator:
 
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
         """Acquire rows of the grants that the operations belong to, the earliest first."""
-        holds = {hold for hold in map(self._view.hold_of, rows) if hold is not None}
-        return tuple(g.row for g in sorted(holds, key=earliest))
+        return in_turn({hold for hold in map(self._view.hold_of, rows) if hold is not None})
 
     def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
-        """One for each grant involved, each operation of the witness and each fault, in order of time.
-
-        holders: acquire rows of the grants.
-        """
+        """One for each grant, operation of the witness and fault, in order of time. holders: rows of the grants."""
         holds = self.holds(holders)
         rows = tuple(dict.fromkeys(broken.rows))
         keys = self._view.column("key")
@@ -117,23 +109,14 @@ class Narrator:
         return sorted(sentences, key=lambda sentence: sentence.at)
 
     def holds(self, holders: Sequence[int]) -> list[Hold]:
-        """By their acquire rows."""
         return [self._view.holds.by_row[row] for row in holders]
-
-    # Sentences
-
-    def clock(self, ns: int) -> str:
-        """A time as people read it."""
-        return self._view.clock(ns)
 
     def worker(self, process: int) -> str:
         """The worker that has this process number, or the harness."""
         return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
 
     def granted(self, hold: Hold, *, named: bool = False) -> Sentence:
-        """Who was granted what, when the grant ended at the earliest, and what happened to its holder. named: say which
-        lock.
-        """
+        """Who was granted what, when that ended at the earliest, and what befell its holder. named: say which lock."""
         lock = self._view.facts.keys[hold.key] if named else "the lock"
         what = f"token {hold.token}" + (f" of {lock}" if named else "") if hold.token != NONE else lock
         if hold.shared:
@@ -143,11 +126,9 @@ class Narrator:
         frozen: FaultInterval | None = None
         more = []
         if expiry < min(hold.released, INFINITY):
-            frozen = next((f for f in faults if f.applied <= expiry <= f.over), None)
             if expiry <= hold.ret:
                 more.append(f"by then its lease could have ended already, at {self.clock(expiry)}")
-                frozen = None
-            elif frozen is not None:
+            elif frozen := next((fault for fault in faults if fault.applied <= expiry <= fault.over), None):
                 met = f"while it was hit by {frozen.name} ({frozen.kind})"
                 more.append(f"its lease ran out at {self.clock(expiry)} {met}")
             else:
@@ -175,10 +156,8 @@ class Narrator:
     def did(self, row: int, *, named: bool = False) -> Sentence:
         """One operation: who asked for it and how it ended. named: say on which lock."""
         view = self._view
-        kind, process = view.column("f")[row], view.column("process")[row]
-        outcome, flags = view.column("outcome")[row], view.column("flags")[row]
-        value, token = view.column("value")[row], view.column("token")[row]
-        inv, ret = view.column("inv")[row], view.column("ret")[row]
+        kind, process, outcome, flags = (view.column(name)[row] for name in ("f", "process", "outcome", "flags"))
+        value, token, inv, ret = (view.column(name)[row] for name in ("value", "token", "inv", "ret"))
         when = {
             Outcome.OK: f"at {self.clock(ret)}",
             Outcome.FAIL: f"was refused at {self.clock(ret)}",
@@ -213,9 +192,7 @@ class Narrator:
         )
 
     def struck(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> Sentence:
-        """What faults of one name did to nodes or links, for how long, and, if they strike leases, whose lease they
-        met.
-        """
+        """What faults of one name did to nodes or links, how long, and whose leases they met if they strike those."""
         first = faults[0]
         targets = listing(list(dict.fromkeys(fault.target for fault in faults)))
         begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
@@ -235,16 +212,12 @@ class Narrator:
         return Sentence(begun, "", what, more=tuple(more), fault=first)
 
     def _hit(self, fault: FaultInterval) -> str:
-        """What a fault did to a holder."""
         ends = fault.healed and fault.kind != "kill"  # who was killed is only replaced
         until = f" until {self.clock(fault.healed)}" if ends else ""
         return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
 
     def _beside(self, holds: Sequence[Hold], at: int) -> list[FaultInterval]:
-        """The faults on nodes and links between the first of these grants and the violation.
-
-        If there is no grant: the fault that was healed last.
-        """
+        """Faults on nodes and links between the first grant and the violation; without grants the one healed last."""
         begun = [fault for fault in self._view.struck if fault.process < 0 and fault.begun <= at]
         if not holds:
             return sorted(begun, key=lambda fault: fault.over)[-1:]

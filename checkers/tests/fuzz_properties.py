@@ -10,7 +10,7 @@ from checkers.engines.lease_problem import posed
 from checkers.engines.lease_schedule import conflicts
 from checkers.history.holds_and_leases import Hold
 from checkers.history.view import View
-from checkers.properties.no_lost_update import lost_updates
+from checkers.properties.updates import lost_updates
 from checkers.row_format import NONE
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER

@@ -5,7 +5,7 @@ from typing import Any
 from checkers.check import check
 from checkers.claims import Claim, Hazard, Verdict
 from checkers.judging.judgement import judge
-from checkers.properties.honest_belief import LONGEST, NOTICED
+from checkers.properties.honesty import LONGEST, NOTICED
 from checkers.row_format import SHARED, F
 from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.compare import answers, result_on

@@ -5,7 +5,7 @@ from typing import Any
 from checkers.check import check
 from checkers.claims import Claim, Hazard, Verdict
 from checkers.judging.judgement import judge
-from checkers.properties.honest_renewal import REFUSED, RENEWED
+from checkers.properties.honesty import REFUSED, RENEWED
 from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on

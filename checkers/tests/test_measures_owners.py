@@ -1,7 +1,7 @@
 """Beliefs, releases by others, phantoms and token gaps."""
 
+from checkers.measures.holders import belief_versus_truth, release_by_non_owner
 from checkers.measures.measure import Gauge
-from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases

@@ -2,7 +2,7 @@
 
 from checkers.check import applicable
 from checkers.history.view import View
-from checkers.properties.no_duplicate import DUPLICATES, JOBS, PER_JOBS
+from checkers.properties.updates import DUPLICATES, JOBS, PER_JOBS
 from checkers.row_format import NONE, F
 from checkers.tests.build import Book, cases
 from checkers.tests.compare import GOOD, answers, result_on

@@ -3,7 +3,7 @@
 from typing import Any
 
 from checkers.check import missing
-from checkers.properties.no_lost_update import FORKS, LOST
+from checkers.properties.updates import FORKS, LOST
 from checkers.tests.build import INFO, Book, cases
 from checkers.tests.compare import VALID, answers, result_on
 

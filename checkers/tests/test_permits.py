@@ -4,7 +4,7 @@ import pytest
 
 from checkers.check import applicable
 from checkers.history.view import View
-from checkers.properties.permits import MOST_INSIDE
+from checkers.properties.exclusion import MOST_INSIDE
 from checkers.tests.build import Book, cases
 from checkers.tests.compare import GOOD, answers
 

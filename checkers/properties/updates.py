@@ -1,8 +1,10 @@
-"""`no-lost-update`: every acknowledged element of a list is in the final list.
+"""`no-lost-update` and `no-duplicate`: each acknowledged element of a list is in the final one; jobs are done once.
 
-Each write carries its new element and names, as its base, the last element of the list that it was made from. So
-the lists form a forest, and the final list is one path to its root: an acknowledged write off that path is lost,
-and the fork says who overwrote whom.
+Each write carries its new element and, as its base, the last element of the list that it was made from. So lists form a
+forest, and the final one is a path to its root: acknowledged writes off it are lost, and the fork says who overwrote.
+
+A job (`F.EFFECT`) cannot be undone, and no fence can refuse it: done twice, it is a duplicate. Each sale is written
+under the list that it was made from: two acknowledged sales from one list sold one item.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +15,8 @@ from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
-from checkers.properties.shared_counters import MIN_UPDATES, Exercise, lock_unexercised, short_of, write_missed
-from checkers.row_format import FINAL, NONE, F, Outcome
+from checkers.properties.shared_counters import Exercise, lock_unexercised, short_of, write_missed
+from checkers.row_format import FINAL, LATE, NONE, F, Outcome
 
 LISTS: Final = ("set", "inventory", "once", "transfer*")
 """Patterns of the workloads whose cells are lists that are written back with one more element."""
@@ -22,8 +24,14 @@ ACKNOWLEDGED: Final = "acknowledged updates"
 LOST: Final = "lost updates"
 FORKS: Final = "lists that were written back twice"
 
+SALES: Final = "inventory"
+"""The workload in which the jobs are the sales."""
+JOBS: Final = "jobs"
+DUPLICATES: Final = "duplicates"
+PER_JOBS: Final = "duplicates per 1000 jobs"
 
-def _examine(view: View) -> Examined:
+
+def _examine_lists(view: View) -> Examined:
     """Exact, given a final read of each key; a key without one is not judged.
 
     One violation for each list from which a surviving write and lost writes branch off, and each such branch:
@@ -57,11 +65,11 @@ def _examine(view: View) -> Examined:
     return Examined(findings, {LOST: lost, FORKS: forks}, unjudged=unjudged)
 
 
-def _exercise(view: View) -> Exercise:
+def _exercise_lists(view: View) -> Exercise:
     if not matches(view.facts.workload, LISTS):
         return Exercise(f"the workload {view.facts.workload} keeps no list of updates")
     counted = {ACKNOWLEDGED: len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))}
-    few = short_of(counted, [(ACKNOWLEDGED, MIN_UPDATES)])
+    few = short_of(counted, {ACKNOWLEDGED: 2})
     return Exercise(few or lock_unexercised(view) or write_missed(view), counted)
 
 
@@ -141,4 +149,30 @@ def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iter
     yield from of_base[-1:]
 
 
-NO_LOST_UPDATE: Final = Property("no-lost-update", _examine, _exercise, by_workload=True, final=True)
+def _examine_duplicates(view: View) -> Examined:
+    """Exact. Reports each repetition, with the first time. A job without an answer may never have been done."""
+    sales, jobs = view.facts.workload == SALES, view.once(_jobs)
+    findings = [
+        Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
+        for first, *repetitions in jobs
+        for again in repetitions
+    ]
+    return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
+
+
+def _exercise_jobs(view: View) -> Exercise:
+    jobs = len(view.once(_jobs))
+    few = None if jobs >= 2 else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, 2 needed"
+    return Exercise(few or lock_unexercised(view) or write_missed(view), {JOBS: jobs})
+
+
+def _jobs(view: View) -> list[list[int]]:
+    """For each job the rows in which it was done, in order of invocation."""
+    sales = view.facts.workload == SALES
+    key, job, flags = view.column("key"), view.column("base" if sales else "value"), view.column("flags")
+    done = [row for row in view.rows(F.WRITE if sales else F.EFFECT, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
+    return list(grouped(done, lambda row: (key[row], job[row])).values())
+
+
+NO_LOST_UPDATE: Final = Property("no-lost-update", _examine_lists, _exercise_lists, by_workload=True, final=True)
+NO_DUPLICATE: Final = Property("no-duplicate", _examine_duplicates, _exercise_jobs, by_workload=True)

@@ -1,8 +1,12 @@
-"""`honest-renewal`: what the service says about a lease when it is asked to prolong it, or to end it, is true.
+"""`honest-belief` and `honest-renewal`: clients do not believe for long, nor the service say, what is not true.
 
-Source: checkers/CONDITIONS.md, section 11. An unanswered renewal proves nothing, and expiry may come late, never early:
-so an acknowledged renewal of an expired lease is no lie as long as nobody else was granted the lock. Where locks live
-in a session its keep-alives are their renewals.
+No client believes for long that it holds what the service has given to another, or may have. When a belief must end
+follows from what the client was told: it is judged whether another was given the lock or not.
+
+What the service says about a lease when it is asked to prolong it, or to end it, is true. An unanswered renewal proves
+nothing, and expiry may come late, never early: so an acknowledged renewal of an expired lease is no lie as long as
+nobody else was granted the lock. Where locks live in a session its keep-alives are their renewals.
+Source: checkers/CONDITIONS.md, section 11.
 """
 
 from collections.abc import Iterator
@@ -12,17 +16,67 @@ from checkers.claims import matches
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.history import Facts
-from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective, exclude
+from checkers.history.holds_and_leases import IN_SESSIONS, Hold, closings, effective, exclude
+from checkers.history.interval_sets import Span, length, moment, united, without
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
-from checkers.properties.property import HANGS, Examined, Need, Property
-from checkers.properties.shared_counters import Exercise, fault_missed, unless
+from checkers.properties.property import HANGS, ONE_HOLDER, Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, stalls_by_worker, unless
 from checkers.row_format import INFINITY, F, Outcome, Reason
+
+ENDED: Final = ("freeze-*", "late-write", "stall-renewal", "kill-renewal")
+"""Faults under which the leases of some holders end."""
+ALL_KNOWN: Final = ("grant", "quorum")
+"""Kinds of leases that nothing prolongs but what is recorded: a session may be kept alive by pings that are not."""
+NOTICED: Final = "losses noticed"
+LONGEST: Final = "longest false belief (ms)"
 
 EXERCISED: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
 """Faults under which somebody certainly renews, and sometimes when it is too late."""
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals and releases refused"
+
+
+def _examine_belief(view: View) -> Examined:
+    """Whether every belief ended within the bound after the lease could have ended, and after another was certainly
+    given the lock: checkers/CONDITIONS.md, section 11.
+
+    A client that did not run when it was due to notice its loss is not blamed for noticing late: whatever it does first
+    is to look at its clock. Where there is no lease it learns of its loss by asking.
+    """
+    bound, known = view.facts.bounds.get(BELIEF.id), view.facts.lease in ALL_KNOWN
+    following, asleep = superseded(view), view.once(stalls_by_worker) if view.facts.lease == "none" else {}
+    findings: list[Finding] = []
+    longest = 0
+    for hold in view.holds:
+        given, later = following[hold.row]
+        ended, lasted = belief_end(hold), list[Span]()
+        if ended > max(given, hold.ret):
+            lasted = without([(given, ended)], united(asleep.get(view.worker(hold.row), ())))
+        if lasted:
+            longest = max(longest, ended - max(given, hold.ret))
+        if bound is not None and length(lasted) > bound:
+            at = max(moment(lasted, bound), hold.ret)
+            findings.append(Finding("believed-too-long", at, (hold.row, later), (hold.row, later)))
+        elif bound is not None and known and not hold.open and ended > (due := max(hold.expiry + bound, hold.ret)):
+            findings.append(Finding("believed-past-lease", due, (hold.row,), (hold.row,)))
+    return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
+
+
+def _exercise_belief(view: View) -> Exercise:
+    noticed = sum(hold.lost >= 0 for hold in view.holds)
+    missing = lock_unexercised(view) or unless(noticed, "no client held on until its lease could have ended")
+    return Exercise(missing, {NOTICED: noticed})
+
+
+def _no_lease_ends(facts: Facts) -> str | None:
+    ends = facts.lease != "none" and any(matches(fault, ENDED) for fault in facts.fault_names)
+    return unless(ends, "nothing makes a holder outlive its lease")
+
+
+def belief_end(hold: Hold) -> int:
+    """ns; the latest moment at which the client can have believed that it holds."""
+    return min(hold.left, hold.believed)
 
 
 class RenewedLease(NamedTuple):
@@ -45,10 +99,9 @@ class RenewedLease(NamedTuple):
     session: bool = False
 
 
-def _examine(view: View) -> Examined:
-    """Whether no renewal was acknowledged that was sent after a certainly later grant had returned, no renewal or
-    release refused that returned while the lease was certainly in force, and no lock granted on a lease after that was
-    said to be over (etcd #11456). All definite.
+def _examine_renewal(view: View) -> Examined:
+    """Definite: whether no renewal was acknowledged that was sent after a certainly later grant had returned, none and
+    no release refused while the lease was in force, and no lock granted on a lease that was called over (etcd #11456).
     """
     inv, ret = view.column("inv"), view.column("ret")
     following = superseded(view)
@@ -83,14 +136,21 @@ def _examine(view: View) -> Examined:
 
 
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
-    """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it."""
-    inv, ret = view.column("inv"), view.column("ret")
-    known = [inv[other] for other in lease.renewed if ret[other] <= asked]
-    known += [moment for moment, since in lease.touched if since <= asked]
-    return min(_worth(lease, known, view.facts.grain) + lease.ttl, lease.closed)
+    """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it.
+
+    Servers with a grain tell each other only now and then who is alive, so that the last sign of life may be unknown:
+    it counts for no more than the one before it and the grain, which is none within half of the grain.
+    """
+    inv, ret, grain = view.column("inv"), view.column("ret"), view.facts.grain
+    signs = [lease.begun, *(inv[other] for other in lease.renewed if ret[other] <= asked)]
+    signs += [moment for moment, since in lease.touched if since <= asked]
+    if lease.session and grain:
+        before = [max([lease.begun, *(other for other in signs if other <= sign - grain // 2)]) for sign in signs]
+        signs = [min(sign, earlier + grain) for sign, earlier in zip(signs, before, strict=True)]
+    return min(max(signs) + lease.ttl, lease.closed)
 
 
-def _exercise(view: View) -> Exercise:
+def _exercise_renewal(view: View) -> Exercise:
     leases = view.once(_leases)
     renewed, refused = sum(len(lease.renewed) for lease in leases), sum(len(lease.refused) for lease in leases)
     refused += sum(_release_refused(view, hold) for hold in view.holds)
@@ -98,7 +158,7 @@ def _exercise(view: View) -> Exercise:
     return Exercise(missing, {RENEWED: renewed, REFUSED: refused})
 
 
-def _unexpected(facts: Facts) -> str | None:
+def _nobody_renews(facts: Facts) -> str | None:
     exercised = any(matches(fault, EXERCISED) for fault in facts.fault_names)
     return unless(exercised, "nothing makes a holder renew, or release too late")
 
@@ -106,9 +166,8 @@ def _unexpected(facts: Facts) -> str | None:
 def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
     """Grants that cannot have come before the service said that their lease is over.
 
-    Another client certainly held until the service said so. The grant cannot have come before that hold either: it had
-    not been asked for yet, or its lease was certainly in force, so that the other grant would have come inside its
-    hold.
+    Another client certainly held until then. The grant cannot have come before that hold: it had not been asked for
+    yet, or its lease was certainly in force, so that the other grant would have come inside its hold.
     """
     ret = view.column("ret")
     refusal = min(lease.refused, key=lambda row: ret[row], default=None)
@@ -121,20 +180,6 @@ def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
         if held is not None and hold.ret > ret[refusal]:
             rows = (held.row, refusal, *((held.release,) if held.release >= 0 else ()), hold.row)
             yield Finding("granted-though-over", hold.ret, rows, (held.row, hold.row))
-
-
-def _worth(lease: RenewedLease, known: list[int], grain: int) -> int:
-    """ns; the moment from which the lease certainly lasts its TTL once more.
-
-    Servers that declare a grain tell each other only now and then who is alive, so that the last sign of life may be
-    unknown: it counts for no more than the one before it and the grain. A sign that follows another within half of the
-    grain adds nothing.
-    """
-    if not (lease.session and grain):
-        return max([lease.begun, *known])
-    signs = sorted([lease.begun, *known])
-    before = [max([lease.begun, *(other for other in signs if other <= sign - grain // 2)]) for sign in signs]
-    return max(map(min, signs, (sign + grain for sign in before)))
 
 
 def _leases(view: View) -> list[RenewedLease]:
@@ -154,40 +199,25 @@ def _leases(view: View) -> list[RenewedLease]:
         hold = view.holds.by_owner.get(who)
         if hold is not None:
             ttl = 0 if view.facts.lease == "none" else hold.length
-            renewed, refused = _answered(view, rows)
-            leases.append(RenewedLease(hold.start, ttl, (hold,), renewed, refused, hold.free))
+            leases.append(RenewedLease(hold.start, ttl, (hold,), *_answered(view, rows), hold.free))
     return [*leases, *_sessions(view, by_session)]
 
 
 def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedLease]:
     facts, inv, ttl, session = view.facts, view.column("inv"), view.column("ttl"), view.column("session")
     holds = grouped(view.holds, lambda hold: hold.session)
-    opened = {session[row]: row for row in reversed(view.rows(F.SESSION_OPEN, outcomes=(Outcome.OK,)))}
-    closed = {
-        session[row]: inv[row] for row in reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))
-    }
+    openings = reversed(view.rows(F.SESSION_OPEN, outcomes=(Outcome.OK,)))
+    opened = {session[row]: (inv[row], ttl[row]) for row in openings}
+    closed = closings(view)
     for number, rows in by_session.items():
-        held, opening = holds.get(number, []), opened.get(number)
-        shortest = min([(ttl[opening] if opening is not None else 0) or facts.ttl, *(hold.ttl for hold in held)])
-        renewed, refused = _answered(view, rows)
-        yield RenewedLease(
-            begun=inv[opening] if opening is not None else 0,
-            ttl=0 if facts.lease == "none" else effective(shortest, facts),
-            holds=tuple(held),
-            renewed=renewed,
-            refused=refused,
-            closed=closed.get(number, INFINITY),
-            touched=tuple(_touched(held)) if facts.lease == "touch" else (),
-            session=True,
-        )
-
-
-def _touched(held: list[Hold]) -> Iterator[tuple[int, int]]:
-    """What the grants of a session and their releases prove, if every request prolongs the session."""
-    for hold in held:
-        yield hold.start, hold.ret
-        if hold.freed < INFINITY:
-            yield hold.freeing, hold.freed
+        held, (begun, told) = holds.get(number, []), opened.get(number, (0, 0))
+        shortest = min([told or facts.ttl, *(hold.ttl for hold in held)])
+        lasts = 0 if facts.lease == "none" else effective(shortest, facts)
+        touched: list[tuple[int, int]] = []
+        for hold in held if facts.lease == "touch" else ():  # every request prolongs the session
+            touched += [(hold.start, hold.ret), *([(hold.freeing, hold.freed)] if hold.freed < INFINITY else [])]
+        ends = closed.get(number, INFINITY)
+        yield RenewedLease(begun, lasts, tuple(held), *_answered(view, rows), ends, tuple(touched), session=True)
 
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -207,5 +237,13 @@ def _release_refused(view: View, hold: Hold) -> bool:
 
 
 HONEST_RENEWAL: Final = Property(
-    "honest-renewal", _examine, _exercise, needs=frozenset({Need.RENEWED}), optional=True, unexpected=_unexpected
+    "honest-renewal",
+    _examine_renewal,
+    _exercise_renewal,
+    needs=frozenset({Need.RENEWED}),
+    optional=True,
+    unexpected=_nobody_renews,
+)
+BELIEF: Final = Property(
+    "honest-belief", _examine_belief, _exercise_belief, needs=ONE_HOLDER, bounded=True, unexpected=_no_lease_ends
 )
