@@ -24,10 +24,7 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ch
 
 
 def missing(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:
-    """Property → why a pass would mean nothing yet: for a trial that still runs, of all that it is asked.
-
-    A hazard that must show and has not is a reason too: the fault may have met nobody at the wrong moment.
-    """
+    """Property → why a pass of a trial that still runs would mean nothing yet; also that a hazard has not shown yet."""
     view = history.once(View)
     reasons = {name: _missing(PROPERTIES[name], view) for name in _names(view, properties)}
     return {name: reason for name, reason in reasons.items() if reason is not None}

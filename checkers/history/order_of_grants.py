@@ -78,7 +78,7 @@ def tokens_of(holds: Sequence[Hold]) -> bool:
 def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
     """Pairs (earlier, later) of one key whose tokens contradict real time, or are the same.
 
-    For each later grant one pair, with the largest token granted before. grants in order of their returns.
+    For each later grant one pair, with the largest token granted before. holds: in order of their returns.
     """
     pairs: list[tuple[Hold, Hold]] = []
     highest: Hold | None = None

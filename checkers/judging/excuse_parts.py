@@ -59,10 +59,7 @@ def by_answer(holds: Sequence[Hold]) -> list[Hold]:
 
 
 def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
-    """Whether one of these moments met the lease of an earlier holder, before the violation.
-
-    A holder that did something after the acknowledged end of its lease is itself to blame.
-    """
+    """Whether, before the violation, one of the moments met the lease of an earlier holder that did not outstay it."""
     for hold in losers(violation, view):
         end = hold.expiry
         stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view)[0] > end

@@ -146,10 +146,7 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The lease of a holder could have ended before its deed was done, and its client had not noticed when it sent it.
-
-    Who was earlier is not asked: a slow answer hides it.
-    """
+    """A holder's lease could have ended, unnoticed, before its deed was done; a slow answer hides who was earlier."""
     return violation.kind in BY_A_STALE_HOLDER and any(
         _outlived(hold, violation, view) for hold in holds_of(violation, view)
     )

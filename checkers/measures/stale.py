@@ -39,7 +39,7 @@ def stale_write(measured: MeasuredHistory) -> Reading:
         fenced = [access for access in made if _raises(measured, access)]
         raising = sorted((access for access in fenced if access.ok), key=attrgetter("ret"))
         returns = [access.ret for access in raising]
-        highest = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
+        highest: list[Operation] = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
         for access in fenced:
             place = bisect_left(returns, access.inv)
             if place and highest[place - 1].token > access.token:

@@ -123,10 +123,7 @@ def collection(value: Any) -> frozenset[Hashable] | None:
 
 
 class Set(Accumulator):
-    """A set to which elements are added, and which is read as a whole. State: `Elements`.
-
-    Adding what is in it changes nothing. A read that shows an element twice shows it.
-    """
+    """A set, `Elements`, to which elements are added (again changes nothing), read as a whole, repetitions aside."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

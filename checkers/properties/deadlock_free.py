@@ -39,10 +39,7 @@ class Wait(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Exact, of locks with one permit. Each circle counts; those that last longer than the TTL are told.
-
-    Time in which the machine stalled a worker of the lane does not count: it may have stalled the service as well.
-    """
+    """Exact, for one permit: each circle counts, and is told if it lasts longer than the TTL, less workers' stalls."""
     findings = []
     cycles = longest = 0
     for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():

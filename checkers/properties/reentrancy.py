@@ -18,10 +18,7 @@ AWAITED: Final = "inner releases that somebody waited for"
 
 
 def _examine(view: View) -> Examined:
-    """Sound: judges what happened while the outer grant was certainly in force; acknowledged renewals are believed.
-
-    Another grant after an inner release was certainly wrong; that the release caused it is only likely.
-    """
+    """Sound while the outer grant was certainly in force; that an inner release caused a wrong grant is only likely."""
     findings: list[Finding] = []
     for row, outer in _nested(view, *ACQUIRES):
         findings += _inner_acquire(view, row, outer)

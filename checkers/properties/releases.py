@@ -172,9 +172,8 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
     hold, at, successor = wait.crash.hold, wait.late or 0, wait.successor
     others = (row for row in view.attempts_by_key[hold.key] if row != hold.row)
     waiters = (row for row in others if inv[row] <= at <= ret[row] < INFINITY)
-    kind, holders = "never-freed", (hold.row,)
-    if successor is not None:
-        kind, holders = "freed-late", (hold.row, successor)
+    holders = (hold.row,) if successor is None else (hold.row, successor)
+    kind = "never-freed" if successor is None else "freed-late"
     if wait.crash.fault.kind != "kill":
         kind = "kept-by-a-hung-holder"
     return Finding(kind, at, tuple(dict.fromkeys((*holders, *islice(waiters, 1)))), holders)

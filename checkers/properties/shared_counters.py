@@ -191,10 +191,7 @@ def short_of(counted: Mapping[str, int], needs: Mapping[str, int]) -> str | None
 
 
 def in_vain(view: View) -> str:
-    """How the acquires since the last grant ended; empty if most acquires were granted.
-
-    This mostly names the cause of too few grants: a service that always fails, or a lock that is never freed.
-    """
+    """How acquires since the last grant ended, which mostly names why there are few; empty if most were granted."""
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
     ret = view.array("ret").tolist()
     failed = view.attempts(Outcome.FAIL, Outcome.INFO)
