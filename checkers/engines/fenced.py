@@ -155,31 +155,31 @@ def screened(columns: AccessColumns, terms: Terms) -> Column:
     if terms.reads:
         return np.full(terms.keys, True, np.bool_)
     kind, tokens, values, odd = classified(columns, terms)
-    groups = grouped(kind, columns.key, columns.token, tokens, odd)
-    return doubtful(columns, kind, values, groups, terms)
+    group, begin = grouped(kind, columns, tokens, odd)
+    return doubtful(columns, kind, values, group, begin, terms)
 
 
 @kernel
 def judged(columns: AccessColumns, terms: Terms, arrange: int) -> Broken:
     """arrange: 1 where the order is wanted."""
-    key, value, keys, reads = columns.key, columns.value, terms.keys, terms.reads
+    key, keys, reads = columns.key, terms.keys, terms.reads
     kind, tokens, values, odd = classified(columns, terms)
     loose = unsettled(kind, columns, keys) if odd else np.full(keys, False, np.bool_)
-    groups = grouped(kind, key, columns.token, tokens, odd)
+    group, begin = grouped(kind, columns, tokens, odd)
     origin = np.full(len(kind), UNREAD, np.int32)
-    accesses = Accesses(kind, key, value, columns.inv, columns.ret, groups.of, origin)
+    accesses = Accesses(kind, key, columns.value, columns.inv, columns.ret, group, begin, origin)
     traced(accesses, values, terms.initial)
-    turn = sequential(accesses, groups) if reads else np.full(keys, False, np.bool_)
-    survey, findings = surveyed(accesses, groups, turn, terms)
-    before, last, skip, findings = overtaken(accesses, groups, survey.early, survey.latest, reads, findings)
-    final_write, reader, findings = carried_over(accesses, groups, survey, skip, terms.initial, findings)
+    turn = sequential(accesses) if reads else np.full(keys, False, np.bool_)
+    survey, findings = surveyed(accesses, turn, terms)
+    before, last, skip, findings = overtaken(accesses, survey.early, survey.latest, reads, findings)
+    final_write, reader, findings = carried_over(accesses, survey, skip, terms.initial, findings)
     lead, findings = within(accesses, survey, final_write, reader, findings)
     order = np.empty(0, np.int64)
     spared, refused = unanswered(kind)
     if refused or arrange:
         for k in range(keys):
             skip[k] = skip[k] or survey.doubtful[k] or loose[k]
-        store = StoreColumns(terms, accesses, groups, survey, before, last, final_write, lead, skip)
+        store = StoreColumns(terms, accesses, survey, before, last, final_write, lead, skip)
         reasons = explanations(store, spared)
         findings = needless(store, reasons, spared, findings)
         if arrange:

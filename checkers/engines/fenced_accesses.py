@@ -65,7 +65,9 @@ class Accesses(NamedTuple):
     value: Column
     inv: Column  # ns
     ret: Column  # ns
-    group: Column  # the accesses of one key and token, -1 for none: see `fenced_groups`
+    group: Column  # the accesses of one key and token, -1 for none; a free read belongs to its key's last group. Groups
+    # are numbered in order of key and token, each key's first one being that of its initial value
+    begin: Column  # of each key, not row, its first group; one more than there are keys
     origin: Column  # whose value it read, or who read its own: see `fenced_origins`
 
 

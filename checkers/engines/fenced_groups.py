@@ -1,8 +1,8 @@
 """The groups of accesses to fenced stores: those of one key and token, in order of tokens.
 
 Source: checkers/CONDITIONS.md, section 17: an accepted access never has a lower token than one before it, so that no
-other order of groups is possible. Where the tokens of each key are dense, a table has a place for each: O(n). Else all
-rows are sorted: O(n log n).
+other order of groups is possible. Where the tokens of each key are dense, each has a group of its number, used or not:
+O(n). Else all rows are sorted: O(n log n).
 """
 
 from typing import NamedTuple
@@ -19,21 +19,13 @@ from checkers.engines.fenced_accesses import (
     REFUSED,
     SILENT,
     UNKNOWN,
+    AccessColumns,
     Accesses,
     Range,
 )
 from checkers.engines.kernel import Column, kernel
 from checkers.engines.sorting import sort_rows
 from checkers.row_format import INFINITY
-
-
-class Groups(NamedTuple):
-    """Group k < keys is the one of key k's initial value, has the token `LOWEST`, and comes first."""
-
-    of: Column  # of each row its group, -1 for none; a free read belongs to its key's last one
-    order: Column  # all groups, in order of key and token
-    begin: Column  # of each key where its groups begin in that order; one more than there are keys
-    token: Column  # of each group
 
 
 class Table(NamedTuple):
@@ -73,47 +65,30 @@ def layout(numbers: Range, limit: int) -> Table:
 
 
 @kernel
-def grouped(kind: Column, key: Column, token: Column, tokens: Range, odd: int) -> Groups:
-    """tokens, odd: see `fenced_accesses.classified`."""
+def grouped(kind: Column, columns: AccessColumns, tokens: Range, odd: int) -> tuple[Column, Column]:
+    """`group` and `begin` of `Accesses`. kind, tokens, odd: see `fenced_accesses.classified`."""
+    key, token, low, high = columns.key, columns.token, tokens.low, tokens.high
+    keys = len(low)
+    group = np.full(len(kind), -1, np.int32)
+    begin = np.zeros(keys + 1, np.int64)
     table = layout(tokens, len(kind) + 64)
     if table.total >= 0 and table.alone:
-        groups = _by_table(kind, key, token, tokens, table)
+        for k in range(keys):
+            begin[k + 1] = begin[k] + 1 + (high[k] - low[k] + 1 if low[k] <= high[k] else 0)
+        for row in range(len(kind)):
+            if NOTHING < kind[row] < FREE:
+                group[row] = begin[key[row]] + 1 + token[row] - low[key[row]]
     else:
-        groups = _by_sorting(kind, key, token, len(tokens.low))
+        _by_sorting(kind, key, token, group, begin)
     if odd:
-        group, order, begin = groups.of, groups.order, groups.begin
         for row in range(len(kind)):
             if kind[row] == FREE:
-                group[row] = order[begin[key[row] + 1] - 1]
-    return groups
+                group[row] = begin[key[row] + 1] - 1
+    return group, begin
 
 
 @kernel
-def _by_table(kind: Column, key: Column, token: Column, tokens: Range, table: Table) -> Groups:
-    low, high, base, keys = tokens.low, tokens.high, table.base, len(tokens.low)
-    group = np.full(len(kind), -1, np.int32)
-    order = np.empty(keys + table.total, np.int32)
-    begin = np.empty(keys + 1, np.int64)
-    token_of = np.empty(keys + table.total, np.int64)
-    used = 0
-    for k in range(keys):
-        begin[k] = used
-        order[used], token_of[k] = k, LOWEST
-        used += 1
-        if low[k] <= high[k]:
-            for n in range(high[k] - low[k] + 1):
-                place = keys + base[k] + low[k] + n
-                order[used], token_of[place] = place, low[k] + n
-                used += 1
-    begin[keys] = used
-    for row in range(len(kind)):
-        if NOTHING < kind[row] < FREE:
-            group[row] = keys + base[key[row]] + token[row]
-    return Groups(group, order, begin, token_of)
-
-
-@kernel
-def _by_sorting(kind: Column, key: Column, token: Column, keys: int) -> Groups:
+def _by_sorting(kind: Column, key: Column, token: Column, group: Column, begin: Column) -> None:
     rows = np.empty(len(kind), np.int32)
     count = 0
     for row in range(len(kind)):
@@ -121,34 +96,26 @@ def _by_sorting(kind: Column, key: Column, token: Column, keys: int) -> Groups:
             rows[count] = row
             count += 1
     sort_rows(rows, count, key, token)
-    group = np.full(len(kind), -1, np.int32)
-    order = np.empty(count + keys, np.int32)
-    begin = np.empty(keys + 1, np.int64)
-    token_of = np.full(count + keys, LOWEST, np.int64)
-    n, used, groups = 0, 0, keys
-    for k in range(keys):
+    n, used = 0, 0
+    for k in range(len(begin) - 1):
         begin[k] = used
-        here = order[used] = k
-        used += 1
+        first = n
         while n < count and key[rows[n]] == k:
-            row = rows[n]
-            if here < keys or token_of[here] != token[row]:
-                here = order[used] = groups
-                token_of[groups] = token[row]
-                groups += 1
+            if n == first or token[rows[n - 1]] != token[rows[n]]:
                 used += 1
-            group[row] = here
+            group[rows[n]] = used
             n += 1
-    begin[keys] = used
-    return Groups(group, order[:used], begin, token_of)
+        used += 1
+    begin[len(begin) - 1] = used
 
 
 @kernel
-def sequential(accesses: Accesses, groups: Groups) -> Column:
+def sequential(accesses: Accesses) -> Column:
     """Of each key whether the accesses of each of its tokens follow one another, nothing after an unknown one."""
-    kind, group, inv, ret = accesses.kind, accesses.group, accesses.inv, accesses.ret
-    result = np.full(len(groups.begin) - 1, True, np.bool_)
-    busy = np.full(len(groups.order), -1, np.int64)
+    kind, group, inv, ret, begin = accesses.kind, accesses.group, accesses.inv, accesses.ret, accesses.begin
+    keys = len(begin) - 1
+    result = np.full(keys, True, np.bool_)
+    busy = np.full(begin[keys], -1, np.int64)
     for row in range(len(kind)):
         what = kind[row]
         if what == NOTHING or READ_REFUSED <= what <= REFUSED or what >= SILENT:

@@ -23,13 +23,10 @@ CARRIED = -2
 @kernel
 def arranged(store: StoreColumns, reasons: Reasons) -> Column:
     """The rows of all keys that are not to be skipped."""
-    accesses, order, reads = store.accesses, store.groups.order, store.terms.reads
+    accesses, reads = store.accesses, store.terms.reads
     kind, key, skip = accesses.kind, accesses.key, store.skip
     count = len(kind)
     within = _within(store, reasons.first)
-    place_of = np.empty(len(order), np.int64)
-    for n in range(len(order)):
-        place_of[order[n]] = n
     rows = np.empty(count, np.int32)
     others = np.empty(count, np.int32)
     place = np.full(count, -1, np.int64)
@@ -45,13 +42,13 @@ def arranged(store: StoreColumns, reasons: Reasons) -> Column:
             reason = reason_of(reasons, accesses, store.terms.strict, row)
             if place[reason] < 0 and home(accesses, reads, reason) < 0:
                 within[reason] = EXPLANATION
-                place[reason] = place_of[accesses.group[reason]]
+                place[reason] = accesses.group[reason]
                 rows[certain] = reason
                 certain += 1
         else:
             here = home(accesses, reads, row)
             if here >= 0:
-                place[row] = place_of[here]
+                place[row] = here
                 rows[certain] = row
                 certain += 1
     sort_rows(rows, certain, place, within)
@@ -83,7 +80,7 @@ def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) 
 @kernel
 def _within(store: StoreColumns, first: Column) -> Column:
     """Sorts the accesses of a group; equal ones stand as they were invoked."""
-    kind, key, _, _, _, group, origin = store.accesses
+    kind, key, group, origin = store.accesses.kind, store.accesses.key, store.accesses.group, store.accesses.origin
     turn, final_write, skip = store.survey.turn, store.final_write, store.skip
     within = np.zeros(len(kind), np.int64)
     writes = np.empty(len(store.survey.writes), np.int32)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.engines.fenced_accesses import READ_REFUSED, READ_UNKNOWN, REFUSED, UNKNOWN, Accesses, Terms
-from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import live
 from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
@@ -23,7 +22,6 @@ class StoreColumns(NamedTuple):
 
     terms: Terms
     accesses: Accesses
-    groups: Groups
     survey: Survey
     before: Column  # of each group the row that was invoked last below it
     last: Column  # of each key the row that was invoked last
@@ -45,11 +43,10 @@ class Reasons(NamedTuple):
 @kernel
 def explanations(store: StoreColumns, spared: Column) -> Reasons:
     """spared: rows that are neither answered accesses nor irrelevant, in order of invocation."""
-    kind, key, _, inv, _, group, origin = store.accesses
-    order, begin = store.groups.order, store.groups.begin
+    kind, key, _, inv, _, group, begin, origin = store.accesses
     latest, first_write, carried = store.survey.latest, store.survey.first_write, store.survey.carried
     before, strict = store.before, store.terms.strict
-    groups = len(order)
+    groups = len(latest)
     first = np.full(groups, -1, np.int32)
     for here in range(groups):
         if carried[here] >= 0:
@@ -68,8 +65,7 @@ def explanations(store: StoreColumns, spared: Column) -> Reasons:
     for k in range(len(begin) - 1):
         best = -1
         carries = False
-        for place in range(begin[k + 1] - 1, begin[k], -1):
-            here = order[place]
+        for here in range(begin[k + 1] - 1, begin[k], -1):
             above[here] = best
             if latest[here] >= 0:
                 carries = carried[here] >= 0
@@ -80,8 +76,7 @@ def explanations(store: StoreColumns, spared: Column) -> Reasons:
             if not (strict and first_write[here] >= 0):
                 best = _sooner(before, group, inv, best, read[here])
             upward[here] = best
-        above[order[begin[k]]] = best
-        upward[order[begin[k]]] = best
+        above[begin[k]], upward[begin[k]] = best, best
     return Reasons(first, above, upward)
 
 
@@ -112,8 +107,7 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
     Its rows are a write that was in time to explain it but cannot come first in its group, the access that must come
     before all that might have explained it and was invoked too late, each -1 where there is none, and the refusal.
     """
-    kind, key, _, inv, ret, group, _ = store.accesses
-    order, begin, token = store.groups.order, store.groups.begin, store.groups.token
+    kind, key, _, inv, ret, group, begin, _ = store.accesses
     before, strict = store.before, store.terms.strict
     carried, first_write = store.survey.carried, store.survey.first_write
     for row in spared:
@@ -122,13 +116,12 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
         reason = reason_of(reasons, store.accesses, strict, row)
         if reason < 0 or ret[row] < moment(before, group, inv, reason):
             here, k = group[row], key[row]
-            place = _obstacle(order, begin[k], begin[k + 1], inv, before, ret[row])
-            there = order[place]
-            late = before[order[place + 1]] if place + 1 < begin[k + 1] else store.last[k]
+            there = _obstacle(begin[k], begin[k + 1], inv, before, ret[row])
+            late = before[there + 1] if there + 1 < begin[k + 1] else store.last[k]
             rival = -1
             if late < 0 or inv[late] <= ret[row]:
                 late = -1
-            elif token[there] > token[here] or (strict and kind[row] == REFUSED and there == here):
+            elif there > here or (strict and kind[row] == REFUSED and there == here):
                 # Lower groups were wholly invoked, and would have explained it; higher ones come after what was late.
                 if carried[there] >= 0 and inv[carried[there]] > ret[row]:
                     late = carried[there]
@@ -139,12 +132,12 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
 
 
 @kernel
-def _obstacle(order: Column, begin: int, end: int, inv: Column, before: Column, moment: int) -> int:
-    """Of the groups of a key, the place of the lowest that was not wholly invoked at a moment; else of the highest."""
+def _obstacle(begin: int, end: int, inv: Column, before: Column, moment: int) -> int:
+    """Of the groups of a key, the lowest that was not wholly invoked at a moment; else of the highest."""
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2
-        row = before[order[middle]]
+        row = before[middle]
         if row >= 0 and inv[row] > moment:
             high = middle
         else:

@@ -11,20 +11,24 @@ its write only has to return after that. The other rules: checkers/CONDITIONS.md
 import numpy as np
 
 from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, AccessColumns, Range, Terms
-from checkers.engines.fenced_groups import Groups, layout
+from checkers.engines.fenced_groups import layout
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 
 NOBODY = -1
 """Who wrote a value that nobody accessed so far; what is below stands for the key of a read that came before its write.
-Of others, 2 * (key * groups + group), and one more where the write was refused."""
+Of others, 2 * group, and one more where the write was refused."""
 
 
 @kernel
-def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups, terms: Terms) -> Column:
-    """Of each key whether it has to be judged by the rules. kind, values: see `fenced_accesses.classified`."""
-    key, value, inv, ret, group = columns.key, columns.value, columns.inv, columns.ret, groups.of
-    keys, initial, strict, count = terms.keys, terms.initial, terms.strict, len(groups.order)
+def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column, begin: Column, terms: Terms) -> Column:
+    """Of each key whether it has to be judged by the rules.
+
+    kind, values: see `fenced_accesses.classified`; group, begin: see `fenced_accesses.Accesses`.
+    """
+    key, value, inv, ret = columns.key, columns.value, columns.inv, columns.ret
+    keys, initial, strict = terms.keys, terms.initial, terms.strict
+    count = begin[keys]
     table = layout(values, 2 * len(kind) + 64)
     base, total = table.base, table.total
     if total < 0:
@@ -50,7 +54,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups
         if what == READ_OK:
             k = key[row]
             if value[row] == initial:
-                begun[k] = inv[row]  # in the first group, which nothing can overtake
+                begun[begin[k]] = inv[row]  # in the first group, which nothing can overtake
                 continue
             place = base[k] + value[row]
             if not 0 <= place < total:
@@ -65,8 +69,8 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups
                     doubt[k] = True
                 done[place] = min(done[place], ret[row])
                 continue
-            here = (word >> 1) - k * count
-            if not 0 <= here < count or word & 1:
+            here = word >> 1
+            if not begin[k] <= here < begin[k + 1] or word & 1:
                 doubt[k] = True
                 continue
             over[here] = min(over[here], ret[row])
@@ -90,7 +94,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups
             elif word != NOBODY:
                 doubt[k] = True
                 continue
-            write[place] = 2 * (k * count + here) + (what == REFUSED)
+            write[place] = 2 * here + (what == REFUSED)
             if what == REFUSED:
                 continue
             if what == ACCEPTED:
@@ -105,7 +109,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups
                 after[last[here]] = place
                 doubt[k] = doubt[k] or strict != 0
             last[here] = place
-    _against_tokens(groups, over, opened, begun, waiting, doubt)
+    _against_tokens(begin, over, opened, begun, waiting, doubt)
     for row in refused[:refusals]:
         here = group[row]
         raised = min(over[here], opened[here]) if strict else over[here]
@@ -115,25 +119,20 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, groups: Groups
 
 
 @kernel
-def _against_tokens(
-    groups: Groups, over: Column, opened: Column, begun: Column, waiting: Column, doubt: Column
-) -> None:
+def _against_tokens(begin: Column, over: Column, opened: Column, begun: Column, waiting: Column, doubt: Column) -> None:
     """Makes `over` of each group when the bar can first have stood above its token, and `opened` when it can first have
     stood at it.
     """
-    order, begin = groups.order, groups.begin
     for k in range(len(begin) - 1):
         worst = -1
-        for place in range(begin[k], begin[k + 1]):
-            here = order[place]
+        for here in range(begin[k], begin[k + 1]):
             if over[here] < worst:
                 doubt[k] = True
             if opened[here] < INFINITY:
                 opened[here] = max(opened[here], worst)
             worst = max(worst, begun[here])
         raised = INFINITY
-        for place in range(begin[k + 1] - 1, begin[k] - 1, -1):
-            here = order[place]
+        for here in range(begin[k + 1] - 1, begin[k] - 1, -1):
             over[here] = raised
             raised = min(raised, opened[here])
         if waiting[k] != 0:

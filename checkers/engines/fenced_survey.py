@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.fenced_accesses import ACCEPTED, FREE, READ_OK, REFUSED, UNKNOWN, Accesses, Terms
-from checkers.engines.fenced_groups import Groups
 from checkers.engines.fenced_origins import INITIAL, REPEATED, UNSURE, UNWRITTEN, live
 from checkers.engines.kernel import Column, kernel
 
@@ -108,16 +107,16 @@ def home(accesses: Accesses, reads: int, row: int) -> int:
             return int(group[row])
         write = accesses.origin[row]
         if write == INITIAL:
-            return int(np.int64(accesses.key[row]))
+            return int(accesses.begin[accesses.key[row]])
         return int(group[write]) if write >= 0 and kind[write] != REFUSED else -1
     return int(group[row]) if live(kind, accesses.origin, row) else -1
 
 
 @kernel
-def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> tuple[Survey, Findings]:
+def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Findings]:
     """turn: see `Survey`."""
-    kind, key, value, inv, ret, group, origin = accesses
-    token, count, strict = groups.token, len(groups.order), terms.strict
+    kind, key, value, inv, ret, group, begin, origin = accesses
+    count, strict = begin[len(begin) - 1], terms.strict
     early = np.full(count, -1, np.int32)
     latest = np.full(count, -1, np.int32)
     first_write = np.full(count, -1, np.int32)
@@ -165,7 +164,7 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
                 last_inv[write] = row
                 if first_ret[write] < 0 or ret[row] < ret[first_ret[write]]:
                     first_ret[write] = row
-            elif write >= 0 and token[group[write]] > token[here]:
+            elif write >= 0 and group[write] > here:
                 findings = noted(findings, BELOW_TOKEN, row, (int(write), row, -1, -1))
             else:
                 carried_late[here] = row
@@ -202,35 +201,32 @@ def surveyed(accesses: Accesses, groups: Groups, turn: Column, terms: Terms) -> 
 
 @kernel
 def overtaken(
-    accesses: Accesses, groups: Groups, early: Column, latest: Column, reads: int, findings: Findings
+    accesses: Accesses, early: Column, latest: Column, reads: int, findings: Findings
 ) -> tuple[Column, Column, Column, Findings]:
     """Groups against the order of tokens: none may have returned before one of a lower token was invoked.
 
     (of each group the row invoked last below it, of each key the row invoked last, keys whose groups are out of order,
     findings). A finding for each access that was overtaken, with the access of a higher token that returned first.
     """
-    kind, key, inv, ret = accesses.kind, accesses.key, accesses.inv, accesses.ret
-    order, begin = groups.order, groups.begin
+    kind, key, inv, ret, begin = accesses.kind, accesses.key, accesses.inv, accesses.ret, accesses.begin
     keys = len(begin) - 1
-    before = np.full(len(order), -1, np.int32)
+    before = np.full(len(early), -1, np.int32)
     last = np.full(keys, -1, np.int32)
     disordered = np.full(keys, False, np.bool_)
     broken_somewhere = False
     for k in range(keys):
         worst = -1
-        for place in range(begin[k], begin[k + 1]):
-            here = order[place]
+        for here in range(begin[k], begin[k + 1]):
             before[here] = worst
             if worst >= 0 and early[here] >= 0 and ret[early[here]] < inv[worst]:
                 disordered[k] = broken_somewhere = True
             worst = max(worst, latest[here])
         last[k] = worst
     if broken_somewhere:
-        sooner = np.full(len(order), -1, np.int32)
+        sooner = np.full(len(early), -1, np.int32)
         for k in range(keys):
             first = -1
-            for place in range(begin[k + 1] - 1, begin[k] - 1, -1):
-                here = order[place]
+            for here in range(begin[k + 1] - 1, begin[k] - 1, -1):
                 sooner[here] = first
                 if early[here] >= 0 and (first < 0 or ret[early[here]] < ret[first]):
                     first = early[here]
@@ -245,24 +241,22 @@ def overtaken(
 
 @kernel
 def carried_over(
-    accesses: Accesses, groups: Groups, survey: Survey, disordered: Column, initial: int, findings: Findings
+    accesses: Accesses, survey: Survey, disordered: Column, initial: int, findings: Findings
 ) -> tuple[Column, Column, Findings]:
     """Carried reads against the group that wrote last before theirs; a finding for each group that read another value.
 
     (of each group the write that later ones read, so that it must be its last, and the read that says so, findings).
     disordered: keys to leave out.
     """
-    value, group, origin = accesses.value, accesses.group, accesses.origin
-    order, begin = groups.order, groups.begin
+    value, group, begin, origin = accesses.value, accesses.group, accesses.begin, accesses.origin
     turn, last_write, carried = survey.turn, survey.last_write, survey.carried
-    final_write = np.full(len(order), -1, np.int32)
-    reader = np.full(len(order), -1, np.int32)
+    final_write = np.full(len(carried), -1, np.int32)
+    reader = np.full(len(carried), -1, np.int32)
     for k in range(len(begin) - 1):
         if disordered[k]:
             continue
         source = -1
-        for place in range(begin[k], begin[k + 1]):
-            here = order[place]
+        for here in range(begin[k], begin[k + 1]):
             read = int(carried[here])
             if read >= 0:
                 write = origin[read]
