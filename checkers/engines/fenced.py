@@ -16,8 +16,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.comparable_values import values_of
-from checkers.engines.fenced_accesses import UNKNOWN, AccessColumns, Accesses, Terms, classified, unanswered, unsettled
-from checkers.engines.fenced_groups import grouped, sequential
+from checkers.engines.fenced_accesses import (
+    UNKNOWN,
+    AccessColumns,
+    Accesses,
+    Terms,
+    classified,
+    grouped,
+    sequential,
+    unanswered,
+    unsettled,
+)
 from checkers.engines.fenced_order import arranged
 from checkers.engines.fenced_origins import UNREAD, live, traced
 from checkers.engines.fenced_refusals import StoreColumns, explanations, needless

@@ -1,6 +1,8 @@
-"""Accesses to fenced stores, as columns, and what each of them proves.
+"""Accesses to fenced stores, as columns, what each of them proves, and their groups: those of one key and token.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. O(n).
+Source: checkers/CONDITIONS.md, sections 17 and 18. An accepted access never has a lower token than one before it, so
+that no other order of groups than that of tokens is possible. Where the tokens of each key are dense, each has a group
+of its number, used or not: O(n). Else all rows are sorted: O(n log n).
 """
 
 from typing import NamedTuple
@@ -9,7 +11,50 @@ import numpy as np
 
 from checkers.engines.codes import FAIL, NOT_OWNER, OK, READ, STALE_TOKEN, WRITE
 from checkers.engines.kernel import Column, kernel
-from checkers.row_format import FINAL, NONE
+from checkers.row_format import FINAL, INFINITY, NONE
+
+RUN = 16
+"""Rows that are sorted by insertion before runs are merged."""
+
+
+@kernel
+def sort_rows(rows: Column, end: int, first: Column, second: Column) -> None:
+    """Puts rows[:end] into the order of (first[row], second[row]); equal ones stay as they are."""
+    for low in range(0, end, RUN):
+        for n in range(low + 1, min(low + RUN, end)):
+            row, place = rows[n], n
+            while place > low and _above(rows[place - 1], row, first, second):
+                rows[place] = rows[place - 1]
+                place -= 1
+            rows[place] = row
+    width = RUN
+    spare = np.empty(end if end > RUN else 0, np.int32)
+    while width < end:
+        for low in range(0, end - width, 2 * width):
+            middle = low + width
+            high = min(middle + width, end)
+            if not _above(rows[middle - 1], rows[middle], first, second):
+                continue
+            for n in range(width):
+                spare[n] = rows[low + n]
+            left, right, place = 0, middle, low
+            while left < width:
+                if right < high and _above(spare[left], rows[right], first, second):
+                    rows[place] = rows[right]
+                    right += 1
+                else:
+                    rows[place] = spare[left]
+                    left += 1
+                place += 1
+        width *= 2
+
+
+@kernel
+def _above(row: int, below: int, first: Column, second: Column) -> bool:
+    if first[row] != first[below]:
+        return bool(first[row] > first[below])
+    return bool(second[row] > second[below])
+
 
 # What an access proves. Neighbours are asked for together.
 NOTHING = 0
@@ -165,3 +210,102 @@ def unanswered(kind: Column) -> tuple[Column, bool]:
             count += 1
             refused = refused or kind[row] >= READ_REFUSED
     return rows[:count], refused
+
+
+class Table(NamedTuple):
+    """Places for numbers that have a range in each key."""
+
+    base: Column  # of each key the place of number 0
+    total: int  # how many there are, -1 where there would be too many
+    alone: int  # 1 where each key has a part for itself; else all share the whole
+
+
+@kernel
+def layout(numbers: Range, limit: int) -> Table:
+    """limit: how many places there may be."""
+    low, high = numbers.low, numbers.high
+    keys = len(low)
+    base = np.zeros(keys, np.int64)
+    total = 0
+    lowest, highest = HIGHEST, LOWEST
+    for k in range(keys):
+        if high[k] < low[k]:
+            continue
+        lowest, highest = min(lowest, low[k]), max(highest, high[k])
+        span = high[k] - low[k]
+        if total < 0 or span < 0 or span >= limit - total:  # below 0: too much for 64 bits
+            total = -1
+        else:
+            base[k] = total - low[k]
+            total += span + 1
+    if total >= 0:
+        return Table(base, total, 1)
+    span = highest - lowest
+    if span < 0 or span >= limit:
+        return Table(base, -1, 0)
+    for k in range(keys):
+        base[k] = -lowest
+    return Table(base, span + 1, 0)
+
+
+@kernel
+def grouped(kind: Column, columns: AccessColumns, tokens: Range, odd: int) -> tuple[Column, Column]:
+    """`group` and `begin` of `Accesses`. kind, tokens, odd: see `fenced_accesses.classified`."""
+    key, token, low, high = columns.key, columns.token, tokens.low, tokens.high
+    keys = len(low)
+    group = np.full(len(kind), -1, np.int32)
+    begin = np.zeros(keys + 1, np.int64)
+    table = layout(tokens, len(kind) + 64)
+    if table.total >= 0 and table.alone:
+        for k in range(keys):
+            begin[k + 1] = begin[k] + 1 + (high[k] - low[k] + 1 if low[k] <= high[k] else 0)
+        for row in range(len(kind)):
+            if NOTHING < kind[row] < FREE:
+                group[row] = begin[key[row]] + 1 + token[row] - low[key[row]]
+    else:
+        _by_sorting(kind, key, token, group, begin)
+    if odd:
+        for row in range(len(kind)):
+            if kind[row] == FREE:
+                group[row] = begin[key[row] + 1] - 1
+    return group, begin
+
+
+@kernel
+def _by_sorting(kind: Column, key: Column, token: Column, group: Column, begin: Column) -> None:
+    rows = np.empty(len(kind), np.int32)
+    count = 0
+    for row in range(len(kind)):
+        if NOTHING < kind[row] < FREE:
+            rows[count] = row
+            count += 1
+    sort_rows(rows, count, key, token)
+    n, used = 0, 0
+    for k in range(len(begin) - 1):
+        begin[k] = used
+        first = n
+        while n < count and key[rows[n]] == k:
+            if n == first or token[rows[n - 1]] != token[rows[n]]:
+                used += 1
+            group[rows[n]] = used
+            n += 1
+        used += 1
+    begin[len(begin) - 1] = used
+
+
+@kernel
+def sequential(accesses: Accesses) -> Column:
+    """Of each key whether the accesses of each of its tokens follow one another, nothing after an unknown one."""
+    kind, group, inv, ret, begin = accesses.kind, accesses.group, accesses.inv, accesses.ret, accesses.begin
+    keys = len(begin) - 1
+    result = np.full(keys, True, np.bool_)
+    busy = np.full(begin[keys], -1, np.int64)
+    for row in range(len(kind)):
+        what = kind[row]
+        if what == NOTHING or READ_REFUSED <= what <= REFUSED or what >= SILENT:
+            continue
+        here = group[row]
+        if busy[here] >= inv[row]:
+            result[accesses.key[row]] = False
+        busy[here] = INFINITY if UNKNOWN <= what <= READ_UNKNOWN else ret[row]
+    return result

@@ -8,12 +8,11 @@ returned: then real time holds, and whatever can have raised the bar by its retu
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED
+from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED, sort_rows
 from checkers.engines.fenced_refusals import Reasons, StoreColumns, reason_of
 from checkers.engines.fenced_survey import home
 from checkers.engines.fenced_zones import sorted_clusters
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.sorting import sort_rows
 
 EXPLANATION = -3
 CARRIED = -2

@@ -18,10 +18,11 @@ from checkers.engines.fenced_accesses import (
     UNKNOWN,
     Accesses,
     Range,
+    Table,
+    layout,
+    sort_rows,
 )
-from checkers.engines.fenced_groups import Table, layout
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.sorting import sort_rows
 
 UNREAD = -1
 """An unknown write of which nobody read."""

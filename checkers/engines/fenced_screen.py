@@ -10,8 +10,7 @@ its write only has to return after that. The other rules: checkers/CONDITIONS.md
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, AccessColumns, Range, Terms
-from checkers.engines.fenced_groups import layout
+from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, AccessColumns, Range, Terms, layout
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 

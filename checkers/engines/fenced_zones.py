@@ -12,10 +12,9 @@ So the order decides, with a running maximum of s; where it fails, the two are a
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import Accesses
+from checkers.engines.fenced_accesses import Accesses, sort_rows
 from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.sorting import sort_rows
 from checkers.row_format import INFINITY
 
 

@@ -10,10 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from checkers.engines.lease_attempts import Attempts
+from checkers.engines.lease_attempts import Attempts, column
 from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions
 from checkers.engines.lease_problem import Problem
-from checkers.engines.lease_session_lives import column
 from checkers.history.counting import apart
 from checkers.row_format import INFINITY, NONE
 

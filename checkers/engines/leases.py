@@ -23,21 +23,26 @@ closing ended nothing; from unrefused on it is a contradiction in itself, as a r
 precedes a session's creation by its client's own order is no answer of the service, and refused as input.
 
 Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens. O(n log
-n) for each mode, but for what `checkers.engines.lease_solve` has to search.
+n) for each mode, but for what `solve` has to search.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from checkers.engines.lease_attempts import Attempts, gather
-from checkers.engines.lease_blame import least
+import numpy as np
+
+from checkers.engines import lease_schedule
+from checkers.engines.lease_attempts import Attempts, gather, restrict
+from checkers.engines.lease_kernels import CERTAIN, Ints
 from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_of_tokens, pose
-from checkers.engines.lease_points import points
-from checkers.engines.lease_solve import solve
+from checkers.engines.lease_problem import Problem, Solution, fewest, likely
+from checkers.engines.lease_sessions import chosen, solve_sessions
+from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
-from checkers.models.engine_answer import Conflict, EngineAnswer
+from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Settings
+from checkers.row_format import INFINITY, F, Outcome
 
 BLAME: Final = {
     BLIND: "granted-inside-a-hold",
@@ -48,7 +53,7 @@ BLAME: Final = {
 
 WITNESSES: Final = 10
 """Conflicts that are made as small as they can be; the rest name the grants that have no room together."""
-SECONDS: Final = 5.0
+MINIMIZING: Final = 5.0
 """What that may take for all of them."""
 
 
@@ -82,7 +87,7 @@ def _blamed(
         left = {
             key: mine for key, mine in left.items() if conflicts.keys().isdisjoint(attempts.key[list(mine)].tolist())
         }
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + MINIMIZING
     for place, (_, key, mode, mine) in enumerate(sorted(blamed)):
         yield Conflict(
             BLAME[mode], key, least(attempts, settings, mode, mine, ordered, deadline if place < WITNESSES else 0.0)
@@ -95,3 +100,208 @@ def _whole(attempts: Attempts, left: dict[int, tuple[int, ...]]) -> set[int]:
     if attempts.lives:
         keys.update(attempts.key[list({attempt for mine in left.values() for attempt in mine})].tolist())
     return keys
+
+
+SECONDS: Final = 20.0
+"""What all keys that need a search may take together."""
+
+
+def solve(problem: Problem) -> Solution:
+    """Whether the grants of all keys can have been in force one after another; one conflict for each key that has any.
+
+    Source: checkers/CONDITIONS.md, sections 4 and 5. All keys are walked at once in the likeliest order, O(n log n); a
+    key that has no room in it is judged alone (`lease_schedule`), and keys that share sessions are judged together
+    (`lease_sessions`). Exact within what those two say; what exceeds a budget is undecided.
+    """
+    if len(problem.sessions.alive):
+        return solve_sessions(problem, SECONDS)
+    order, movable = likely(problem)
+    settled = problem.part(order).settled()
+    stuck = np.flatnonzero(settled.stuck)
+    conflicting: dict[int, tuple[int, ...]] = {}
+    undecided: dict[int, str] = {}
+    keys = problem.grants.key[order]
+    firsts = np.searchsorted(keys, keys[stuck], "left")
+    lasts = np.searchsorted(keys, keys[stuck], "right")
+    deadline = time.monotonic() + SECONDS
+    for place, first, last in zip(stuck.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        key, mine = int(keys[place]), order[first:last]
+        if key in problem.ordered or not movable[mine].any():
+            conflicting[key] = tuple(order[_chained(problem, order, settled.begun, first, place) : place + 1].tolist())
+            continue
+        fitting: list[int] = []
+        try:
+            if time.monotonic() > deadline:
+                raise OutOfBudget("other keys took all the time")
+            conflict = next(lease_schedule.conflicts(problem.part(mine), deadline, fitting), None)
+        except OutOfBudget as spent:
+            undecided[key] = str(spent)
+            continue
+        if conflict:
+            conflicting[key] = tuple(mine[list(conflict)].tolist())
+        else:
+            order[first:last] = mine[fitting]
+    return Solution(conflicting, undecided, order)
+
+
+def _chained(problem: Problem, order: Ints, begun: Ints, first: int, stuck: int) -> int:
+    """Where the chain begins of grants without a gap between them that leaves the stuck one no room."""
+    start, latest = problem.grants.start, problem.grants.latest
+    if start[order[stuck]] > latest[order[stuck]]:
+        return stuck
+    place = max(stuck - 1, first)
+    while place > first and begun[place] > start[order[place]]:
+        place -= 1
+    return place
+
+
+SMALL: Final = 400
+"""Operations of a conflict that is made smaller one operation at a time."""
+
+
+def least(
+    attempts: Attempts, settings: Settings, mode: int, grants: Sequence[int], ordered: frozenset[int], deadline: float
+) -> tuple[int, ...]:
+    """Rows that contradict each other in this mode, given attempts that do; none can be left out, if time allows.
+
+    Fewer grants, renewals, refusals and keep-alives never contradict each other more, so that what still does without
+    one of them rests on the others; releases stay with their grants. A solution for each attempt at that: O(n log n) of
+    them for n grants, each of what is left. deadline: by `time.monotonic`; past it, what is left is returned.
+    """
+    if mode == TOLD:
+        grants = [*grants, *_beside(attempts, grants)]
+    units = [_rows(attempts, mode, attempt) for attempt in dict.fromkeys(grants)]
+    proofs = _proofs(attempts, mode, grants)
+
+    def contradict(chosen: Sequence[Sequence[int]], beside: Sequence[int]) -> bool:
+        if time.monotonic() > deadline:
+            return False
+        rows = {row for unit in chosen for row in unit} | set(beside)
+        part = restrict(attempts, settings, rows)
+        return bool(solve(pose(part, mode, ordered=ordered)[0]).conflicts)
+
+    units = fewest(units, lambda rest: contradict(rest, proofs), len(units) // 2)
+    if sum(map(len, units)) + len(proofs) <= SMALL:
+        for proof in list(proofs):
+            fewer = [row for row in proofs if row != proof]
+            if not _stays(attempts, proof) and contradict(units, fewer):
+                proofs = fewer
+        for place, unit in enumerate(units):
+            for row in unit[1:]:
+                fewer_rows = [other for other in units[place] if other != row]
+                changed = [*units[:place], fewer_rows, *units[place + 1 :]]
+                if not _stays(attempts, row) and contradict(changed, proofs):
+                    units = changed
+    used = {int(session) for unit in units for session in attempts.history.columns["session"][unit[:1]]}
+    proofs = [row for row in proofs if int(attempts.history.columns["session"][row]) in used]
+    return tuple(sorted({row for unit in units for row in unit} | set(proofs)))
+
+
+def _rows(attempts: Attempts, mode: int, attempt: int) -> list[int]:
+    """What this mode believes of an attempt."""
+    refused = set(attempts.refusals(attempt)) if mode == FULL else set()
+    c = attempts.history.columns
+    believed = []
+    for row in attempts.operations(attempt):
+        fate = c["outcome"][row]
+        done = fate == Outcome.OK or (fate == Outcome.INFO and c["f"][row] == F.RELEASE)
+        if row == attempts.rows[attempt] or row in refused or done:
+            believed.append(row)
+    return believed
+
+
+def _beside(attempts: Attempts, grants: Sequence[int]) -> list[int]:
+    """What may have prolonged the sessions of grants without being one."""
+    others = attempts.prolonging()
+    sessions = np.unique(attempts.session[list(grants)])
+    beside: list[int] = others[np.isin(attempts.session[others], sessions)].tolist()
+    return beside
+
+
+def _proofs(attempts: Attempts, mode: int, grants: Sequence[int]) -> list[int]:
+    """What was said about the sessions of grants."""
+    outcome = attempts.history.columns["outcome"]
+    sessions = np.unique(attempts.session[list(grants)])
+    rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
+    return [row for row in rows if mode == FULL or outcome[row] != Outcome.FAIL]
+
+
+def _stays(attempts: Attempts, row: int) -> bool:
+    """Whether leaving it out would take away what ends a hold."""
+    return bool(attempts.history.columns["f"][row] in (F.RELEASE, F.SESSION_CLOSE)) and bool(
+        attempts.history.columns["outcome"][row] != Outcome.FAIL
+    )
+
+
+_ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)
+_LAST: Final = INFINITY
+
+
+_Point = tuple[int, int, int, int, int]
+"""(ns, rank, place of its grant in their order, or -1 for what is about a session, what it is, row): as sorted."""
+
+
+def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Rows:
+    """Rows in an order of linearization points; meaningless where there are conflicts or undecided keys.
+
+    Source: checkers/CONDITIONS.md, sections 3 and 5: each operation stands at the earliest instant that the starts
+    allow, and no grant begins before the end of the one before it. O(n log n). who: the attempt of each grant.
+    """
+    part = chosen(problem, set(solution.executed)).part(solution.order)
+    settled = part.settled()
+    lived = zip(settled.lived.tolist(), settled.lived_rank.tolist(), strict=True)
+    leases = np.minimum(settled.lasting, problem.sessions.shut).tolist()
+    ends = [max(life, (lease, 1)) for life, lease in zip(lived, leases, strict=True)]
+    starts = list(zip(settled.begun.tolist(), settled.rank.tolist(), strict=True))
+    moments = [*_of_grants(attempts, part, who[solution.order], starts, ends)]
+    for z in np.unique(part.grants.session[part.grants.session >= 0]).tolist():
+        closed = int(problem.sessions.shut[z]) if problem.sessions.shut[z] <= settled.lasting[z] else -1
+        moments += _of_session(attempts, z, ends[z], closed)
+    return np.array([row for *_, row in sorted(moments)], np.int64)
+
+
+def _of_grants(
+    attempts: Attempts,
+    part: Problem,
+    who: Ints,
+    starts: Sequence[tuple[int, int]],
+    ends: Sequence[tuple[int, int]],
+) -> Iterator[_Point]:
+    """starts: instant and rank of each grant; ends: of each session."""
+    c, grants = attempts.history.columns, part.grants
+    f, outcome, inv = c["f"].tolist(), c["outcome"].tolist(), c["inv"].tolist()
+    for place, (attempt, (a, rank)) in enumerate(zip(who.tolist(), starts, strict=True)):
+        z, free = int(grants.session[place]), int(grants.free[place])
+        parting = max(free, a, int(grants.held[place]))
+        lease = ends[z][0] if z >= 0 else max(a + int(grants.lasts[place]), int(grants.fixed[place]))
+        certain = bool(grants.bits[place] & CERTAIN) or (z < 0 and grants.lasts[place] >= INFINITY)
+        over = parting if certain else min(parting, lease)
+        released = False
+        for row in attempts.operations(attempt):
+            kind, fate, at = f[row], outcome[row], inv[row]
+            if kind in (F.ACQUIRE, F.TRY_ACQUIRE):
+                if row == attempts.rows[attempt]:
+                    yield (a, rank, place, _ACQUIRED, row)
+            elif fate == Outcome.FAIL:
+                if row in attempts.refusals(attempt):
+                    yield (max(at, over), _LAST, place, _REFUSED, row)
+            elif kind == F.RENEW and fate == Outcome.OK:
+                yield (max(at, a), rank if at <= a else 0, place, _RENEWED, row)
+            elif kind == F.RELEASE and (fate == Outcome.OK or (not released and over == parting and at <= parting)):
+                if fate == Outcome.INFO and (certain or free != at):
+                    continue
+                released = True
+                yield (parting, rank if parting == a else 0, place, _RELEASED, row)
+
+
+def _of_session(attempts: Attempts, z: int, end: tuple[int, int], closed: int) -> Iterator[_Point]:
+    """closed: when its client closed it, -1 if it may have ended before."""
+    c = attempts.history.columns
+    for row in attempts.lives[z].proof:
+        kind, fate, at = (int(c[name][row]) for name in ("f", "outcome", "inv"))
+        if kind == F.SESSION_CLOSE and at <= end[0] and closed == at:
+            yield (*end, -1, _RELEASED, row)
+        elif fate == Outcome.FAIL or (kind == F.SESSION_CLOSE and fate == Outcome.OK):
+            yield (max(at, end[0]), _LAST, -1, _REFUSED, row)
+        elif fate == Outcome.OK:
+            yield (at, -1, -1, _ACQUIRED, row)

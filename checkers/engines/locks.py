@@ -15,8 +15,7 @@ from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
 from checkers.engines.kernel import Column
-from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, TWICE, OwnerHolds, holds
-from checkers.engines.locks_slots import slots
+from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, TWICE, OwnerHolds, holds, slots
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings

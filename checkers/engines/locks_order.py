@@ -10,8 +10,7 @@ import numpy as np
 
 from checkers.engines import locks_alone as alone
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_by_owner import DEPTH, OwnerHolds, spans
-from checkers.engines.locks_slots import Slots
+from checkers.engines.locks_by_owner import DEPTH, OwnerHolds, Slots, spans
 from checkers.engines.locks_together import Sweep
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome

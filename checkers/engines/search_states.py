@@ -17,8 +17,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from checkers.engines.search_layout import slots
-from checkers.engines.search_plan import OutOfTime, SearchPlan
+from checkers.engines.search_plan import OutOfTime, SearchPlan, slots
 from checkers.models.model import Illegal, Model, State
 
 CONFIGURATIONS: Final = 2_000_000

@@ -15,8 +15,7 @@ import numpy as np
 from checkers.check import check
 from checkers.engines.lease_attempts import gather
 from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_of_tokens, pose
-from checkers.engines.lease_solve import solve
-from checkers.engines.leases import BLAME, lease
+from checkers.engines.leases import BLAME, lease, solve
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings, Unusable
