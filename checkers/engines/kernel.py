@@ -91,7 +91,6 @@ class Kernel(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         assert isinstance(function, FunctionType)
         self.function = function
-        """What the decorator was given."""
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__module__ = function.__module__
@@ -101,13 +100,17 @@ class Kernel(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """See the module."""
-        assert not kwargs, "kernels take no keyword arguments"
-        return self._run(max(map(_length, args), default=0), args)
+        return self.sized(max(map(_length, args), default=0), *args, **kwargs)
 
     def sized(self, rows: int, *args: P.args, **kwargs: P.kwargs) -> R:
         """As a call, but with its form chosen as for so many rows: where arrays do not tell how much there is to do."""
         assert not kwargs, "kernels take no keyword arguments"
-        return self._run(rows, args)
+        if rows >= SMALL if _forced is None else _forced:
+            frozen = [_frozen(a) for a in args]
+            form = self._compiled_form(rows, frozen)
+            if form is not None:
+                return cast(R, form(*frozen))
+        return cast(R, _arrays(self.plain_form()(*map(_lists, args))))
 
     @property
     def loaded(self) -> bool:
@@ -122,12 +125,12 @@ class Kernel(Generic[P, R]):
     def plain_form(self) -> FunctionType:
         """The function over lists, which calls the plain forms of other kernels."""
         if self._plain is None:
-            self._plain = self._with_globals({"np": _Lists}, lambda kernel: kernel.plain_form())
+            self._plain = self._with_globals({"np": _Lists}, Kernel.plain_form)
         return self._plain
 
     def nopython_form(self) -> FunctionType:
         """The function for numba, which calls what numba makes of other kernels."""
-        return self._with_globals({}, lambda kernel: kernel.callee())
+        return self._with_globals({}, Kernel.callee)
 
     def callee(self) -> Any:
         """What a compiled kernel calls in this one's place: compiled with it, and kept with it."""
@@ -137,12 +140,10 @@ class Kernel(Generic[P, R]):
 
     def uses(self) -> dict[str, Any]:
         """Global name → value, of all that the function refers to."""
-        scope = self.function.__globals__
         # The names of a code are those of attributes too, which may be those of functions that are no kernels.
-        used = {name: scope[name] for name in self.function.__code__.co_names if name in scope}
-        return {
-            name: value for name, value in used.items() if isinstance(value, (Kernel, int, float, type, ModuleType))
-        }
+        used = {name: self.function.__globals__.get(name) for name in self.function.__code__.co_names}
+        kinds = Kernel, int, float, type, ModuleType
+        return {name: value for name, value in used.items() if isinstance(value, kinds)}
 
     def digest(self) -> str:
         """Of all that the compiled form is made from: the code of the function as it was imported, and its globals."""
@@ -152,14 +153,6 @@ class Kernel(Generic[P, R]):
             about = value.digest() if isinstance(value, Kernel) else f"{value!r}{getattr(value, '_fields', '')}"
             hasher.update(f"{name} {about} ".encode())
         return hasher.hexdigest()
-
-    def _run(self, rows: int, args: tuple[Any, ...]) -> R:
-        if rows >= SMALL if _forced is None else _forced:
-            frozen = [_frozen(a) for a in args]
-            form = self._compiled_form(rows, frozen)
-            if form is not None:
-                return cast(R, form(*frozen))
-        return cast(R, _arrays(self.plain_form()(*map(_lists, args))))
 
     def _compiled_form(self, rows: int, frozen: list[Any]) -> Callable[..., Any] | None:
         """None where it is not in memory, and would cost more time than plain Python or cannot be had."""
@@ -176,17 +169,15 @@ class Kernel(Generic[P, R]):
         return self._compiled.get(signature)
 
     def _with_globals(self, other: dict[str, Any], form: Callable[["Kernel[..., Any]"], Any]) -> FunctionType:
-        scope = {name: form(value) if isinstance(value, Kernel) else value for name, value in self.uses().items()}
-        scope = {name: other.get(name, value) for name, value in scope.items()}
-        whole = self.function.__globals__
-        scope |= {"__name__": whole["__name__"], "__builtins__": whole["__builtins__"]}
-        function = self.function
+        function, used = self.function, self.uses()
+        scope = {name: form(value) if isinstance(value, Kernel) else value for name, value in used.items()}
+        scope |= {name: value for name, value in other.items() if name in used}
+        scope |= {name: function.__globals__[name] for name in ("__name__", "__builtins__")}
         return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
 
 
-def kernel(function: Callable[P, R]) -> Kernel[P, R]:
-    """Decorates a function as described in the module."""
-    return Kernel(function)
+kernel = Kernel
+"""Decorates a function as described in the module."""
 
 
 class _Lists:

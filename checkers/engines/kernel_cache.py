@@ -41,7 +41,10 @@ def compiled(
     types = tuple(map(numba.typeof, arguments))
     family = f"{function.__name__}-"
     fresh = f"{family}{source}-"
-    function.__qualname__ = f"{fresh}{_target(numba, signature, types)}"
+    # It has another name wherever the same source has to be compiled again.
+    processor = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
+    target = signature, types, processor, (numba.__version__, importlib.import_module("llvmlite").__version__)
+    function.__qualname__ = f"{fresh}{hashlib.blake2b(repr(target).encode(), digest_size=8).hexdigest()}"
     dispatcher = _cached(numba, function)
     if dispatcher is not None:
         folder, module = Path(dispatcher.stats.cache_path), Path(function.__code__.co_filename).stem
@@ -54,13 +57,6 @@ def compiled(
             _remove(folder, f"{module}.{fresh}*")
     in_memory: Callable[..., Any] = numba.njit(nogil=True)(function).compile(types)
     return in_memory
-
-
-def _target(numba: Any, signature: str, types: tuple[object, ...]) -> str:
-    """Differs wherever the same source has to be compiled again."""
-    processor = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
-    versions = numba.__version__, importlib.import_module("llvmlite").__version__
-    return hashlib.blake2b(repr((signature, types, processor, versions)).encode(), digest_size=8).hexdigest()
 
 
 def _cached(numba: Any, function: FunctionType) -> Any:

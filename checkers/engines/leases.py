@@ -44,17 +44,21 @@ from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Settings
 from checkers.row_format import INFINITY, F, Outcome
 
-BLAME: Final = {
-    BLIND: "granted-inside-a-hold",
-    TOLD: "renewal-lied",
-    UNREFUSED: "release-lied",
-    FULL: "lost-early",
-}
+BLAME: Final = {BLIND: "granted-inside-a-hold", TOLD: "renewal-lied", UNREFUSED: "release-lied", FULL: "lost-early"}
 
+SECONDS: Final = 20.0
+"""What all keys that need a search may take together."""
 WITNESSES: Final = 10
 """Conflicts that are made as small as they can be; the rest name the grants that have no room together."""
 MINIMIZING: Final = 5.0
-"""What that may take for all of them."""
+"""Seconds that this may take for all of them."""
+SMALL: Final = 400
+"""Operations of a conflict that is made smaller one operation at a time."""
+
+_Point = tuple[int, int, int, int, int]
+"""(ns, rank, place of its grant in their order, or -1 for what is about a session, what it is, row): as sorted."""
+_ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)
+_LAST: Final = INFINITY
 
 
 def lease(history: History, settings: Settings) -> EngineAnswer:
@@ -80,7 +84,8 @@ def _blamed(
     for mode in (BLIND, TOLD, UNREFUSED, FULL):
         conflicts = left
         if mode != FULL and left:
-            problem, who = pose(attempts, mode, keys=_whole(attempts, left), ordered=ordered)
+            keys = {*left, *attempts.key[[attempt for mine in left.values() for attempt in mine]].tolist()}
+            problem, who = pose(attempts, mode, keys=keys, ordered=ordered)
             conflicts = {key: tuple(who[list(grants)].tolist()) for key, grants in solve(problem).conflicts.items()}
         for key, mine in conflicts.items():
             blamed.append((int(attempts.start[list(mine)].max()), key, mode, mine))
@@ -92,18 +97,6 @@ def _blamed(
         yield Conflict(
             BLAME[mode], key, least(attempts, settings, mode, mine, ordered, deadline if place < WITNESSES else 0.0)
         )
-
-
-def _whole(attempts: Attempts, left: dict[int, tuple[int, ...]]) -> set[int]:
-    """The keys of conflicts, and those that share sessions with them."""
-    keys = set(left)
-    if attempts.lives:
-        keys.update(attempts.key[list({attempt for mine in left.values() for attempt in mine})].tolist())
-    return keys
-
-
-SECONDS: Final = 20.0
-"""What all keys that need a search may take together."""
 
 
 def solve(problem: Problem) -> Solution:
@@ -155,10 +148,6 @@ def _chained(problem: Problem, order: Ints, begun: Ints, first: int, stuck: int)
     return place
 
 
-SMALL: Final = 400
-"""Operations of a conflict that is made smaller one operation at a time."""
-
-
 def least(
     attempts: Attempts, settings: Settings, mode: int, grants: Sequence[int], ordered: frozenset[int], deadline: float
 ) -> tuple[int, ...]:
@@ -168,10 +157,13 @@ def least(
     one of them rests on the others; releases stay with their grants. A solution for each attempt at that: O(n log n) of
     them for n grants, each of what is left. deadline: by `time.monotonic`; past it, what is left is returned.
     """
+    c, sessions = attempts.history.columns, np.unique(attempts.session[list(grants)])
     if mode == TOLD:
-        grants = [*grants, *_beside(attempts, grants)]
+        others = attempts.prolonging()
+        grants = [*grants, *others[np.isin(attempts.session[others], sessions)].tolist()]
     units = [_rows(attempts, mode, attempt) for attempt in dict.fromkeys(grants)]
-    proofs = _proofs(attempts, mode, grants)
+    said = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
+    proofs = [row for row in said if mode == FULL or c["outcome"][row] != Outcome.FAIL]
 
     def contradict(chosen: Sequence[Sequence[int]], beside: Sequence[int]) -> bool:
         if time.monotonic() > deadline:
@@ -192,53 +184,27 @@ def least(
                 changed = [*units[:place], fewer_rows, *units[place + 1 :]]
                 if not _stays(attempts, row) and contradict(changed, proofs):
                     units = changed
-    used = {int(session) for unit in units for session in attempts.history.columns["session"][unit[:1]]}
-    proofs = [row for row in proofs if int(attempts.history.columns["session"][row]) in used]
+    used = {int(c["session"][unit[0]]) for unit in units}
+    proofs = [row for row in proofs if int(c["session"][row]) in used]
     return tuple(sorted({row for unit in units for row in unit} | set(proofs)))
 
 
 def _rows(attempts: Attempts, mode: int, attempt: int) -> list[int]:
     """What this mode believes of an attempt."""
     refused = set(attempts.refusals(attempt)) if mode == FULL else set()
-    c = attempts.history.columns
-    believed = []
-    for row in attempts.operations(attempt):
-        fate = c["outcome"][row]
-        done = fate == Outcome.OK or (fate == Outcome.INFO and c["f"][row] == F.RELEASE)
-        if row == attempts.rows[attempt] or row in refused or done:
-            believed.append(row)
-    return believed
-
-
-def _beside(attempts: Attempts, grants: Sequence[int]) -> list[int]:
-    """What may have prolonged the sessions of grants without being one."""
-    others = attempts.prolonging()
-    sessions = np.unique(attempts.session[list(grants)])
-    beside: list[int] = others[np.isin(attempts.session[others], sessions)].tolist()
-    return beside
-
-
-def _proofs(attempts: Attempts, mode: int, grants: Sequence[int]) -> list[int]:
-    """What was said about the sessions of grants."""
-    outcome = attempts.history.columns["outcome"]
-    sessions = np.unique(attempts.session[list(grants)])
-    rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
-    return [row for row in rows if mode == FULL or outcome[row] != Outcome.FAIL]
+    believed = refused | {int(attempts.rows[attempt])}
+    f, outcome = attempts.history.columns["f"], attempts.history.columns["outcome"]
+    return [
+        row
+        for row in attempts.operations(attempt)
+        if row in believed or outcome[row] == Outcome.OK or (outcome[row] == Outcome.INFO and f[row] == F.RELEASE)
+    ]
 
 
 def _stays(attempts: Attempts, row: int) -> bool:
     """Whether leaving it out would take away what ends a hold."""
-    return bool(attempts.history.columns["f"][row] in (F.RELEASE, F.SESSION_CLOSE)) and bool(
-        attempts.history.columns["outcome"][row] != Outcome.FAIL
-    )
-
-
-_ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)
-_LAST: Final = INFINITY
-
-
-_Point = tuple[int, int, int, int, int]
-"""(ns, rank, place of its grant in their order, or -1 for what is about a session, what it is, row): as sorted."""
+    c = attempts.history.columns
+    return bool(c["f"][row] in (F.RELEASE, F.SESSION_CLOSE) and c["outcome"][row] != Outcome.FAIL)
 
 
 def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Rows:
@@ -261,11 +227,7 @@ def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) 
 
 
 def _of_grants(
-    attempts: Attempts,
-    part: Problem,
-    who: Ints,
-    starts: Sequence[tuple[int, int]],
-    ends: Sequence[tuple[int, int]],
+    attempts: Attempts, part: Problem, who: Ints, starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, int]]
 ) -> Iterator[_Point]:
     """starts: instant and rank of each grant; ends: of each session."""
     c, grants = attempts.history.columns, part.grants
