@@ -61,21 +61,21 @@ class KeySearch:
 
     def run(self, steps: int) -> Searched | None:
         """The answer, or None after so many more steps. Raises as `__init__`; never to be called after it raised."""
-        self._make_table()
+        if self._table is None:
+            self._make_table()
         if self._table is not None:
             return self._in_table(self._table)
         if self._states is None:
             self._states = StateSearch(self._plan, self._model, self._deadline)
+        states = self._states
         try:
-            ended = self._states.run(steps)
+            ended = states.run(steps)
         except OutOfMemory:
-            return Searched(None, reason=f"{self._states.tried} steps and all the memory allowed")
-        self._tried = self._states.tried
+            return Searched(None, reason=f"{states.tried} steps and all the memory allowed")
+        self._tried = states.tried
         if not ended:
             return None
-        if self._states.order is not None:
-            return Searched(True, self._states.order)
-        return Searched(False, stuck=self._states.stuck)
+        return Searched(False, stuck=states.stuck) if states.order is None else Searched(True, states.order)
 
     @property
     def progress(self) -> str:
@@ -83,12 +83,9 @@ class KeySearch:
         return f"{self._tried} steps on {len(self._plan.rows)} operations"
 
     def _make_table(self) -> None:
-        if self._table is not None:
-            return
         if self._tried < (FIRST_STEPS if search_table.fast else TABLE_AFTER):
             return
-        limit = 2 * max(self._tried, len(self._plan.rows))
-        limit = min(limit, TABLE_STEPS)
+        limit = min(2 * max(self._tried, len(self._plan.rows)), TABLE_STEPS)
         if limit >= 2 * self._table_tried:
             self._table_tried = limit
             self._table = table(self._plan, self._model, limit, self._deadline)
@@ -97,23 +94,20 @@ class KeySearch:
 
     def _in_table(self, made: SearchTable) -> Searched | None:
         """Each time from the beginning, for longer: what was done before is a small part of what is done now."""
-        left = self._deadline - time.monotonic()
+        begun = time.monotonic()
+        left = self._deadline - begun
         if left <= 0:
             raise OutOfTime
-        steps = self._table_steps
-        if self._rate:
-            steps = min(steps, max(int(left * self._rate), 1))
+        steps = min(self._table_steps, max(int(left * self._rate), 1)) if self._rate else self._table_steps
         self._table_steps *= TABLE_GROWTH
         memory = TABLE_BYTES // (8 * (6 + len(self._plan.begins) // 62))
-        begun = time.monotonic()
         answer, order, furthest, taken = search_table.sized(steps // STEPS_OF_A_ROW, made, steps, memory)
         self._rate = taken / max(time.monotonic() - begun, 1e-4)
         self._tried += taken
-        rows = self._plan.rows
+        rows, begins = self._plan.rows, self._plan.begins
         if answer == FOUND:
             return Searched(True, tuple(rows[order].tolist()))
         if answer == NONE_FOUND:
-            begins = self._plan.begins
             flying = [furthest, *(n for n in range(furthest + 1, self._plan.answered) if begins[n] <= furthest)]
             return Searched(False, stuck=Stuck(tuple(rows[flying].tolist())))
         if answer == MEMORY_SPENT:
@@ -159,8 +153,7 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
 
 def _deduced(operations: Operations, model: Model) -> Searched | None:
     """What the model knows without a search."""
-    deduced = model.deduced(operations)
-    if deduced is None:
+    if (deduced := model.deduced(operations)) is None:
         return None
     rows = tuple(deduced.rows)
     return Searched(True, rows) if deduced.valid else Searched(False, stuck=Stuck(rows[-1:]), suspects=rows)

@@ -26,6 +26,12 @@ class OutOfTime(Exception):
     """The deadline has passed."""
 
 
+def look_at_the_clock(deadline: float) -> None:
+    """deadline: of `time.monotonic`. Raises OutOfTime."""
+    if time.monotonic() > deadline:
+        raise OutOfTime
+
+
 class SearchPlan(NamedTuple):
     """The operations of one key.
 
@@ -79,8 +85,7 @@ def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -
     numbers: dict[tuple[int, ...], int] = {}
     result = np.empty(len(operations), np.int64)
     for begin in range(0, len(operations), _BLOCK):
-        if time.monotonic() > deadline:
-            raise OutOfTime
+        look_at_the_clock(deadline)
         rows = operations.rows[begin : begin + _BLOCK]
         columns = [operations.source.array(name, rows).tolist() for name in names]
         seen = zip(*columns, strict=True)

@@ -12,12 +12,12 @@ whoever has spent more is met after whom it is compared with; then what has plac
 operation is seldom placed before it must be.
 """
 
-import time
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from checkers.engines.search_plan import OutOfTime, SearchPlan, slots
+from checkers.engines.search_plan import SearchPlan, look_at_the_clock, slots
 from checkers.models.model import Illegal, Model, State
 
 CONFIGURATIONS: Final = 2_000_000
@@ -41,19 +41,17 @@ class Stuck(NamedTuple):
     states: tuple[State, ...] = ()
 
 
+@dataclass(slots=True)
 class _Node:
     """A configuration, what led to it from which other, and what is yet to be tried from it."""
 
-    __slots__ = ("before", "candidates", "event", "mask", "placed", "spent", "state")
-
-    def __init__(self, event: int, mask: int, spent: int, state: int, before: "_Node | None") -> None:
-        self.event = event
-        self.mask = mask
-        self.spent = spent
-        self.state = state
-        self.before = before
-        self.placed: list[int] = []
-        self.candidates: Iterator[int] = iter(())
+    event: int
+    mask: int
+    spent: int
+    state: int
+    before: "_Node | None"
+    placed: list[int]
+    candidates: Iterator[int] = field(init=False)
 
 
 class StateSearch:
@@ -102,7 +100,7 @@ class StateSearch:
             if reads:
                 self._arriving[begin].append(n)
             if not n & 1023:
-                self._look_at_the_clock()
+                look_at_the_clock(self._deadline)
         self._bits = [1 << bit for bit in slots(plan.begins, events)[0].tolist()]
         self._unknown = [(n, begins[n], 1 << place) for place, n in enumerate(range(events, len(begins)))]
 
@@ -111,7 +109,7 @@ class StateSearch:
 
         Raises OutOfTime and OutOfMemory, after which it cannot go on, and whatever the model raises.
         """
-        if not self._met and self._enter(_Node(0, 0, 0, 0, None), []):
+        if not self._met and self._enter(_Node(0, 0, 0, 0, None, [])):
             return True
         limit = self.tried + steps
         while self._open:
@@ -124,17 +122,17 @@ class StateSearch:
                 continue
             self.tried += 1
             if not self.tried & 255:
-                self._look_at_the_clock()
+                look_at_the_clock(self._deadline)
             state = self._step(here.state, n)
             if state < 0:
                 continue
             if n < self._plan.answered:
-                node = _Node(here.event, here.mask | self._bits[n], here.spent, state, here)
+                mask, spent = here.mask | self._bits[n], here.spent
             elif state != here.state:
-                node = _Node(here.event, here.mask, here.spent | self._unknown[n - self._plan.answered][2], state, here)
+                mask, spent = here.mask, here.spent | self._unknown[n - self._plan.answered][2]
             else:
                 continue
-            if self._enter(node, [n]):
+            if self._enter(_Node(here.event, mask, spent, state, here, [n])):
                 return True
         return True
 
@@ -147,10 +145,6 @@ class StateSearch:
         flying = sorted({*self._changing[event], *self._reading[event]})
         rows: list[int] = self._plan.rows[flying].tolist()
         return Stuck(tuple(rows), tuple(self._states[number] for number in self._there))
-
-    def _look_at_the_clock(self) -> None:
-        if time.monotonic() > self._deadline:
-            raise OutOfTime
 
     def _candidates(self, here: _Node) -> Iterator[int]:
         """What may be placed next: answered ones by their returns, unknown ones last, one of each kind."""
@@ -167,13 +161,13 @@ class StateSearch:
                 tried.add(kinds[n])
                 yield n
 
-    def _enter(self, node: _Node, placed: list[int]) -> bool:
+    def _enter(self, node: _Node) -> bool:
         """Places what fits and changes nothing, and passes every return that asks for nothing more.
 
         Keeps the configuration unless it is known: reached before with no other unknown operations spent than now.
         True at the end, when the answer is there.
         """
-        event, mask, state = node.event, node.mask, node.state
+        event, mask, state, placed = node.event, node.mask, node.state, node.placed
         bits, kinds, moves, events = self._bits, self._kinds, self._moves, self._plan.answered
         fresh = self._reading
         while event < events:
@@ -191,8 +185,8 @@ class StateSearch:
             event += 1
             fresh = self._arriving
             if not event & 255:
-                self._look_at_the_clock()
-        node.event, node.mask, node.placed = event, mask, placed
+                look_at_the_clock(self._deadline)
+        node.event, node.mask = event, mask
         if event > self.furthest:
             self.furthest = event
             self._there.clear()
@@ -220,7 +214,7 @@ class StateSearch:
         kind = self._kinds[n]
         after = self._moves[kind].get(state)
         if after is None:
-            self._look_at_the_clock()  # each time, since the step of a user's model may take long
+            look_at_the_clock(self._deadline)  # each time, since the step of a user's model may take long
             made = self._model.step(self._states[state], self._plan.examples[kind])
             after = -1 if isinstance(made, Illegal) else self._numbers.setdefault(made, len(self._states))
             if after == len(self._states):

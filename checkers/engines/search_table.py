@@ -5,7 +5,6 @@ tried. The table says more than a model does: kinds of operations with the same 
 never leaves a state changes nothing.
 """
 
-import time
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,11 +13,11 @@ from checkers.engines.kernel import kernel
 from checkers.engines.search_plan import (
     Flying,
     Numbers,
-    OutOfTime,
     SearchPlan,
     SearchTable,
     grown,
     in_flight,
+    look_at_the_clock,
     previous,
     slots,
 )
@@ -122,8 +121,7 @@ def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> Search
                 if to == len(states):
                     states.append(made)
                 after.append(to)
-        if time.monotonic() > deadline:
-            raise OutOfTime
+        look_at_the_clock(deadline)
     moves = np.array(after, np.int64).reshape(len(states), -1)
     moves, merged = np.unique(moves, axis=1, return_inverse=True)
     reading = ((moves == -1) | (moves == np.arange(len(states))[:, None])).all(axis=0)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.search import search
-from checkers.engines.search_plan import OutOfTime
+from checkers.engines.search_plan import OutOfTime, look_at_the_clock
 from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
 from checkers.row_format import INFINITY
@@ -103,7 +103,7 @@ class _Shrinker:
 
     def _needed(self, row: int) -> frozenset[int] | None:
         if row not in self._needs:
-            self._look_at_the_clock()
+            look_at_the_clock(self._deadline)
             rows = self._model.needs(self._known[row], self._operations)
             self._needs[row] = None if rows is None else frozenset(self._counting(rows))
         return self._needs[row]
@@ -117,20 +117,16 @@ class _Shrinker:
         fresh = fresh[(place < len(all_rows)) & (all_rows[np.minimum(place, len(all_rows) - 1)] == fresh)]
         for operation in self._operations.only(fresh):
             if not operation.row & 1023:
-                self._look_at_the_clock()
+                look_at_the_clock(self._deadline)
             if operation.failed and not self._model.evidence(operation):
                 self._idle.add(operation.row)
             else:
                 self._known[operation.row] = operation
         return wanted & self._known.keys()
 
-    def _look_at_the_clock(self) -> None:
-        if time.monotonic() > self._deadline:
-            raise OutOfTime
-
     def _bad(self, rows: Iterable[int]) -> bool:
         """Raises OutOfTime, also where memory was what did not suffice."""
-        self._look_at_the_clock()
+        look_at_the_clock(self._deadline)
         searched = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
         if searched.valid is None:
             raise OutOfTime
