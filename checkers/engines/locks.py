@@ -15,7 +15,7 @@ from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
 from checkers.engines.kernel import Column
-from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, TWICE, OwnerHolds, holds, slots
+from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, TWICE, OwnerHolds, calls_of, holds, slots
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
@@ -52,7 +52,7 @@ def semaphore(history: History, settings: Settings) -> EngineAnswer:
 def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     keys, numbers = _keys(history), slots(history)
     held = holds(history, numbers, how, keys)
-    first, second = alone.overlaps(history, held, keys)
+    first, second = alone.overlaps(held.acquire, held.release, calls_of(history), keys)
     conflicts = dict(_failures(history, held))
     for k in np.flatnonzero(first >= 0).tolist():
         conflicts.setdefault(k, Conflict("overlap", k, _four(held, int(first[k]), int(second[k]))))

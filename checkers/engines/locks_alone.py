@@ -14,30 +14,16 @@ import numpy as np
 
 from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_by_owner import OwnerHolds, spans
+from checkers.engines.locks_by_owner import LockCalls, OwnerHolds, spans
 from checkers.history.counting import apart, grouped
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
 
-def overlaps(history: History, held: OwnerHolds, keys: int) -> tuple[Column, Column]:
-    """For each key two holds that cannot both be, as indexes into the holds, or -1 twice."""
-    c = history.columns
-    return _overlaps(held.acquire, held.release, HoldTimes(c["inv"], c["ret"], c["outcome"], c["key"]), keys)
-
-
-class HoldTimes(NamedTuple):
-    """Columns of a history."""
-
-    inv: Column  # ns
-    ret: Column  # ns
-    outcome: Column
-    key: Column
-
-
 @kernel
-def _overlaps(acquire: Column, release: Column, times: HoldTimes, keys: int) -> tuple[Column, Column]:
-    inv, ret, outcome, key = times
+def overlaps(acquire: Column, release: Column, calls: LockCalls, keys: int) -> tuple[Column, Column]:
+    """For each key two of these holds that cannot both be, as indexes, or -1 twice."""
+    _, outcome, inv, ret, key, _ = calls
     # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
     first = np.full(keys, -1, np.int64)
     second = np.full(keys, -1, np.int64)
@@ -92,9 +78,7 @@ class Stretched(NamedTuple):
     first: Column  # of each key the index of its first hold; one more than there are keys
     earliest: Column  # ns; of each acquire
     latest: Column  # ns; of each release
-    another: (
-        Column  # of each hold the index of the next one of its key that another owner has, or of the next key's first
-    )
+    another: Column  # of each hold the index of its key's next one of another owner, or of the next key's first
     tied: Column  # of each key whether two holds of no length at one instant have no order
 
 

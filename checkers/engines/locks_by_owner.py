@@ -124,10 +124,14 @@ class OwnerHolds(NamedTuple):
     # release that were unanswered and that nothing needs
 
 
+def calls_of(history: History) -> LockCalls:
+    """Its columns."""
+    return LockCalls(*[history.columns[name] for name in LockCalls._fields])
+
+
 def holds(history: History, slots: Slots, how: int, keys: int) -> OwnerHolds:
     """how: TURNS, DEPTH, COUNT or EITHER."""
-    c = history.columns
-    result, state, in_order = _pair(LockCalls(*[c[name] for name in LockCalls._fields]), slots, how, keys)
+    result, state, in_order = _pair(calls_of(history), slots, how, keys)
     if result.odd.any():  # what was said of an odd owner before it showed may be wrong
         fine = state[slots.of[result.acquire] * _SIZE + _STATUS] != _ODD
         result = result._replace(acquire=result.acquire[fine], release=result.release[fine])

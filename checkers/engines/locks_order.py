@@ -105,10 +105,9 @@ def stretched(
             following[holds.first[k + 1] - 1] = max(int(c["inv"][phantoms[n]]), alone.freed(history, holds, k))
     until = np.minimum(holds.latest, following)  # where each hold ends
     # Numbers of holds in this order, for the rows that belong to one; phantoms come after all.
-    number = np.empty(len(held.acquire), np.int64)
     by_acquire = np.full(len(history), -1, np.int64)
     by_acquire[holds.acquire] = np.arange(len(key))
-    number[:] = by_acquire[held.acquire]
+    number = by_acquire[held.acquire]
     rows = np.flatnonzero(member >= 0)
     rows = rows[wanted[c["key"][rows]]]
     hold = number[member[rows]]
@@ -117,11 +116,8 @@ def stretched(
     kind = np.where(rows == holds.acquire[hold], 0, np.where(rows == holds.release[hold], 2, 1))
     explained = wanted[c["key"][tried]]
     tries, at = tried[explained], place[explained]
-    late = np.zeros(len(tries), bool)
-    met = at >= 0
-    late[met] = c["inv"][tries[met]] > until[at[met]]
-    final = np.zeros(len(tries), bool)
-    final[met] = np.isin(at[met], last)
+    late = c["inv"][tries] > np.append(until, INFINITY)[np.maximum(at, -1)]
+    final = np.isin(at, last)
     at = np.where(late & ~final, at + 1, at)
     at = np.where((at < 0) | (late & final), len(key), at)
     begun = np.append(holds.earliest, [0])[at]
