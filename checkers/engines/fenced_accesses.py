@@ -56,23 +56,11 @@ def _above(row: int, below: int, first: Column, second: Column) -> bool:
     return bool(second[row] > second[below])
 
 
-# What an access proves. Neighbours are asked for together.
-NOTHING = 0
-ACCEPTED = 1
-"""A write."""
-UNKNOWN = 2
-"""A write that was never answered."""
-READ_UNKNOWN, READ_REFUSED = 3, 4
-"""Only where reads are fenced."""
-REFUSED = 5
-"""A write."""
-READ_OK = 6
-FREE = 7
-"""A read past a fence that the others must pass: it raises nothing."""
-SILENT = 8
-"""A fenced read that was answered, nobody knows with what."""
-IDLE = 9
-"""Another such read, which raises nothing either: it has a place anywhere."""
+NOTHING, ACCEPTED, UNKNOWN, READ_UNKNOWN, READ_REFUSED, REFUSED, READ_OK, FREE, SILENT, IDLE = range(10)
+"""What an access proves; neighbours are asked for together. ACCEPTED, UNKNOWN and REFUSED are writes, UNKNOWN ones were
+never answered. READ_UNKNOWN and READ_REFUSED: only where reads are fenced. FREE: a read past a fence that the others
+must pass: it raises nothing. SILENT: a fenced read that was answered, nobody knows with what. IDLE: another such read,
+which raises nothing either: it has a place anywhere."""
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 

@@ -14,17 +14,8 @@ from checkers.engines.fenced_origins import INITIAL, REPEATED, UNSURE, UNWRITTEN
 from checkers.engines.kernel import Column, kernel
 
 # Kinds of findings.
-NEVER_WRITTEN = 0
-REFUSED_VALUE = 1
-BEFORE_WRITE = 2
-BELOW_TOKEN = 3
-NOT_LATEST = 4
-STALE_WRITE = 5
-STALE_READ = 6
-SECOND_WRITE = 7
-OVERWRITTEN = 8
-WITHIN_TOKEN = 9
-NEEDLESS = 10
+NEVER_WRITTEN, REFUSED_VALUE, BEFORE_WRITE, BELOW_TOKEN, NOT_LATEST, STALE_WRITE, STALE_READ = range(7)
+SECOND_WRITE, OVERWRITTEN, WITHIN_TOKEN, NEEDLESS = range(7, 11)
 KINDS: Final = {
     NEVER_WRITTEN: "value-never-written",
     REFUSED_VALUE: "refused-value-read",

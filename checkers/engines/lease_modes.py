@@ -6,7 +6,6 @@ smallest E(a) that what is believed allows. O(n).
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from checkers.engines.lease_problem import Problem
 from checkers.history.counting import apart
 from checkers.row_format import INFINITY, NONE
 
-BLIND: Final = 0
-TOLD: Final = 1
-UNREFUSED: Final = 2
-FULL: Final = 3
+BLIND, TOLD, UNREFUSED, FULL = range(4)
 """Modes; see `checkers.engines.leases`."""
 
 

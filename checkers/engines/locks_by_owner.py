@@ -55,48 +55,25 @@ def slots(history: History) -> Slots:
     return Slots(slot.astype(np.int32), len(pairs))
 
 
-TURNS: Final = 0
-"""How: an owner holds once or not at all."""
-DEPTH: Final = 1
-"""It may acquire again what it holds, and must release it as often."""
-COUNT: Final = 2
-"""It may hold several at once, each on its own."""
-EITHER: Final = 3
-"""As TURNS, as a reader or as a writer."""
+TURNS, DEPTH, COUNT, EITHER = range(4)
+"""How an owner holds. TURNS: once or not at all. DEPTH: it may acquire again what it holds, and must release it as
+often. COUNT: several at once, each on its own. EITHER: as TURNS, as a reader or as a writer."""
 
-TWICE: Final = 1
-"""Failure: an owner acquired what it held already."""
-NOT_HELD: Final = 2
-"""Failure: an owner released what it did not hold."""
+TWICE, NOT_HELD = 1, 2
+"""Failures: an owner acquired what it held already, released what it did not hold."""
 
 # What is known of a slot, in one stretch of memory that is as small as can be, since there may be as many slots as
 # holds: rows and holds as number + 1, 0 for none.
 _SIZE: Final = 8
-_OPEN: Final = 0
-"""The acquire in force; of several the first."""
-_HELD: Final = 1
-"""Acknowledged acquires less acknowledged releases."""
-_GUESS: Final = 2
-"""The latest hold that an unanswered release ended, if nothing that comes says otherwise."""
-_GUESSES: Final = 3
-_GHOST: Final = 4
-"""The first unanswered acquire that nothing needed so far."""
-_GRANTED: Final = 5
-"""The acquire that returned latest."""
-_RETURNED: Final = 6
-"""What returned latest."""
-_STATUS: Final = 7
+_OPEN, _HELD, _GUESS, _GUESSES, _GHOST, _GRANTED, _RETURNED, _STATUS = range(_SIZE)
+"""OPEN: the acquire in force, of several the first. HELD: acknowledged acquires less acknowledged releases. GUESS: the
+latest of the GUESSES, holds that an unanswered release ended, if nothing that comes says otherwise. GHOST: the first
+unanswered acquire that nothing needed so far. GRANTED: the acquire that returned latest. RETURNED: what did."""
 
-# Statuses are sums of the first three, or one of the others.
-_MORE: Final = 1
-"""There are more unanswered acquires."""
-_SPARE: Final = 2
-"""There is an unanswered release that nothing needed."""
-_UNSURE: Final = 4
-"""Something was unanswered. From then on ties and overlaps would make a second story possible."""
-_FAILED: Final = 8
-"""Certainly invalid, unless something comes that was invoked before `_RETURNED`."""
-_ODD: Final = 16
+_MORE, _SPARE, _UNSURE, _FAILED, _ODD = 1, 2, 4, 8, 16
+"""Statuses are sums of the first three, or one of the others. MORE: there are more unanswered acquires. SPARE: there is
+an unanswered release that nothing needed. UNSURE: something was unanswered; from then on ties and overlaps would make a
+second story possible. FAILED: certainly invalid, unless something comes that was invoked before what RETURNED."""
 
 
 class LockCalls(NamedTuple):

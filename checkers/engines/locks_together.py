@@ -19,9 +19,7 @@ from checkers.row_format import INFINITY, SHARED, F, Outcome
 READERS: Final = 0
 """In place of a number of permits: readers share, a writer is alone."""
 
-EXPLAINED: Final = 0
-OPEN: Final = 1
-IMPOSSIBLE: Final = 2
+EXPLAINED, OPEN, IMPOSSIBLE = range(3)
 
 
 class Blocked(NamedTuple):

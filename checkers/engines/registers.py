@@ -22,15 +22,10 @@ from checkers.engines.codes import CAS, FAIL, INFO, WRITE
 from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.kernel import Column
 from checkers.engines.registers_kernels import (
-    BEFORE_WRITE,
-    CIRCLE,
-    CROSSING,
+    KINDS,
     NEVER_WRITTEN,
     READ,
     REFUSED,
-    STALE,
-    SWAPPED_TWICE,
-    WITHOUT_REASON,
     Contradictions,
     Numbering,
     Roles,
@@ -52,17 +47,6 @@ _FEW: Final = 20
 
 _REPEATED: Final = "a value that was seen was written repeatedly"
 _STUCK: Final = "a failed compare-and-set needs another order of the values"
-
-KINDS: Final = {
-    NEVER_WRITTEN: "value-never-written",
-    BEFORE_WRITE: "value-read-before-write",
-    SWAPPED_TWICE: "value-replaced-twice",
-    CIRCLE: "values-in-a-circle",
-    STALE: "not-the-latest-value",
-    CROSSING: "no-order-of-values",
-    WITHOUT_REASON: "failed-without-reason",
-}
-"""Kinds of conflicts. The first becomes ``refused-value-read`` where a write that failed is to blame."""
 
 
 def register(history: History, settings: Settings) -> EngineAnswer:

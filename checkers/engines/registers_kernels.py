@@ -16,24 +16,21 @@ from checkers.engines.codes import WRITE as F_WRITE
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 
-READ: Final = 1
-WRITE: Final = 2
-SWAP: Final = 3
-MAYBE_WRITE: Final = 4
-MAYBE_SWAP: Final = 5
-"""Unknown whether it happened; so is the one before."""
-REFUSED: Final = 6
-"""A compare-and-set that failed: the value was another."""
-FREE: Final = 7
-"""A read that says nothing, but was answered: it stands somewhere."""
+READ, WRITE, SWAP, MAYBE_WRITE, MAYBE_SWAP, REFUSED, FREE = range(1, 8)
+"""What a row is; of those called MAYBE it is unknown whether they happened. REFUSED: a compare-and-set that failed, as
+the value was another. FREE: a read that says nothing, but was answered: it stands somewhere."""
 
-NEVER_WRITTEN: Final = 1
-BEFORE_WRITE: Final = 2
-SWAPPED_TWICE: Final = 3
-CIRCLE: Final = 4
-STALE: Final = 5
-CROSSING: Final = 6
-WITHOUT_REASON: Final = 7
+NEVER_WRITTEN, BEFORE_WRITE, SWAPPED_TWICE, CIRCLE, STALE, CROSSING, WITHOUT_REASON = range(1, 8)
+KINDS: Final = {
+    NEVER_WRITTEN: "value-never-written",
+    BEFORE_WRITE: "value-read-before-write",
+    SWAPPED_TWICE: "value-replaced-twice",
+    CIRCLE: "values-in-a-circle",
+    STALE: "not-the-latest-value",
+    CROSSING: "no-order-of-values",
+    WITHOUT_REASON: "failed-without-reason",
+}
+"""Kinds of conflicts. The first becomes ``refused-value-read`` where a write that failed is to blame."""
 
 
 class Numbering(NamedTuple):

@@ -89,10 +89,7 @@ def popped(known: Known, size: int, stride: int) -> int:
     return size
 
 
-NONE_FOUND: Final = 0
-FOUND: Final = 1
-STEPS_SPENT: Final = 2
-MEMORY_SPENT: Final = 3
+NONE_FOUND, FOUND, STEPS_SPENT, MEMORY_SPENT = range(4)
 
 BITS: Final = 62
 """Bits of a mask that are kept in one number."""
