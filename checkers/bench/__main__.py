@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from checkers.bench import baseline, cases, generate, texts, timing
+from checkers.bench import baseline, cases, generate, timing
 from checkers.bench.cases import BenchCase
 from checkers.bench.generate import HistoryShape
 from checkers.formats.formats import load_any
@@ -129,7 +129,7 @@ def text(options: Options) -> Iterator[str]:
     """Text formats, from the file to columns."""
     yield _head("format | events | megabytes | seconds | events a second")
     history = generate.cas_register(HistoryShape(20_000 if options.quick else 500_000, 10, 100))
-    for name, written in texts.FORMATS.items():
+    for name, written in cases.FORMATS.items():
         path = options.folder / name
         path.write_text("".join(written(history)))
         seconds = timing.median(lambda path=path: load_any(path))  # type: ignore[misc]

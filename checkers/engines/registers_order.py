@@ -66,7 +66,10 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
     role, key, inv, ret, first = roles.role, roles.key, roles.inv, roles.ret, roles.first
     mine, writer, swap, early, late = clusters.mine, clusters.writer, clusters.swap, clusters.early, clusters.late
     room = len(writer)
-    follows = _followers(clusters)
+    follows = np.zeros(room, np.bool_)  # of each cluster whether it stands behind another in a chain
+    for row in swap:
+        if row >= 0:
+            follows[mine[row]] = True
     walked = np.zeros(room, np.bool_)
     heads = np.empty(room, np.int32)
     keys = np.empty(room, np.int32)
@@ -125,28 +128,12 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
         begins[count], ends[count] = np.int64(-1) if start < 0 else begun, ended
         lows[count] = 2 * min(begun, ended) + (1 if begun < ended else 0)
         count += 1
-    _circles(roles, clusters, walked, wrong)
+    for cluster in range(room):
+        row = writer[cluster]
+        if row >= 0 and not walked[cluster]:  # no walk from the head of a chain has come to it
+            contradicted(wrong, int(key[row]), CIRCLE, (int(row), -1, -1, -1))
     firsts, lasts, begins, ends = firsts[:count], lasts[:count], begins[:count], ends[:count]
     return Chains(heads[:count], keys[:count], firsts, lasts, begins, ends, lows[:count])
-
-
-@kernel
-def _followers(clusters: Clusters) -> Column:
-    """Of each cluster whether it stands behind another in a chain."""
-    follows = np.zeros(len(clusters.swap), np.bool_)
-    for row in clusters.swap:
-        if row >= 0:
-            follows[clusters.mine[row]] = True
-    return follows
-
-
-@kernel
-def _circles(roles: Roles, clusters: Clusters, walked: Column, wrong: Contradictions) -> None:
-    """Clusters that no walk from the head of a chain has come to: each follows another of them."""
-    for cluster in range(len(walked)):
-        row = clusters.writer[cluster]
-        if row >= 0 and not walked[cluster]:
-            contradicted(wrong, int(roles.key[row]), CIRCLE, (int(row), -1, -1, -1))
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checkers.bench import __main__ as bench
-from checkers.bench import baseline, cases, generate, texts, timing
+from checkers.bench import baseline, cases, generate, timing
 from checkers.bench.generate import GENERATORS, HistoryShape, TooSmall
 from checkers.formats.formats import load_any
 from checkers.history.history import History, malformed
@@ -127,13 +127,13 @@ def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "we say (True,)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", sorted(texts.FORMATS))
+@pytest.mark.parametrize("name", sorted(cases.FORMATS))
 def test_texts_are_read_as_they_were_meant(name: str, tmp_path: Path) -> None:
     history = generate.cas_register(HistoryShape(400, 5, 7, unknown=9))
     path = tmp_path / name
-    path.write_text("".join(texts.FORMATS[name](history)))
+    path.write_text("".join(cases.FORMATS[name](history)))
     read: History = load_any(path)
     assert len(read) == len(history)
     assert decide(read, "cas-register", Settings()).valid
-    path.write_text("".join(texts.FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
+    path.write_text("".join(cases.FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
     assert decide(load_any(path), "cas-register", Settings()).valid is False
