@@ -15,7 +15,7 @@ from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
 from checkers.engines.kernel import Column
-from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, TWICE, OwnerHolds, calls_of, holds, slots
+from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, OwnerHolds, calls_of, holds, slots
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
@@ -146,9 +146,8 @@ def _failures(history: History, held: OwnerHolds) -> Iterator[tuple[int, Conflic
     order = np.argsort(held.failed, kind="stable")
     keys, first = np.unique(_key(history, held.failed[order]), return_index=True)
     for k, n in zip(keys.tolist(), order[first].tolist(), strict=True):
-        twice = held.failed_kind[n] == TWICE
-        rows = (int(held.failed_with[n]), int(held.failed[n])) if twice else (int(held.failed[n]),)
-        yield k, Conflict("second-acquire" if twice else "release-by-another", k, rows)
+        row, other = int(held.failed[n]), int(held.failed_with[n])
+        yield k, Conflict("release-by-another", k, (row,)) if other < 0 else Conflict("second-acquire", k, (other, row))
 
 
 def _four(held: OwnerHolds, first: int, second: int) -> tuple[int, ...]:

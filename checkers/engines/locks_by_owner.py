@@ -59,9 +59,6 @@ TURNS, DEPTH, COUNT, EITHER = range(4)
 """How an owner holds. TURNS: once or not at all. DEPTH: it may acquire again what it holds, and must release it as
 often. COUNT: several at once, each on its own. EITHER: as TURNS, as a reader or as a writer."""
 
-TWICE, NOT_HELD = 1, 2
-"""Failures: an owner acquired what it held already, released what it did not hold."""
-
 # What is known of a slot, in one stretch of memory that is as small as can be, since there may be as many slots as
 # holds: rows and holds as number + 1, 0 for none.
 _SIZE: Final = 8
@@ -92,8 +89,7 @@ class OwnerHolds(NamedTuple):
 
     acquire: Column  # of each hold
     release: Column  # of each hold. In the order of releases, those that were never released last
-    failed: Column  # the rows at which an owner's own operations contradict each other
-    failed_kind: Column  # of each of those, TWICE or NOT_HELD
+    failed: Column  # the rows at which an owner acquired what it held already, or released what it did not hold
     failed_with: Column  # of each of those the acquire that it held by
     odd: Column  # of each key whether it is not decided
     ghosts: Column  # unanswered acquires that nothing needs; one for each owner that has some, in order of keys
@@ -112,6 +108,9 @@ def holds(history: History, slots: Slots, how: int, keys: int) -> OwnerHolds:
     if result.odd.any():  # what was said of an odd owner before it showed may be wrong
         fine = state[slots.of[result.acquire] * _SIZE + _STATUS] != _ODD
         result = result._replace(acquire=result.acquire[fine], release=result.release[fine])
+    if len(result.failed):
+        lasting = state[slots.of[result.failed] * _SIZE + _STATUS] == _FAILED
+        result = result._replace(failed=result.failed[lasting], failed_with=result.failed_with[lasting])
     if not in_order:
         order = np.argsort(np.where(result.release < 0, len(history), result.release), kind="stable")
         result = result._replace(acquire=result.acquire[order], release=result.release[order])
@@ -131,7 +130,9 @@ class _Walk(NamedTuple):
 
 @kernel
 def _pair(calls: LockCalls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, Column, bool]:
-    """(holds, what is known of each slot in the end, whether holds are in order). What is odd is still among them."""
+    """(holds, what is known of each slot in the end, whether holds are in order). What is odd is still among them, and
+    failures that were over when something came that was invoked before.
+    """
     f, outcome, inv, ret, key, flags = calls
     slot, rows = slots.of, len(calls.f)
     state = np.zeros(slots.total * _SIZE, np.int32)
@@ -257,29 +258,8 @@ def _pair(calls: LockCalls, slots: Slots, how: int, keys: int) -> tuple[OwnerHol
             state[s + _STATUS] = _ODD
             odd[key[i]] = True
     count, ghosts, loose = _left(walk, key, how, keys, count)
-    kinds = _lasting(calls, slot, state, failures, failed, failed_with)
-    sure = len(kinds)
-    result = OwnerHolds(acquire[:count], release[:count], failed[:sure], kinds, failed_with[:sure], odd, ghosts, loose)
-    return result, state, in_order
-
-
-@kernel
-def _lasting(
-    calls: LockCalls, slot: Column, state: Column, failures: int, failed: Column, failed_with: Column
-) -> Column:
-    """Moves failures that stand to the front, and returns the kind of each; they do if nothing came that was invoked
-    before they were over.
-    """
-    kinds = np.empty(failures, np.int32)
-    sure = 0
-    for n in range(failures):
-        i = failed[n]
-        if state[int(slot[i]) * _SIZE + _STATUS] == _FAILED:
-            failed[sure] = i
-            failed_with[sure] = failed_with[n]
-            kinds[sure] = NOT_HELD if calls.f[i] == RELEASE else TWICE
-            sure += 1
-    return kinds[:sure]
+    failed, failed_with = failed[:failures], failed_with[:failures]
+    return OwnerHolds(acquire[:count], release[:count], failed, failed_with, odd, ghosts, loose), state, in_order
 
 
 @kernel
