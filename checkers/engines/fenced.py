@@ -27,12 +27,11 @@ from checkers.engines.fenced_accesses import (
     unanswered,
     unsettled,
 )
-from checkers.engines.fenced_order import arranged
+from checkers.engines.fenced_order import arranged, within
 from checkers.engines.fenced_origins import UNREAD, live, traced
 from checkers.engines.fenced_refusals import StoreColumns, explanations, needless
 from checkers.engines.fenced_screen import doubtful
 from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, carried_over, overtaken, surveyed
-from checkers.engines.fenced_zones import within
 from checkers.engines.kernel import SMALL, Column, kernel
 from checkers.history.finding import Finding
 from checkers.history.history import History

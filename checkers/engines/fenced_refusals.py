@@ -26,7 +26,7 @@ class StoreColumns(NamedTuple):
     before: Column  # of each group the row that was invoked last below it
     last: Column  # of each key the row that was invoked last
     final_write: Column  # of each group the write that later ones read, so that it must be its last
-    lead: Column  # of each group the write invoked first among those whose clusters may come first: see `fenced_zones`
+    lead: Column  # of each group the write invoked first among those whose clusters may come first: see `fenced_order`
     skip: Column  # of each key whether its refusals say nothing: it is out of order, or not to be judged here
 
 

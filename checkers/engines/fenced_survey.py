@@ -2,7 +2,7 @@
 
 Source: checkers/CONDITIONS.md, sections 17 and 18. Where the fence is on writes alone, a read stands in the group of
 the write that it returned; where it is on reads too, in that of its own token. All else is the same rules, each of them
-necessary; all of them together, with `fenced_zones` and `fenced_refusals`, are sufficient. O(n).
+necessary; all of them together, with `fenced_order` and `fenced_refusals`, are sufficient. O(n).
 """
 
 from typing import Final, NamedTuple

@@ -15,18 +15,19 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.engines.kernel import Column
-from checkers.engines.lease_fold import (
+from checkers.engines.lease_kernels import (
     AMBIGUOUS,
     EARLY,
     OVERLAPPING,
     UNANSWERED,
     Answers,
     Folded,
+    Ints,
     LeaseCalls,
+    Renewals,
     fold,
     is_refusal,
 )
-from checkers.engines.lease_kernels import Ints, Renewals
 from checkers.history.counting import any_of
 from checkers.history.history import History
 from checkers.history.holds_and_leases import next_asked, shortest

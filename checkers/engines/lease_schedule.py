@@ -2,18 +2,208 @@
 
 Source: checkers/CONDITIONS.md, section 4. Two *forced* grants, whose cores are not empty, can follow each other in one
 order only, in which the earliest starts decide: O(n log n). A grant with an empty core (its acquire took longer than
-its TTL, or it was released at once) is *movable*, and may stand in any gap: `checkers.engines.lease_search` looks for
-it, exactly, under a budget, since the problem is strongly NP-complete. Exact, but for readers, who follow one another
-in no order, and for grants of a quorum: there movable grants, or all, are compared pair by pair, which is sound.
+its TTL, or it was released at once) is *movable*, and may stand in any gap: `Search` looks for it, exactly, under a
+budget, since the problem is strongly NP-complete. Exact, but for readers, who follow one another in no order, and for
+grants of a quorum: there movable grants, or all, are compared pair by pair, which is sound.
 """
 
+import time
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from checkers.engines.lease_problem import Problem, Windows, fewest
-from checkers.engines.lease_search import Budget, Search
 from checkers.history.finding import OutOfBudget
+from checkers.row_format import INFINITY
+
+WIDE: Final = 4096
+"""Bits of a set that are handled in the time of a step."""
+
+
+class Budget:
+    """What a search may still cost. A step is one movable grant looked at for one set of them."""
+
+    def __init__(self, steps: int, deadline: float) -> None:
+        """deadline: by `time.monotonic`."""
+        self._steps = steps
+        self._deadline = deadline
+
+    def spend(self, steps: int, movable: int) -> None:
+        """Before the work is done. Raises OutOfBudget."""
+        self._steps -= steps
+        if self._steps < 0:
+            raise OutOfBudget(f"{movable} grants without a certain moment overlap: too many orders to try")
+        if time.monotonic() > self._deadline:
+            raise OutOfBudget("the order of all grants was searched for too long")
+
+
+_Path = Any  # (path, grant), None: a list that is shared by all that go on from it
+_States = dict[int, tuple[int, _Path]]
+
+
+class Search:
+    """The sets of movable grants that can have been placed before the present forced one, each with its smallest end.
+
+    The forced grants are walked in their order; the smallest end is best, since E(a) is monotone. Exact: a set is
+    dropped only where another one contains it and ends no later, or where a grant that it lacks can no longer begin.
+    Exponential in the movable grants whose windows overlap, linear in the length of a history.
+
+    A set is a bit mask over the movable grants, which are in order of their latest starts; bit 0 is the place `_base`
+    of that order. With each end stands how it was reached.
+    """
+
+    def __init__(self, windows: Windows, movable: Sequence[int], budget: Budget) -> None:
+        """movable: in order of their latest starts."""
+        self._windows = windows
+        self._movable = movable
+        self._latest = [windows.latest[n] for n in movable]
+        self._start = [windows.start[n] for n in movable]
+        self._instant = [windows.core_end[n] == windows.start[n] for n in movable]
+        self._by_start = sorted(range(len(movable)), key=self._start.__getitem__)
+        self._begun = 0
+        self._open: list[int] = []
+        self._base = 0
+        self._first = 0
+        self._states: _States = {0: (0, None)}
+        self._budget = budget
+        self._stretch: list[int] = []
+
+    def place(self, n: int) -> tuple[int, ...] | None:
+        """Let a forced grant come next; a conflict if no set of movable ones allows it."""
+        start, latest = self._windows.start[n], self._windows.latest[n]
+        conflict = self._walk(start)
+        if conflict:
+            return conflict
+        self._begin(latest)
+        placed: _States = {}
+        horizon = self._windows.core_end[n]
+        for mask, (end, path) in self._expand(latest, latest).items():
+            a = max(start, end)
+            if a > latest:
+                continue
+            after = self._windows.end(n, a)
+            horizon = max(horizon, after)
+            # Those that must have begun before `after` and have not can no longer be placed.
+            due = (1 << max(bisect_right(self._latest, after - 1) - self._base, 0)) - 1
+            if mask & due == due:
+                placed[mask] = after, (path, n)
+        if not placed:
+            return self._conflict(horizon, n)
+        self._keep(placed)
+        self._stretch.append(n)
+        return None
+
+    def finish(self) -> tuple[int, ...] | None:
+        """A conflict if the movable grants left over do not fit after the last forced one."""
+        return self._walk(INFINITY)
+
+    def order(self) -> list[int]:
+        """All grants in an order in which they fit, once nothing is left over."""
+        _, path = min(self._states.values(), key=lambda state: state[0])
+        order = []
+        while path is not None:
+            path, n = path
+            order.append(n)
+        return order[::-1]
+
+    def restart(self, n: int) -> None:
+        """Begin anew with a forced grant and what is movable and can still come after it, wherever that then stands."""
+        self._begin(self._windows.latest[n])
+        self._budget.spend(self._begun // 4, len(self._open))
+        self._base = max(self._base, bisect_right(self._latest, self._windows.core_end[n] - 1))
+        self._first = self._base
+        self._open = [m for m in self._by_start[: self._begun] if m >= self._base]
+        self._states = {0: (0, None)}
+        self._stretch = []
+        self.place(n)
+
+    def _walk(self, until: int) -> tuple[int, ...] | None:
+        """Place the movable grants that must begin before `until`; a conflict if they do not fit.
+
+        From one latest start to the next: only those that overlap there are open at once, in however long a history.
+        """
+        while self._base < len(self._latest) and self._latest[self._base] < until:
+            moment = self._latest[self._base]
+            self._begin(moment)
+            due = (1 << bisect_right(self._latest, moment) - self._base) - 1
+            # To wait for one that takes no time can be put off until it must, unless one that takes some comes between.
+            wait = due if all(self._instant[m] for m in self._open) else -1
+            reached = self._expand(moment, INFINITY, wait)
+            placed = {mask: state for mask, state in reached.items() if mask & due == due}
+            if not placed:
+                return self._conflict(moment)
+            self._keep(placed)
+        return None
+
+    def _begin(self, until: int) -> None:
+        """Admit the movable grants that may begin by then."""
+        while self._begun < len(self._by_start) and self._start[self._by_start[self._begun]] <= until:
+            m = self._by_start[self._begun]
+            if m >= self._base:
+                self._open.append(m)
+            self._begun += 1
+
+    def _expand(self, begun: int, ended: int, wait: int = -1) -> _States:
+        """All sets that can be reached by placing open grants that begin and end by then, the present ones included.
+
+        wait: mask of the grants for which it may be waited.
+        """
+        best: _States = {}
+        todo = [(mask, end, path) for mask, (end, path) in self._states.items()]
+        count = len(self._open)
+        cost = 1 + count * (1 + (max(self._open, default=self._base) - self._base) // WIDE)
+        self._budget.spend(cost, count)
+        bits = [(1 << (m - self._base), m) for m in self._open]
+        eligible = [(bit, m) for bit, m in bits if bit & wait]
+        while todo:
+            self._budget.spend(cost, count)
+            mask, end, path = self._settle(*todo.pop(), bits)
+            if mask in best and best[mask][0] <= end:
+                continue
+            best[mask] = end, path
+            for bit, m in eligible:
+                if not mask & bit:
+                    a = max(self._start[m], end)
+                    if a <= self._latest[m] and a <= begun:
+                        n = self._movable[m]
+                        after = self._windows.end(n, a)
+                        if after <= ended and (mask | bit not in best or best[mask | bit][0] > after):
+                            todo.append((mask | bit, after, (path, n)))
+        return best
+
+    def _settle(self, mask: int, end: int, path: _Path, bits: Sequence[tuple[int, int]]) -> tuple[int, int, _Path]:
+        """Place at once whatever takes no time here: that never hurts."""
+        for bit, m in bits:
+            if self._start[m] <= end <= self._latest[m] and not mask & bit:
+                n = self._movable[m]
+                if self._windows.end(n, end) == end:
+                    mask |= bit
+                    path = path, n
+        return mask, end, path
+
+    def _keep(self, states: _States) -> None:
+        """Drop sets that are worse than another, and the grants that every set has placed."""
+        self._budget.spend(len(states), len(self._open))
+        kept: list[tuple[int, tuple[int, _Path]]] = []
+        for mask, reached in sorted(states.items(), key=lambda item: item[1][0]):
+            if not any(mask | other == other for other, _ in kept[:64]):
+                kept.append((mask, reached))
+        common = kept[0][0]
+        for mask, _ in kept:
+            common &= mask
+        shift = (~common & (common + 1)).bit_length() - 1
+        self._base += shift
+        self._states = {mask >> shift: reached for mask, reached in kept}
+        common >>= shift
+        self._open = [m for m in self._open if m >= self._base and not common >> (m - self._base) & 1]
+
+    def _conflict(self, until: int, n: int | None = None) -> tuple[int, ...]:
+        """All that the search has seen since it began anew, and the movable grants that concern the present one."""
+        movable = (self._movable[m] for m in range(self._first, len(self._movable)) if self._start[m] <= until)
+        own = [] if n is None else [n]
+        return tuple(sorted((*self._stretch, *movable, *own), key=self._windows.latest.__getitem__))
+
 
 BUDGET: Final = 5_000_000
 PER_GRANT: Final = 100

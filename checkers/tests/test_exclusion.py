@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from checkers.engines import lease_schedule as schedule
-from checkers.engines.lease_search import Search
+from checkers.engines.lease_schedule import Search
 from checkers.properties import exclusion
 from checkers.properties.exclusion import GAP, OVERLAP
 from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
