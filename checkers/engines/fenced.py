@@ -1,8 +1,6 @@
 """A store that compares fencing tokens: exact in near-linear time.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. An access is accepted iff its token is at least the highest one
-accepted so far, which it then becomes; strictly, a write needs a larger one. Where the fence is on writes alone,
-reads are always answered, and raise nothing. Tokens thus order all accesses up to those of one token: a group. Where
+Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses up to those of one token: a group. Where
 the fence is on writes alone, most keys pass at a first look (`checkers.engines.fenced_screen`) and are done with.
 
 Left to the search are keys in which a value that was read is that of several writes (where the fence is on reads too:

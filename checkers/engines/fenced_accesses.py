@@ -1,8 +1,7 @@
 """Accesses to fenced stores, as columns, what each of them proves, and their groups: those of one key and token.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. An accepted access never has a lower token than one before it, so
-that no other order of groups than that of tokens is possible. Where the tokens of each key are dense, each has a group
-of its number, used or not: O(n). Else all rows are sorted: O(n log n).
+Source: checkers/CONDITIONS.md, sections 17 and 18. Where the tokens of each key are dense, each has a group of its
+number, used or not: O(n). Else all rows are sorted: O(n log n).
 """
 
 from typing import NamedTuple

@@ -1,14 +1,12 @@
 """The order of the accesses of a fenced store: of the values written under one token, and of all once there is one.
 
-Source: checkers/CONDITIONS.md, sections 17 to 19. Groups stand in the order of their tokens. A cluster is a write and
-the reads of its value, and stands together in any valid order (Gibbons and Korach, *Testing shared memories*, 1997). It
-has an instant f when some of it had returned, and an instant s when some of it was yet to be invoked. Cluster A must
-come before B if f of A < s of B.
-
-Where no two clusters must each come before the other, max(f, s) sorts them, on ties those with f < s first. For let A
-stand before B in that order though f of B < s of A. Then f of B < s of B, and s of B is the larger of all four, or A
-would stand behind; so either A must come before B as well, or f of A = s of B, a tie in which B goes first.
-So the order decides, with a running maximum of s; where it fails, the two are a contradiction by themselves.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, sections 17 to 19. A cluster has
+an instant f when some of it had returned, and an instant s when some of it was yet to be invoked. Cluster A must come
+before B if f of A < s of B. Where no two must each come before the other, max(f, s) sorts them, on ties those with
+f < s first. For let A stand before B in that order though f of B < s of A. Then f of B < s of B, and s of B is the
+larger of all four, or A would stand behind; so either A must come before B as well, or f of A = s of B, a tie in which
+B goes first. So the order decides, with a running maximum of s; where it fails, the two are a contradiction by
+themselves.
 """
 
 import numpy as np

@@ -1,9 +1,7 @@
 """Refusals by a fenced store: whether anything can have raised its bar above the token by then.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. The bar can stand above t once a group of a higher token, or an
-access that was never answered, has had its first access: not before all lower groups were invoked, nor before that
-access itself. Exact, since a refusal changes nothing, and what may have raised the bar never harms another such
-reason. O(n), and a binary search for each refusal that is needless.
+Source: checkers/CONDITIONS.md, rules 4 and 5 of sections 17 and 18. Exact, since a refusal changes nothing, and what
+may have raised the bar never harms another such reason. O(n), and a binary search for each needless refusal.
 """
 
 from typing import NamedTuple

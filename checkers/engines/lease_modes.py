@@ -1,8 +1,6 @@
-"""What is asked about the attempts of a history in each mode: start windows, and what ends them.
+"""What is asked about the attempts of a history in each mode: start windows, and what ends them. O(n).
 
-Source: checkers/CONDITIONS.md, section 16, where each mode and its windows stand in a table. A mode believes more of
-what clients were told than the one before it, so that its windows are narrower or its ends later; each term is the
-smallest E(a) that what is believed allows. O(n).
+Source: checkers/CONDITIONS.md, section 16, where each mode and its windows stand in a table.
 """
 
 from collections.abc import Iterable

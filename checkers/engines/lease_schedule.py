@@ -1,10 +1,8 @@
 """Whether the grants of one key have room one after another: single-machine scheduling with start windows.
 
-Source: checkers/CONDITIONS.md, section 4. Two *forced* grants, whose cores are not empty, can follow each other in one
-order only, in which the earliest starts decide: O(n log n). A grant with an empty core (its acquire took longer than
-its TTL, or it was released at once) is *movable*, and may stand in any gap: `Search` looks for it, exactly, under a
-budget, since the problem is strongly NP-complete. Exact, but for readers, who follow one another in no order, and for
-grants of a quorum: there movable grants, or all, are compared pair by pair, which is sound.
+Source: checkers/CONDITIONS.md, section 4. Forced grants have one order, in which earliest starts decide: O(n log n).
+What is movable is placed by `Search`, exactly, under a budget. Exact, but for readers and grants of a quorum: there
+movable grants, or all, are compared pair by pair, which is sound.
 """
 
 import time

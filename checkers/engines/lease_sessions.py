@@ -1,9 +1,8 @@
 """Leases shared by several keys: a session ends all its grants at one instant.
 
-Source: checkers/CONDITIONS.md, section 5. In given orders of the grants of each key, the least fixpoint over all starts
-and all ends of sessions decides (`lease_kernels.settle`). Orders are enumerated only among keys that share sessions,
-only where they are not forced, and under a budget; so is whether an unanswered release happened that would have
-prolonged its session. Exact, exponential in movable grants.
+Source: checkers/CONDITIONS.md, section 5. In given orders of the grants of each key, the least fixpoint of
+`lease_kernels.settle` decides. Orders are enumerated only among keys that share sessions, only where they are not
+forced, and under a budget; so is whether an unanswered release happened that would have prolonged its session.
 """
 
 import time

@@ -1,29 +1,17 @@
 """Leases: a lock that one client at a time holds until it releases, or until its TTL has passed without a renewal.
 
-Source: checkers/CONDITIONS.md, section 16. What must be true is asked in modes, each of which believes more of what
-clients were told than the one before:
-
-blind      only grants: did the service grant inside a hold, even if its acknowledgements of renewals were lies?
-told       ... and acknowledged renewals: the lock was its owner's when each was sent, and for a TTL from then on.
-unrefused  ... and acknowledged releases: the lock was its owner's until then.
-full       ... and refusals: a renewal or release that failed, as not its owner's, was told so when the lease was over.
-
-A history is valid iff full is. Whoever is valid in one mode is so in all before it, so that the first mode that is
-invalid says what is to blame: ``granted-inside-a-hold``, ``renewal-lied``, ``release-lied``, ``lost-early``.
+Source: checkers/CONDITIONS.md, section 16, which says what each mode believes. Whoever is valid in one mode is so in
+all before it, so that the first mode that is invalid says what is to blame.
 
 In every mode: expiry may come late, never early; the server's clock may be fast by the drift; unanswered renewals
-extend nothing; an unanswered release may have happened once it was sent, or never; an unanswered acquire need not have
-happened, but has if its release was acknowledged; renewals and releases that failed because the service was unavailable
-prove nothing. Where a service acknowledges releases of what another holds by then (deletes of what is not there),
-``release-lied`` says so: the lock was not its holder's any more. Of sessions blind believes that grants were made, and
-keep-alives that were answered before its lease can have run out as creation and keep-alives alone tell (a grant shows
-more: so blame of a renewal may fall to the next mode); that other requests prolonged a session is believed from told
+extend nothing; an unanswered release may have happened once it was sent, or never. Where a service acknowledges
+releases of what another holds by then (deletes of what is not there), ``release-lied`` says so: the lock was not its
+holder's any more. Of sessions blind believes that grants were made, and keep-alives that were answered before its lease
+can have run out as creation and keep-alives alone tell; that other requests prolonged a session is believed from told
 on. What a session was granted or acknowledged after the return of its own closing shows in blind and told that the
-closing ended nothing; from unrefused on it is a contradiction in itself, as a renewal after its own release is. What
-precedes a session's creation by its client's own order is no answer of the service, and refused as input.
+closing ended nothing; from unrefused on it is a contradiction in itself, as a renewal after its own release is.
 
-Where all grants of a key carry tokens that do not contradict real time, they came in the order of their tokens. O(n log
-n) for each mode, but for what `solve` has to search.
+O(n log n) for each mode, but for what `solve` has to search.
 """
 
 import time

@@ -1,9 +1,8 @@
 """The locks without leases: mutex, reentrant mutex, readers and writers, permits.
 
 Source: checkers/CONDITIONS.md, section 15. What each owner held follows from its own operations (`locks_by_owner`);
-then the cores of all holds must fit beside one another, which is enough: to acquire at the return and release at the
-invocation holds the cores and nothing more, and to hold less is always allowed. O(n) for one holder
-(`locks_alone`), else O(n log n) (`locks_together`). Exact; what is left to the search is listed there.
+then the cores of all holds must fit beside one another: O(n) for one holder (`locks_alone`), else O(n log n)
+(`locks_together`). Exact; what is left to the search is listed there.
 """
 
 from collections.abc import Iterable, Iterator

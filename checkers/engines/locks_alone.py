@@ -1,11 +1,6 @@
 """Holds of which no two may overlap: mutual exclusion, and refused tries as evidence.
 
-Source: checkers/CONDITIONS.md, section 15. The core of a hold, from the acquire's return to the release's invocation,
-was held for certain; to acquire at the return and release at the invocation realises the cores and nothing more. So
-without refused tries a history is valid iff no two cores overlap and no momentary hold lies strictly inside one. Where
-cores are disjoint they give the order of all holds, and each can be stretched to both sides as far as its operations
-and its neighbours' cores allow, all at once: a refused try is explained iff it meets a stretched hold of somebody else.
-Exact. O(n), and O(n log n) where tries were refused.
+Source: checkers/CONDITIONS.md, section 15. Exact. O(n), and O(n log n) where tries were refused.
 """
 
 from typing import Final, NamedTuple

@@ -1,15 +1,8 @@
 """What each owner did with a lock, put together: holds, from an acquire to the release that ended it.
 
-Source: checkers/CONDITIONS.md, section 15. An owner's operations follow one another, and what it holds follows from
-them alone, whoever else was there: its acquires and releases must take turns (or balance, for reentrant locks and
-permits). So this is one walk over the rows in order of invocation with a few numbers for each pair of key and owner,
-O(n), and holds come out in the order in which their releases were invoked.
-
-What is unknown is used where nothing else explains what was acknowledged, and else left out: an unanswered acquire
-where a release was acknowledged that has no other (a momentary hold: it held for an instant, somewhere), an unanswered
-release where the owner acquired again, or did nothing more. Not decided here (the key is `odd`): an owner whose
-operations overlap so that more than one story fits, and one that goes on after an unanswered release that was not
-needed.
+Source: checkers/CONDITIONS.md, section 15; it says how what is unknown is used, and what is not decided here (the key
+is `odd`). One walk over the rows in order of invocation with a few numbers for each pair of key and owner, O(n); holds
+come out in the order in which their releases were invoked.
 """
 
 from typing import Final, NamedTuple

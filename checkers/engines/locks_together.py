@@ -1,9 +1,7 @@
 """Holds that may overlap: readers beside readers, and as many owners as there are permits.
 
-Source: checkers/CONDITIONS.md, section 15. To acquire at the return and release at the invocation holds the least at
-every moment, so without refused tries a history is valid iff that fits, and every momentary hold finds a moment at
-which there is room. With refused tries the orders are real choices: what holds even so is accepted, what no order
-explains is refused, and the rest is left to the search. O(n log n).
+Source: checkers/CONDITIONS.md, section 15. Exact without refused tries. With them the orders are real choices: what
+holds even so is accepted, what no order explains is refused, and the rest is left to the search. O(n log n).
 """
 
 from typing import Final, NamedTuple

@@ -1,15 +1,8 @@
 """Registers whose values are unique: exact, O(n log n).
 
-Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. What happened for
-certain is what was acknowledged, and unknown writes whose value was read, or expected by what happened. A cluster is a
-write and the reads of its value, which stand together in any order; the value before everything is a cluster that
-begins at -1. A compare-and-set ends the cluster of the value that it expected and begins its own, so that chains of
-clusters move as one. A key is valid iff every value that was seen has a writer, none was compared and set away twice,
-the order inside each chain fits real time, and no two chains must each come before the other: no two forward zones
-(from the first return to a later last invocation) overlap, and no backward zone lies inside a forward one.
-
-Not decided are keys where a value that was seen has several possible writers, and those where a failed compare-and-set
-has no place in the one order that is tried; a contradiction that does not depend on them is one all the same.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19, which defines
+clusters, chains and zones, and says what is not decided. A contradiction that does not depend on that is one all the
+same. The value before everything is a cluster that begins at -1.
 """
 
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """What decides a register with unique values, as loops over its operations: `checkers.engines.registers` says how.
 
-Source: checkers/CONDITIONS.md, section 19. A cluster is the write of a value and the reads of it, known by a number. A
-cluster whose value was set by comparing it with that of another stands right behind that one: such a chain has one
-place in any order. O(n).
+Source: checkers/CONDITIONS.md, section 19. A cluster is known by a number. O(n).
 """
 
 from typing import Final, NamedTuple

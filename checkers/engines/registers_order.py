@@ -1,8 +1,7 @@
 """The order of a register's clusters, once `checkers.engines.registers_kernels` has gathered them.
 
-Source: Gibbons and Korach, *Testing shared memories* (1997), for clusters that follow one another freely;
-checkers/CONDITIONS.md, section 19. What is glued by compare-and-set moves as one. Sorted by what must come first, two
-chains contradict each other iff the later one in that order must come before the earlier: O(n log n), exact.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. Sorted by what must
+come first, two chains contradict each other iff the later one in that order must come before the earlier: O(n log n).
 """
 
 from typing import NamedTuple

@@ -1,11 +1,8 @@
 """The general search: whether some order of the operations explains every answer, for any specification.
 
 Source: Wing and Gong (1993), Lowe (2017); checkers/CONDITIONS.md, section 21. A configuration is (event, mask of the
-operations in flight that took effect, state, set of the unknown ones spent). Operations that can change the state are
-placed only when a return forces it, others as soon as they fit, unknown ones last. Of interchangeable operations the
-one that returns first is taken, of unknown ones the one invoked first: in any order two of them can change places so. A
-configuration is given up where the same was reached before with fewer unknown operations spent, since those that are
-left over never hurt.
+operations in flight that took effect, state, set of the unknown ones spent). Of interchangeable operations the one that
+returns first is taken, of unknown ones the one invoked first: in any order two of them can change places so.
 
 What came past more returns is looked at first. Among the rest, first what has spent fewer unknown operations, so that
 whoever has spent more is met after whom it is compared with; then what has placed fewer of those in flight, since an

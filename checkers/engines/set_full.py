@@ -1,14 +1,8 @@
 """What became of each element that was added to a set, from reads of the whole: Jepsen's set-full analysis.
 
-Source: checkers/CONDITIONS.md, section 20: exact, since these words are the definition.
-
-known        from the earliest return of an acknowledged addition of an element, or of a read that shows it.
-lost         known before the last read without it was invoked, which comes after the last read with it. Invalid.
-stable       tried to be added and read, and no read without it was invoked after the last read with it.
-duplicated   shown more often by one read than its addition was tried. Invalid.
-
-Invalid is also a read of what nobody had tried to add before it returned. A key of which nothing is stable is not
-exercised: undecided. Lists, tuples and sets are read alike, nil as empty. Linear in what the reads show.
+Source: checkers/CONDITIONS.md, section 20: exact, since its words are the definition. An element is stable if it was
+tried to be added and read, and no read without it was invoked after the last read with it. A key of which nothing is
+stable is not exercised: undecided. Lists, tuples and sets are read alike, nil as empty. Linear in what the reads show.
 """
 
 from collections import Counter, defaultdict

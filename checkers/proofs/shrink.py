@@ -1,9 +1,8 @@
 """The least of a bad history that is still bad: a few operations that no order explains, of which none can be spared.
 
-A sub-history counts only if it is closed (`Model.needs`), so what is left out goes together with all that needs it.
-Delta debugging: parts are left out, larger ones first, while what remains is still bad; each time the search decides.
-Minimal is what is then left in a stronger sense too: no closed part of it is bad, since each lies within what remains
-without some one operation and those that need it.
+Source: checkers/CONDITIONS.md, section 21. Delta debugging: closed parts are left out, larger ones first, while the
+search finds what remains still bad. Minimal is what is then left in a stronger sense too: no closed part of it is bad,
+since each lies within what remains without some one operation and those that need it.
 """
 
 import time
