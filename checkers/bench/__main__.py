@@ -87,7 +87,7 @@ def alone(options: Options) -> Iterator[str]:
     """What Porcupine has no model for."""
     yield _head("model | operations | unanswered | history | ours (s)")
     for case in cases.alone(quick=options.quick):
-        history = _history(case)
+        history = generate.GENERATORS[case.model](case.shape)
         ours = _ours(case, history)
         yield f"| {case.model} | {len(history):,} | {case.shape.unknown:,} | {_word(case.shape)} | {ours:.4f} |"
 
@@ -157,7 +157,7 @@ class _Pair(NamedTuple):
 
 def _beside(case: BenchCase, options: Options) -> _Pair:
     """Both on one history, which is gone from memory when Porcupine's turn comes."""
-    history = _history(case)
+    history = generate.GENERATORS[case.model](case.shape)
     operations = len(history)
     files = [] if options.alone else _packed(case.model, [history], options.folder)
     ours = _ours(case, history)
@@ -168,10 +168,6 @@ def _beside(case: BenchCase, options: Options) -> _Pair:
     if not theirs.passed and theirs.valid != (not case.shape.bad,):
         raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
     return _Pair(operations, ours, theirs)
-
-
-def _history(case: BenchCase) -> History:
-    return generate.GENERATORS[case.model](case.shape)
 
 
 def _ours(case: BenchCase, history: History) -> float:
@@ -185,10 +181,9 @@ def _ours(case: BenchCase, history: History) -> float:
 
 
 def _packed(model: str, histories: Sequence[History], folder: Path) -> list[Path]:
-    files = []
-    for number, history in enumerate(histories):
-        files.append(folder / f"{number}.packed")
-        files[-1].write_bytes(baseline.packed(model, history))
+    files = [folder / f"{number}.packed" for number in range(len(histories))]
+    for file, history in zip(files, histories, strict=True):
+        file.write_bytes(baseline.packed(model, history))
     return files
 
 

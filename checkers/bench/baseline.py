@@ -35,16 +35,12 @@ class PorcupineUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BaselineTiming:
-    """valid: its answers, one for each history; empty where it did not end. seconds: CPU time of each run.
+    """What Porcupine answered, and what that cost."""
 
-    peak: bytes, all that the process held, the histories included. passed: the bound at which it was stopped:
-    ``seconds``, ``bytes``, or empty. Then `seconds` is what it had used so far.
-    """
-
-    valid: tuple[bool, ...]
-    seconds: tuple[float, ...]
-    peak: int
-    passed: str = ""
+    valid: tuple[bool, ...]  # one answer for each history; empty where it did not end
+    seconds: tuple[float, ...]  # CPU time of each run; where it was stopped, what it had used so far
+    peak: int  # bytes, all that the process held, the histories included
+    passed: str = ""  # the bound at which it was stopped: ``seconds``, ``bytes``, or empty
 
 
 def build() -> Path:

@@ -27,20 +27,13 @@ Table = dict[str, npt.NDArray[Any]]
 
 
 class HistoryShape(NamedTuple):
-    """What history to make.
+    """What history to make."""
 
-    operations  about how many: a whole number of what belongs together.
-    processes   how many are almost always busy.
-    keys        how many locks or registers.
-    unknown     how many operations are left unanswered.
-    bad         whether one violation is planted.
-    """
-
-    operations: int
-    processes: int
-    keys: int
-    unknown: int = 0
-    bad: bool = False
+    operations: int  # about how many: a whole number of what belongs together
+    processes: int  # how many are almost always busy
+    keys: int  # how many locks or registers
+    unknown: int = 0  # how many operations are left unanswered
+    bad: bool = False  # whether one violation is planted
     seed: int = 1
 
 

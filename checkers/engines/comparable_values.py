@@ -20,17 +20,15 @@ _LATE: Final = 1 << 60
 
 
 class Values(NamedTuple):
-    """value, base: a number for each row. initial: that of the value before everything; nothing: of a nil that says
-    nothing when it is read; absent: where the file gave no value at all. inv, ret: times that can be doubled.
-    """
+    """The values and times of all rows."""
 
-    value: Array
-    base: Array
-    initial: int
-    nothing: int
-    absent: int
-    inv: Array
-    ret: Array
+    value: Array  # a number for each row
+    base: Array  # likewise
+    initial: int  # that of the value before everything
+    nothing: int  # that of a nil that says nothing when it is read
+    absent: int  # where the file gave no value at all
+    inv: Array  # times that can be doubled
+    ret: Array  # likewise
 
 
 def values_of(history: History, settings: Settings, *, bare: bool = False) -> Values:

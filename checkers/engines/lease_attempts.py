@@ -45,29 +45,21 @@ _refusal = is_refusal.plain_form()
 
 @dataclass(slots=True)
 class Life:
-    """One session; ns.
+    """One session; ns."""
 
-    lived     when it certainly lived (creation, keep-alives); length: the least that each of these adds to its lease.
-    opened    when it was created at the earliest, 0 if that is not known; answered: when that was.
-    shut      from here on its client may have closed it; dead: by then it was over, if what was refused is believed.
-    closed    by then it was over, if what its client was told of its closing is believed.
-    kept      returns and invocations of its acknowledged keep-alives.
-    closings  invocations and returns (`INFINITY`: unanswered) of closings that may have happened.
-    proof     rows of creation and acknowledged keep-alives, closings and refusals.
-    """
-
-    lived: int = 0
-    length: int = 0
+    lived: int = 0  # when it certainly lived (creation, keep-alives)
+    length: int = 0  # the least that each of these adds to its lease
     ttl: int = 0
-    opened: int = 0
-    answered: int = 0
+    opened: int = 0  # when it was created at the earliest, 0 if that is not known
+    answered: int = 0  # when that was answered
     used: bool = False
-    shut: int = INFINITY
-    dead: int = INFINITY
-    closed: int = INFINITY
-    kept: list[tuple[int, int]] = field(default_factory=list)
+    shut: int = INFINITY  # from here on its client may have closed it
+    dead: int = INFINITY  # by then it was over, if what was refused is believed
+    closed: int = INFINITY  # by then it was over, if what its client was told of its closing is believed
+    kept: list[tuple[int, int]] = field(default_factory=list)  # returns and invocations of acknowledged keep-alives
+    # Invocations and returns (`INFINITY`: unanswered) of closings that may have happened.
     closings: list[tuple[int, int]] = field(default_factory=list)
-    proof: list[int] = field(default_factory=list)
+    proof: list[int] = field(default_factory=list)  # rows of creation, acknowledged keep-alives and closings, refusals
 
     @property
     def until(self) -> int:
@@ -184,35 +176,23 @@ _WRONG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Attempts to hold; arrays with an element for each, times in ns.
-
-    rows         the acquire, or the first operation of who never acquired.
-    start        earliest instant of the grant; ret: when it was answered.
-    length       the least that its lease adds to it, drift and grain of the server's clock deducted.
-    session      index into `lives`, -1 for a lease of its own.
-    again        when its session asked for the same key again.
-    touch        whether each acknowledged request prolongs the session, not only keep-alives.
-    answers      what their clients were told; the renewals of all of them.
-    order        rows of all operations of attempts, those of an attempt together from its `answers.acquire` on.
-    group        of each of `order`: a number that owner and key have in common.
-    asked_again  acquire row → when its session asked for the same key again.
-    """
+    """Attempts to hold; arrays with an element for each, times in ns."""
 
     history: History
-    rows: Ints
+    rows: Ints  # the acquire, or the first operation of who never acquired
     key: Ints
-    start: Ints
-    ret: Ints
-    length: Ints
+    start: Ints  # earliest instant of the grant
+    ret: Ints  # when it was answered
+    length: Ints  # the least that its lease adds to it, drift and grain of the server's clock deducted
     token: Ints
-    session: Ints
-    again: Ints
-    touch: bool
-    answers: Answers
-    renewals: Renewals
-    order: Column
-    group: Column
-    asked_again: Mapping[int, int]
+    session: Ints  # index into `lives`, -1 for a lease of its own
+    again: Ints  # when its session asked for the same key again
+    touch: bool  # whether each acknowledged request prolongs the session, not only keep-alives
+    answers: Answers  # what their clients were told
+    renewals: Renewals  # of all of them
+    order: Column  # rows of all operations of attempts, those of an attempt together from its `answers.acquire` on
+    group: Column  # of each of `order`: a number that owner and key have in common
+    asked_again: Mapping[int, int]  # acquire row → when its session asked for the same key again
     lives: Sequence[Life]
 
     def __len__(self) -> int:

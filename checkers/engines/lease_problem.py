@@ -39,18 +39,13 @@ _earliest_end = earliest_end.plain_form()
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is asked about leases, in one mode.
-
-    renewals  which `grants` refer to.
-    ordered   keys whose grants come in the order of their tokens.
-    quorum    whether a majority of servers gives each grant, so that it has no single instant: only pairs are judged.
-    """
+    """What is asked about leases, in one mode."""
 
     grants: Grants
-    renewals: Renewals
+    renewals: Renewals  # which `grants` refer to
     sessions: Sessions
-    ordered: frozenset[int] = frozenset()
-    quorum: bool = False
+    ordered: frozenset[int] = frozenset()  # keys whose grants come in the order of their tokens
+    quorum: bool = False  # whether a majority of servers gives each grant, at no single instant: only pairs are judged
 
     def __len__(self) -> int:
         return len(self.grants.key)
@@ -93,18 +88,12 @@ class Windows:
 
 
 class Solution(NamedTuple):
-    """What became of a problem.
+    """What became of a problem; grants by their numbers."""
 
-    conflicts  key → numbers of grants that have no room together.
-    undecided  key → why.
-    order      numbers of all grants, those of each key together; where the key fits, in an order that does.
-    executed   numbers of the grants whose unanswered release is taken to have happened, though it prolonged a session.
-    """
-
-    conflicts: Mapping[int, tuple[int, ...]]
-    undecided: Mapping[int, str]
-    order: Rows
-    executed: Collection[int] = ()
+    conflicts: Mapping[int, tuple[int, ...]]  # key → grants that have no room together
+    undecided: Mapping[int, str]  # key → why
+    order: Rows  # all grants, those of each key together; where the key fits, in an order that does
+    executed: Collection[int] = ()  # those whose unanswered release is taken to have happened, prolonging a session
 
 
 def likely(problem: Problem) -> tuple[Rows, npt.NDArray[np.bool_]]:

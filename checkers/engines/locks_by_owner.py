@@ -16,13 +16,10 @@ from checkers.row_format import INFINITY, SHARED, Outcome
 
 
 class Slots(NamedTuple):
-    """Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array.
+    """Numbers for the pairs (key, owner) of a history, so that what is known of each can stand in an array."""
 
-    of: slot of each row, int32. total: how many there may be; not all need have rows.
-    """
-
-    of: Column
-    total: int
+    of: Column  # slot of each row, int32
+    total: int  # how many there may be; not all need have rows
 
 
 def slots(history: History) -> Slots:

@@ -29,19 +29,13 @@ STEPS_OF_A_ROW: Final = 16
 
 
 class Searched(NamedTuple):
-    """What came of searching a key.
+    """What came of searching a key."""
 
-    valid     None: given up, `reason` says why.
-    order     row numbers in an order that explains everything, where there is one.
-    stuck     where no order gets past.
-    suspects  rows that contradict each other, where that was deduced; the last of them is the one that is stuck.
-    """
-
-    valid: bool | None
-    order: tuple[int, ...] = ()
-    stuck: Stuck = Stuck(())
+    valid: bool | None  # None: given up, `reason` says why
+    order: tuple[int, ...] = ()  # row numbers in an order that explains everything, where there is one
+    stuck: Stuck = Stuck(())  # where no order gets past
     reason: str = ""
-    suspects: tuple[int, ...] = ()
+    suspects: tuple[int, ...] = ()  # rows that contradict each other, where that was deduced; the last of them is stuck
 
 
 class KeySearch:

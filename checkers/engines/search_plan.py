@@ -33,22 +33,14 @@ def look_at_the_clock(deadline: float) -> None:
 
 
 class SearchPlan(NamedTuple):
-    """The operations of one key.
+    """The operations of one key."""
 
-    rows      row numbers, of the answered operations and then of the unknown ones.
-    answered  how many were answered: as many events are there.
-    begins    the first event at which each is in flight.
-    kinds     kind of each: operations of one kind are interchangeable.
-    examples  kind → one operation of it.
-    changing  kind → whether it can change a state.
-    """
-
-    rows: Numbers
-    answered: int
-    begins: Numbers
-    kinds: Numbers
-    examples: list[Operation]
-    changing: list[bool]
+    rows: Numbers  # row numbers, of the answered operations and then of the unknown ones
+    answered: int  # how many were: as many events are there
+    begins: Numbers  # of each operation the first event at which it is in flight
+    kinds: Numbers  # of each operation; those of one kind are interchangeable
+    examples: list[Operation]  # one of each kind
+    changing: list[bool]  # of each kind whether it can change a state
 
 
 def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:

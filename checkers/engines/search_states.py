@@ -28,14 +28,10 @@ class OutOfMemory(Exception):
 
 
 class Stuck(NamedTuple):
-    """Where no order gets past.
+    """Where no order gets past."""
 
-    rows    the operation whose return it is, then others in flight.
-    states  some of those that were reached there.
-    """
-
-    rows: tuple[int, ...]
-    states: tuple[State, ...] = ()
+    rows: tuple[int, ...]  # the operation whose return it is, then others in flight
+    states: tuple[State, ...] = ()  # some of those that were reached there
 
 
 @dataclass(slots=True)

@@ -23,14 +23,11 @@ _FIRST_WINDOW: Final = 8
 
 
 class Shrunk(NamedTuple):
-    """rows: the sub-history, in order of invocation; None: no bad one was found. minimal: nothing can be left out.
+    """What came of shrinking."""
 
-    refuted: there is none, since all operations of the key have an order.
-    """
-
-    rows: tuple[int, ...] | None
-    minimal: bool = False
-    refuted: bool = False
+    rows: tuple[int, ...] | None  # the sub-history, in order of invocation; None: no bad one was found
+    minimal: bool = False  # nothing can be left out
+    refuted: bool = False  # there is no bad one, since all operations of the key have an order
 
 
 def shrink(operations: Operations, model: Model, suspects: Sequence[int], deadline: float) -> Shrunk:
