@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from checkers.engines.codes import calls_of
 from checkers.engines.kernel import Column
 from checkers.engines.lease_kernels import (
     AMBIGUOUS,
@@ -23,7 +24,6 @@ from checkers.engines.lease_kernels import (
     Answers,
     Folded,
     Ints,
-    LeaseCalls,
     Renewals,
     fold,
     is_refusal,
@@ -239,7 +239,7 @@ def gather(history: History, settings: Settings) -> Attempts:
         order = order[np.argsort(c["key"][order], kind="stable")]
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
-    folded = fold(order, group, LeaseCalls(*[c[name] for name in LeaseCalls._fields]))
+    folded = fold(order, group, calls_of(history))
     asked_again = next_asked(history.once(View)) if kind_of(history) != "grant" else {}
     return _attempts(history, settings, folded, (order, group), asked_again, None)
 
@@ -248,11 +248,8 @@ def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts
     """The same with the operations in `rows` only; it is as if the others had never been told of."""
     kept = np.isin(attempts.order, list(rows))
     order, group = attempts.order[kept], attempts.group[kept]
-    c = attempts.history.columns
     # Few: only what they need is worth a look.
-    folded = fold(
-        np.arange(len(order), dtype=np.int32), group, LeaseCalls(*[c[name][order] for name in LeaseCalls._fields])
-    )
+    folded = fold(np.arange(len(order), dtype=np.int32), group, calls_of(attempts.history, order))
     return _attempts(attempts.history, settings, folded, (order, group), attempts.asked_again, rows)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkers.engines.codes import ACQUIRE, FAIL, INFO, OK, RELEASE, RENEW, TRY_ACQUIRE, UNAVAILABLE
+from checkers.engines.codes import ACQUIRE, FAIL, INFO, OK, RELEASE, RENEW, TRY_ACQUIRE, UNAVAILABLE, Calls
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 
@@ -270,16 +270,6 @@ def counts(order: Column, group: Column, f: Ints, outcome: Ints) -> tuple[int, i
     return attempts, renewals
 
 
-class LeaseCalls(NamedTuple):
-    """Columns of a history."""
-
-    f: Ints
-    outcome: Ints
-    reason: Ints
-    inv: Ints  # ns
-    ret: Ints  # ns
-
-
 class Answers(NamedTuple):
     """What the client of each attempt was told; ns. Where it never was: `INFINITY` for what is first, -1 for last."""
 
@@ -306,14 +296,14 @@ class Folded(NamedTuple):
 
 
 @kernel
-def fold(order: Column, group: Column, calls: LeaseCalls) -> Folded:
+def fold(order: Column, group: Column, calls: Calls) -> Folded:
     """What each attempt consists of: an acquire and all that its owner did to the key until its next acquire.
 
     Which attempt an operation belongs to follows from its owner's own order alone; where it does not, that is said.
     order: rows of acquires, renewals and releases; those of one owner and key together, as invoked. group: of each of
     these a number that owner and key have in common.
     """
-    f, outcome, reason, inv, ret = calls
+    f, outcome, reason, inv, ret, _, _ = calls
     n, room = counts(order, group, f, outcome)
     acquire = np.full(n, -1, np.int64)
     answered = np.full(n, 1, np.int64)

@@ -7,18 +7,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import INFO
+from checkers.engines.codes import INFO, Calls
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_by_owner import LockCalls, OwnerHolds, spans
+from checkers.engines.locks_by_owner import OwnerHolds, spans
 from checkers.history.counting import apart, grouped
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
 
 @kernel
-def overlaps(acquire: Column, release: Column, calls: LockCalls, keys: int) -> tuple[Column, Column]:
+def overlaps(acquire: Column, release: Column, calls: Calls, keys: int) -> tuple[Column, Column]:
     """For each key two of these holds that cannot both be, as indexes, or -1 twice."""
-    _, outcome, inv, ret, key, _ = calls
+    _, outcome, _, inv, ret, key, _ = calls
     # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
     first = np.full(keys, -1, np.int64)
     second = np.full(keys, -1, np.int64)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE
+from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE, Calls, calls_of
 from checkers.engines.kernel import Column, kernel
 from checkers.history.history import History
 from checkers.row_format import INFINITY, SHARED, Outcome
@@ -63,17 +63,6 @@ an unanswered release that nothing needed. UNSURE: something was unanswered; fro
 second story possible. FAILED: certainly invalid, unless something comes that was invoked before what RETURNED."""
 
 
-class LockCalls(NamedTuple):
-    """Columns of a history, in order of invocation."""
-
-    f: Column
-    outcome: Column
-    inv: Column  # ns
-    ret: Column  # ns
-    key: Column
-    flags: Column
-
-
 class OwnerHolds(NamedTuple):
     """Holds of all keys; rows as row numbers, -1 for none."""
 
@@ -85,11 +74,6 @@ class OwnerHolds(NamedTuple):
     ghosts: Column  # unanswered acquires that nothing needs; one for each owner that has some, in order of keys
     loose: Column  # of each key whether some owner may have held for a while, anywhere: it has both an acquire and a
     # release that were unanswered and that nothing needs
-
-
-def calls_of(history: History) -> LockCalls:
-    """Its columns."""
-    return LockCalls(*[history.columns[name] for name in LockCalls._fields])
 
 
 def holds(history: History, slots: Slots, how: int, keys: int) -> OwnerHolds:
@@ -119,11 +103,11 @@ class _Walk(NamedTuple):
 
 
 @kernel
-def _pair(calls: LockCalls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, Column, bool]:
+def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, Column, bool]:
     """(holds, what is known of each slot in the end, whether holds are in order). What is odd is still among them, and
     failures that were over when something came that was invoked before.
     """
-    f, outcome, inv, ret, key, flags = calls
+    f, outcome, _, inv, ret, key, flags = calls
     slot, rows = slots.of, len(calls.f)
     state = np.zeros(slots.total * _SIZE, np.int32)
     acquire = np.empty(rows, np.int32)
