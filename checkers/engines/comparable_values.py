@@ -17,6 +17,7 @@ NOWHERE: Final = -(1 << 62)
 
 _PLAIN: Final = frozenset({int, str, type(None)})
 _LATE: Final = 1 << 60
+"""Times from here on cannot be doubled: their ranks take their place."""
 
 
 class Values(NamedTuple):
@@ -38,7 +39,10 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
     """
     c = history.columns
     value, base = c["value"], c["base"]
-    inv, ret = times(c["inv"], c["ret"])
+    inv, ret = c["inv"], c["ret"]
+    if int(inv.max(initial=0)) >= _LATE:
+        ranks = np.unique(np.concatenate((inv, ret)), return_inverse=True)[1].astype(np.int64)
+        inv, ret = ranks[: len(inv)], ranks[len(inv) :]
     if not history.values:
         return Values(value, base, NONE, NOWHERE, NOWHERE, inv, ret)
     names = history.values
@@ -70,14 +74,6 @@ def compact(values: Values, key: Array, asks: npt.NDArray[np.bool_]) -> tuple[Va
     anew[silent] = NOWHERE
     expected = np.where(base == values.initial, NONE, numbers[size:])
     return values._replace(value=anew, base=expected, initial=NONE, nothing=NOWHERE, absent=NOWHERE), width
-
-
-def times(inv: Array, ret: Array) -> tuple[Array, Array]:
-    """The times of invocations and returns, or their ranks where those are too late to be doubled."""
-    if int(inv.max(initial=0)) < _LATE:
-        return inv, ret
-    ranks = np.unique(np.concatenate((inv, ret)), return_inverse=True)[1].astype(np.int64)
-    return ranks[: len(inv)], ranks[len(inv) :]
 
 
 def _number(names: tuple[Any, ...], name: Any) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.engines.lease_kernels import PARTS, Ints
+from checkers.engines.lease_kernels import PARTS
 from checkers.engines.lease_problem import PATIENCE, Problem, Solution, fewest, likely
 from checkers.history.finding import OutOfBudget
 
@@ -31,7 +31,8 @@ def solve_sessions(problem: Problem, seconds: float) -> Solution:
     executed = set(np.flatnonzero(grants.optional).tolist())
     order = likely(chosen(problem, executed))[0]
     settled = chosen(problem, executed).part(order).settled()
-    late = _holding(problem, settled.late)
+    # Of sessions that hold nothing it does not matter how long they lived.
+    late = np.where(np.isin(np.arange(len(settled.late)), grants.session), settled.late, 0)
     if settled.final and not settled.stuck.any() and not late.any():
         return Solution({}, {}, order, executed)
     conflicts: dict[int, tuple[int, ...]] = {}
@@ -74,12 +75,6 @@ def chosen(problem: Problem, executed: set[int]) -> Problem:
     never = (grants.optional != 0) & ~happened
     bits, free = np.where(happened, grants.bits | PARTS, grants.bits), np.where(never, grants.again, grants.free)
     return replace(problem, grants=grants._replace(bits=bits, free=free))
-
-
-def _holding(problem: Problem, late: Ints) -> Ints:
-    """Without sessions that hold nothing, of which it does not matter how long they lived."""
-    session = problem.grants.session
-    return np.where(np.isin(np.arange(len(late)), session), late, 0)
 
 
 def _together(problem: Problem) -> list[list[int]]:

@@ -67,7 +67,6 @@ class StateSearch:
         self._states: list[State] = [model.initial]
         self._numbers: dict[State, int] = {self._states[0]: 0}
         self._moves: list[dict[int, int]] = [{} for _ in plan.examples]
-        self._lay_out()
         self._memo: dict[Hashable, Sequence[int]] = {}
         self._open: list[tuple[int, int, int, int, _Node]] = []
         """A heap: (- event, how many are spent, how many in flight are placed, - how many came before, node)."""
@@ -75,9 +74,6 @@ class StateSearch:
         self.furthest = 0
         """The furthest event that was reached."""
         self._there: dict[int, None] = {}
-
-    def _lay_out(self) -> None:
-        plan = self._plan
         begins: list[int] = plan.begins.tolist()
         events = plan.answered
         self._changing: list[list[int]] = [[] for _ in range(events)]

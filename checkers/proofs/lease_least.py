@@ -13,6 +13,7 @@ import numpy as np
 from checkers.history.history import History
 from checkers.models.model import Settings
 from checkers.proofs.lease_events import ABOUT_SESSIONS, GETS, LeaseEvents
+from checkers.proofs.lease_proof import EXPLAINED
 from checkers.proofs.lease_proof import certify as proven
 from checkers.row_format import F
 
@@ -36,7 +37,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
     for row, original in enumerate(sorted(rows)):
         part = _part(e, row)
         rest = [other for other in range(len(rows)) if other not in part]
-        if part and rest and not _explained(_only(alone, e.kind, rest), settings):
+        if part and rest and proven(_only(alone, e.kind, rest), settings, False, range(len(rest))) != EXPLAINED:
             return f"row {original} may be one that can be spared"
     return None
 
@@ -69,9 +70,3 @@ def _only(history: History, kind: str, rows: Sequence[int]) -> History:
     """The rows as a history of their own. kind: of its leases, which some rows alone may not show."""
     columns = {name: column[list(rows)] for name, column in history.columns.items()}
     return replace(history, facts=replace(history.facts, lease=kind), columns=columns, lines=None, clock=None)
-
-
-def _explained(history: History, settings: Settings) -> bool:
-    """Whether some order certainly explains the history."""
-    wrong = proven(history, settings, False, range(len(history)))
-    return wrong == "some order explains these rows"

@@ -12,6 +12,7 @@ from checkers.proofs.lease_events import GETS, LeaseEvents
 from checkers.row_format import F
 
 STEPS: Final = 1_000_000  # states, before it is given up to show that no order explains some rows
+EXPLAINED: Final = "some order explains these rows"
 
 
 class _State(NamedTuple):
@@ -88,7 +89,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
         left = rows[len(state.placed) :][:1] if valid else [row for row in rows if row not in state.placed]
         horizon = min((e.end(row) for row in left if valid or row in needed), default=-1)
         if horizon < 0:
-            return None if valid else "some order explains these rows"
+            return None if valid else EXPLAINED
         moves = [way for row in left if valid or e.start(row) <= horizon for way in _ways(e, state, row)]
         for n, move in enumerate(moves):
             after = _happen(e, state if n + 1 == len(moves) else state.copy(), *move)

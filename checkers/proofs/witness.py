@@ -71,8 +71,9 @@ class _Teller:
 
     def sentence(self, operation: Operation) -> str:
         """Who did what, on which key where there are several, when, and where it stands in the file."""
-        key = f" on {shown(plain(operation.key))}" if self._several else ""
-        return f"{self.who(operation)} {self._did(operation)}{key}{self._when(operation)}{self._lines(operation)}."
+        key = operation.key if isinstance(operation.key, str) else words(operation.key)  # a name has no quotes
+        which = f" on {shown(key)}" if self._several else ""
+        return f"{self.who(operation)} {self._did(operation)}{which}{self._when(operation)}{self._lines(operation)}."
 
     def who(self, operation: Operation) -> str:
         """The process, or in our own recordings its worker."""
@@ -158,11 +159,6 @@ def words(value: Any) -> str:
         return shown(spelled(value))
     except Exception as error:  # noqa: BLE001  a user's own class may do anything when it is shown
         return f"<{type(value).__name__}: {type(error).__name__}>"
-
-
-def plain(value: Any) -> str:
-    """A name: without quotes."""
-    return value if isinstance(value, str) else words(value)
 
 
 def _name(operation: Operation) -> str:
