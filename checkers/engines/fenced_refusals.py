@@ -1,6 +1,6 @@
 """Refusals by a fenced store: whether anything can have raised its bar above the token by then.
 
-Source: checkers/CONDITIONS.md, rules 4 and 5 of sections 17 and 18. Exact, since a refusal changes nothing, and what
+Source: checkers/CONDITIONS.md, sections 17 and 18, rules 4 and 5. Exact, since a refusal changes nothing, and what
 may have raised the bar never harms another such reason. O(n), and a binary search for each needless refusal.
 """
 
