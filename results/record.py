@@ -222,10 +222,8 @@ def version_of(about: Mapping[str, Any]) -> str:
 
 def decisive(judgement: Judgement) -> Violation | None:
     """The violation that decides the verdict: the first one that nothing excuses, or else the first."""
-    if judgement.violation is not None:
-        return judgement.violation
-    result = judgement.result
-    return result.violations[0] if result is not None and result.violations else None
+    found = judgement.result.violations if judgement.result is not None else ()
+    return judgement.violation or next(iter(found), None)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

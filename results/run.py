@@ -1,6 +1,4 @@
-"""A run folder with its pages: a trial's page is drawn when the trial is stored, the run's page, and the page of all
-runs, when the run is closed.
-"""
+"""A run folder with its pages: a trial's is drawn when the trial is stored, the others when the run is closed."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,10 +23,7 @@ class Run(RunFolder):
     __slots__ = ()
 
     def save_trial(self, record: TrialRecord) -> Path:
-        """Store a trial and draw its page. Returns the page's path.
-
-        A trial of a name that exists already is stored beside it (`name~2`), never over it.
-        """
+        """Store a trial (see `store_trial`) and draw its page. Returns the page's path."""
         folder, stored = self.store_trial(record)
         # Measures, stories and the page come last: if one of them fails, the recorded data is stored already.
         return self._complete(stored, folder)
@@ -45,9 +40,13 @@ class Run(RunFolder):
             with suppress(BadFile):
                 self.complete_trial(folder)
 
-    def draw_trial(self, folder: Path) -> Path:
-        """Draw a stored trial's page again. Returns its path. Raises BadFile."""
-        return self._draw_trial(load_trial(folder), folder)
+    def draw_trial(self, folder: Path, record: TrialRecord | None = None) -> Path:
+        """Draw a stored trial's page; without a record the trial is read. Returns its path. Raises BadFile."""
+        record = record or load_trial(folder)
+        path = folder / "index.html"
+        web.write_assets(self.path)
+        files.write_text(path, trial_page.render(record, typed(folder)))
+        return path
 
     def close(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> Path:
         """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.
@@ -67,10 +66,7 @@ class Run(RunFolder):
         return self._finish(self.summarise(now(), about))
 
     def add(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> None:
-        """Add to how a run ended, and draw its pages again. Does nothing where the run was not closed.
-
-        say: as for `close`. Raises BadFile.
-        """
+        """Add to how a run ended, and draw its pages again, if it was closed. say: as for `close`. Raises BadFile."""
         if (self.path / summary.NAME).exists():
             head = summary.load_head(self.path)
             self._finish(self.summarise(head.closed, {**head.about, **about}))
@@ -93,11 +89,5 @@ class Run(RunFolder):
 
     def _complete(self, record: TrialRecord, folder: Path) -> Path:
         """Add measures, stories and the page to a stored trial. Returns the page's path."""
-        files.write_json(folder / reading.VERDICTS, verdicts.whole(record))
-        return self._draw_trial(record, folder)
-
-    def _draw_trial(self, record: TrialRecord, folder: Path) -> Path:
-        path = folder / "index.html"
-        web.write_assets(self.path)
-        files.write_text(path, trial_page.render(record, typed(folder)))
-        return path
+        files.write_json(folder / reading.VERDICTS, verdicts.content(record))
+        return self.draw_trial(folder, record)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-# Recorded strings must not style or control a terminal, nor break an encoding or a file
-
 
 def plain(words: str, encoding: str = "utf-8") -> str:
-    """A text on one line. Characters that cannot be printed, or that the encoding lacks, are written as escapes."""
+    """A recorded text on one line, which can neither control a terminal nor break a file: characters that cannot be
+    printed, or that the encoding lacks, are written as escapes.
+    """
     shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in words)
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -39,9 +39,6 @@ def typed(path: Path) -> Path:
         return path
 
 
-# Numbers and lists
-
-
 def count(number: int, what: str, several: str = "") -> str:
     """`1 trial`, `2 trials`. several: the plural, where it is more than an `s` behind the singular."""
     return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
@@ -51,9 +48,6 @@ def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:
     """The first `most` names and how many more there are, for `listing`. If there is one more, it is named."""
     names = list(names)
     return names if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} {what}"]
-
-
-# Command lines
 
 
 def without_options(words: Sequence[str], valued: Collection[str], alone: Collection[str] = ()) -> list[str]:
@@ -66,9 +60,6 @@ def without_options(words: Sequence[str], valued: Collection[str], alone: Collec
         elif word not in alone and word.partition("=")[0] not in valued:
             kept.append(word)
     return kept
-
-
-# Times
 
 
 def moment(text: object) -> datetime | None:

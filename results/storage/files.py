@@ -1,7 +1,6 @@
 """Reads and writes files of a run folder: written whole or not at all, under names that every file system accepts.
 
-A run folder may come from another machine or from a full disk. No link is followed out of it, and an error is one line
-that names the file.
+A run folder may come from elsewhere. No link is followed out of it, and an error is one line that names the file.
 """
 
 import json

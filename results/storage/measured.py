@@ -1,5 +1,6 @@
 """The times and rates of a history as plain JSON. Comparisons and trends use nothing else of a lane."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +9,7 @@ from checkers.history.counting import Flags, Ints
 from checkers.history.history import History
 from checkers.history.interval_sets import united
 from checkers.measures.availability import availability_gap, recovery_after_heal
-from checkers.measures.latency import AFTER, BEFORE, DURING, acquires, kaplan_meier, releases, survival_quantile
+from checkers.measures.latency import AFTER, BEFORE, DURING, Waits, acquires, kaplan_meier, releases, survival_quantile
 from checkers.measures.measured_history import MeasuredHistory, of_kind
 from checkers.models.model import Settings
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, F, Outcome
@@ -23,8 +24,14 @@ def measured(history: History) -> dict[str, Any]:
     Times are counted as in `checkers.measures.latency`. An operation belongs to a fault if it overlaps the fault, else
     to the phase in which it lies. recovery_s has an entry for each fault, in the order of their beginnings.
     """
-    subject = MeasuredHistory(history, Settings())
-    counts = _counts(history)
+    subject, c = MeasuredHistory(history, Settings()), history.columns
+    outcome = c["outcome"]
+    counts = {
+        "operations": len(history),
+        "grants": int((of_kind(c, *ACQUIRES) & (outcome == Outcome.OK)).sum()),
+        "unknown": int((outcome == Outcome.INFO).sum()),
+        "refused": int((outcome == Outcome.FAIL).sum()),
+    }
     if subject.untimed or not len(subject.acquires):
         return {**counts, **_NOTHING}
     subject = subject.timed
@@ -39,7 +46,7 @@ def measured(history: History) -> dict[str, Any]:
     return {
         **counts,
         "seconds": _seconds(end - begin),
-        "cycles": _cycles(subject, begin, end),
+        "cycles": _cycles(subject, waits, begin, end),
         **{name: _quantiles(wait.lasted, wait.done) for name, wait in waits.items()},
         "recovery_s": [None if v.number is None else _seconds(v.number) for v in recovery.values if v.name == "first"],
         "longest_gap_s": None if longest is None else _seconds(longest),
@@ -47,19 +54,7 @@ def measured(history: History) -> dict[str, Any]:
     }
 
 
-def _counts(history: History) -> dict[str, Any]:
-    c = history.columns
-    outcome = c["outcome"]
-    granted = of_kind(c, *ACQUIRES) & (outcome == Outcome.OK)
-    return {
-        "operations": len(history),
-        "grants": int(granted.sum()),
-        "unknown": int((outcome == Outcome.INFO).sum()),
-        "refused": int((outcome == Outcome.FAIL).sum()),
-    }
-
-
-def _cycles(subject: MeasuredHistory, begin: int, end: int) -> list[dict[str, Any]]:
+def _cycles(subject: MeasuredHistory, waits: Mapping[str, Waits], begin: int, end: int) -> list[dict[str, Any]]:
     """One entry for each phase, in order; those without any time are left out."""
     spans = united((fault.begun, fault.over) for fault in subject.struck)
     begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
@@ -74,10 +69,7 @@ def _cycles(subject: MeasuredHistory, begin: int, end: int) -> list[dict[str, An
     attempted = phase(c["inv"][rows], c["inv"][rows])
     answered = subject.ended[rows][c["outcome"][rows] == Outcome.OK]
     granted = phase(answered, answered)
-    waits = {
-        name: (wait, phase(wait.inv, wait.ended))
-        for name, wait in (("acquire_ms", acquires(subject)), ("release_ms", releases(subject)))
-    }
+    phased = {name: (wait, phase(wait.inv, wait.ended)) for name, wait in waits.items()}
     return [
         {
             "cycle": (number + 1) // 2,
@@ -86,7 +78,7 @@ def _cycles(subject: MeasuredHistory, begin: int, end: int) -> list[dict[str, An
             "seconds": _seconds(edges[number + 1] - edges[number]),
             "grants": int((granted == number).sum()),
             "attempts": int((attempted == number).sum()),
-            **{name: _quantiles(w.lasted[of == number], w.done[of == number]) for name, (w, of) in waits.items()},
+            **{name: _quantiles(w.lasted[of == number], w.done[of == number]) for name, (w, of) in phased.items()},
         }
         for number in range(len(edges) - 1)
         if edges[number + 1] > edges[number]

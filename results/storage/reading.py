@@ -1,11 +1,9 @@
 """Reads run folders. What is damaged is left out and named in a line; it is never fatal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Self, TypedDict
 
 from checkers.claims import Verdict
 from checkers.history import history as histories
@@ -133,7 +131,7 @@ class _Trial:
     lanes: tuple[_Lane, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> _Trial:
+    def read(cls, folder: Path) -> Self:
         """Raises BadFile."""
         if folder.is_symlink():
             raise BadFile(f"{folder}: a link, which is not followed")
@@ -168,13 +166,12 @@ class _Trial:
     @property
     def summaries(self) -> list[LaneSummary]:
         """A summary of each lane."""
-        started = self.about.get("started") or ""
         struck = self.about.get("boundaries") or {}
         return [
             LaneSummary(
                 **self._place(lane),
                 operations=lane.operations,
-                started=started,
+                started=self.about.get("started") or "",
                 measures=lane.measures,
                 boundaries={
                     verb: {"messages": each["messages"], "hit": len(each["hit"])}

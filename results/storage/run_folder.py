@@ -1,21 +1,7 @@
 """A run folder: everything that one run of the suite stored, enough to judge it again and to repeat it.
 
-    <root>/<utc stamp>-<4 hex>/
-        run.json                     what was asked for
-        trials/<trial>/trial.json    what was done: plan, seed, versions, lanes
-                       <lane>.arrow  what was recorded
-                       verdicts.json what it means, and what was measured
-                       logs/         what the nodes said
-                       index.html    to be read
-        not-run/*.json               what was not tried, and why
-        set-aside/                   trials that were run again after an interruption (`results.storage.resumable`)
-        assets/                      what pages share
-        events.jsonl                 what every process was at while it went on (`results.terminal.event_journal`)
-        index.html, summary.json     written at the end
-    <root>/index.html                the runs, and their trend
-
-Several processes save into one folder at the same time: every file, and every trial's folder, gets its final name in
-one step.
+Its files are listed in `results/README.md`. Several processes save into one folder at the same time: every file, and
+every trial's folder, gets its final name in one step.
 """
 
 import errno
@@ -78,8 +64,7 @@ class RunFolder:
     @classmethod
     def join(cls, path: Path) -> Self:
         """A run that another process has opened. It goes on until both are closed. Raises BadFile."""
-        run = cls.open(path)
-        return cls(run.path, running.hold(path))
+        return replace(cls.open(path), going_on=running.hold(path))
 
     def about(self) -> dict[str, Any]:
         """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
@@ -173,7 +158,7 @@ def _write_data(record: TrialRecord, folder: Path) -> TrialRecord:
     )
     if plan := record.about.get("plan"):
         files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_json(folder / reading.VERDICTS, verdicts.bare(stored))
+    files.write_json(folder / reading.VERDICTS, verdicts.content(stored, bare=True))
     return stored
 
 

@@ -1,7 +1,7 @@
 """verdicts.json: a trial's judgements and measures. Written here, and compared with the histories again."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,9 @@ from results.storage.measured import measured
 from results.storage.reading import VERDICTS
 
 
-def bare(record: TrialRecord) -> dict[str, Any]:
-    """`whole` without measures and stories, which take time and might fail. The trial is stored."""
-    return {"lanes": [_lane(lane, record.about, None, {}) for lane in record.lanes]}
-
-
-def whole(record: TrialRecord) -> dict[str, Any]:
-    """The content of the file of a stored trial."""
-    return {
-        "lanes": [_lane(lane, record.about, measured(lane.history), short_story.stories(lane)) for lane in record.lanes]
-    }
+def content(record: TrialRecord, *, bare: bool = False) -> dict[str, Any]:
+    """The file of a stored trial. bare: without measures and stories, which take time and might fail."""
+    return {"lanes": [_lane(lane, record.about, bare=bare) for lane in record.lanes]}
 
 
 def again(lane: LaneRecord) -> LaneRecord:
@@ -53,7 +46,7 @@ def otherwise(folder: Path) -> Iterator[str]:
         yield f"{VERDICTS} has not the lanes of trial.json, of each history one"
         return
     now = replace(record, lanes=tuple(again(lane) for lane in record.lanes))
-    now_said = json.loads(json.dumps(whole(now)))["lanes"]
+    now_said = json.loads(json.dumps(content(now)))["lanes"]
     stored = files.read_json(folder / VERDICTS)["lanes"]
     for lane, of_now, is_, was in zip(record.lanes, now.lanes, now_said, stored, strict=True):
         lines = list(differences(lane, of_now))
@@ -62,11 +55,10 @@ def otherwise(folder: Path) -> Iterator[str]:
             yield f"{lane.history.facts.lane}  {VERDICTS} says what its history does not: {', '.join(other)}"
 
 
-def _lane(
-    lane: LaneRecord, about: Mapping[str, Any], measures: dict[str, Any] | None, stories: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
-    """about: of the trial. stories: by property."""
+def _lane(lane: LaneRecord, about: Mapping[str, Any], *, bare: bool) -> dict[str, Any]:
+    """about: of the trial."""
     facts = lane.history.facts
+    stories = {} if bare else short_story.stories(lane)
     return {
         "lane": facts.lane,
         "lock": facts.lock,
@@ -80,7 +72,7 @@ def _lane(
         "judgements": [
             judgement_to_json(judgement, stories.get(judgement.property, ())) for judgement in lane.judgements
         ],
-        "measures": measures,
+        "measures": None if bare else measured(lane.history),
     }
 
 
