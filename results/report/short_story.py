@@ -1,13 +1,10 @@
 """A violation's story: at most five lines, each with the operations that it describes.
 
-Pages, the terminal, JUnit's XML and summaries show this story; `python -m checkers` describes every operation of a
-witness.
-
 The sentences are made by `checkers.properties.stories`. If there are more than five, sentences about one worker, and
-faults of one name at one time, are joined in one line.
+faults of one name at one time, are joined in one line. `python -m checkers` shows all sentences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -54,16 +51,20 @@ def tell(view: View, violation: Violation) -> tuple[StoryLine, ...]:
     lines: list[_Sentences] = [(sentence,) for sentence in sentences]
     if len(lines) >= MOST_LINES:
         lines = _waits_together(_faults_together(narrator, narrator.holds(holders), violation.at, sentences))
-        lines = _neighbours_together(lines)
+        lines = _joined(lines, lambda _, apart: apart == 1)
         if len(lines) >= MOST_LINES and lines[-1][0].subject == HARNESS:
-            return (*map(_line, _few(view, lines[:-1])), _concluded(lines[-1], conclusion))
+            # The last read of the trial and the conclusion, in one line.
+            last = _line(lines[-1])
+            text = f"{last.text}; {conclusion[:1].lower()}{conclusion[1:]}"
+            return (*map(_line, _few(view, lines[:-1])), replace(last, text=text))
         lines = _few(view, lines)
     return (*map(_line, lines), StoryLine(conclusion))
 
 
 def _few(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
     """Joins lines until there is room for a conclusion within `MOST_LINES`."""
-    few = _workers_together(view, lines)
+    few = _joined(lines, lambda line, _: _only_asks(view, line))
+    few = _joined(few, lambda line, _: not _only_asks(view, line))
     while len(few) >= MOST_LINES:
         sizes = [len(_line(line).text) for line in few]
         at = min(range(len(few) - 1), key=lambda at: sizes[at] + sizes[at + 1])
@@ -74,12 +75,6 @@ def _few(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
 def _line(sentences: _Sentences) -> StoryLine:
     text = "; ".join(sentence.after(sentences[:at]) for at, sentence in enumerate(sentences))
     return StoryLine(text, tuple(dict.fromkeys(row for sentence in sentences for row in sentence.rows)))
-
-
-def _concluded(sentences: _Sentences, conclusion: str) -> StoryLine:
-    """The last read of the trial and the conclusion, in one line."""
-    line = _line(sentences)
-    return replace(line, text=f"{line.text}; {conclusion[:1].lower()}{conclusion[1:]}")
 
 
 def _faults_together(
@@ -115,33 +110,24 @@ def _waits_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
     return result
 
 
-def _neighbours_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
-    """Joins neighbouring lines about one worker while there are too many lines."""
+def _joined(lines: Sequence[_Sentences], fits: Callable[[_Sentences, int], bool]) -> list[_Sentences]:
+    """Joins lines with the last earlier one about the same worker while there are too many lines.
+
+    fits: whether a line, so many places behind the other, is to be joined with it.
+    """
     result = list(lines)
     at = 1
     while at < len(result) and len(result) >= MOST_LINES:
-        if result[at][0].subject and result[at][0].subject == result[at - 1][0].subject:
-            result[at - 1 : at + 1] = [result[at - 1] + result[at]]
+        subject = result[at][0].subject
+        earlier = [place for place in range(at) if subject and result[place][0].subject == subject]
+        if earlier and fits(result[at], at - earlier[-1]):
+            result[earlier[-1]] += result.pop(at)
         else:
             at += 1
     return result
 
 
-def _workers_together(view: View, lines: Sequence[_Sentences]) -> list[_Sentences]:
-    """Joins later lines with the earlier line about the same worker while there are too many lines; reads first."""
-    result = list(lines)
-    kinds = view.column("f")
-    for wanted in (True, False):
-        at = 1
-        while at < len(result) and len(result) >= MOST_LINES:
-            line = result[at]
-            subject = line[0].subject
-            earlier = [place for place in range(at) if subject and result[place][0].subject == subject]
-            rows = [row for sentence in line for row in sentence.rows]
-            only_reads = bool(rows) and all(kinds[row] in (F.READ, *ACQUIRES) for row in rows)
-            if earlier and only_reads is wanted:
-                result[earlier[-1]] += line
-                del result[at]
-            else:
-                at += 1
-    return result
+def _only_asks(view: View, line: _Sentences) -> bool:
+    """Whether it is about reads and acquires alone."""
+    rows = [row for sentence in line for row in sentence.rows]
+    return bool(rows) and all(view.column("f")[row] in (F.READ, *ACQUIRES) for row in rows)

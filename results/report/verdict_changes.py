@@ -65,9 +65,7 @@ def lost(old: Verdict | None, new: Verdict | None) -> str:
     """Why the new run lost the evidence that the old one had, or empty. `unknown` and `unexercised` are heavier than
     `upheld`, but they do not accuse the lock.
     """
-    if old is None or new is None or old in BLIND:
-        return ""
-    return f"it is {new} now" if new in BLIND else ""
+    return f"it is {new} now" if new in BLIND and old is not None and old not in BLIND else ""
 
 
 def place(old: Verdict | None, new: Verdict | None, *, first: bool) -> NewsPlace:

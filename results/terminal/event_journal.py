@@ -18,8 +18,7 @@
     broke    trial, backend, column, part, text
     says     text
 
-Each process appends whole lines, and readers take whole lines only. A process that is killed leaves nothing broken,
-and its last lines say what it was doing.
+Each process appends whole lines, and readers take whole lines only, so a process that is killed leaves nothing broken.
 """
 
 import json
