@@ -20,9 +20,9 @@ from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
 from results.pages import web
-from results.pages.hrefs import to_lane, to_page
+from results.pages.web import to_page
 from results.record import grouped, words
-from results.report.grid import SHORT, tally
+from results.report.grid import tally
 from results.stages import ALONE, BASELINE, COLUMNS, TITLES, TOGETHER
 from results.storage import files
 from results.text import typed
@@ -69,13 +69,12 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         failed=sorted(failed, key=lambda promise: (promise.name() not in lost, not promise.cleared())),
         kept=[promise for promise in certificate.promises if not _failed(promise)],
         became=lambda promise: "lost" if promise.name() in lost else _became(promise),
-        page_of=lambda seen: "" if seen.page is None else to_page(seen.page, root),
-        lane_of=lambda loss: "" if loss.seen.page is None else to_lane(loss.seen.page, root, loss.lane),
+        page_of=lambda seen: to_page(seen.page, root),
+        lane_of=lambda loss: to_page(loss.seen.page, root, loss.lane),
         counts={
             stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
             for stage in certificate.parts
         },
-        short=SHORT,
         rolled=_rolled(certificate.steps),
         speeds=[row for row in rows if row.at_once],
         same=[row for row in rows if not row.at_once],

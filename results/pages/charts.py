@@ -42,13 +42,8 @@ def shown(value: float | None) -> str:
 def rates(table: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
     """What the template needs: a row for each lock with its numbers as (text, number, title) and its range."""
     names = short_names(lock for _, lock in table)
-    ends = [
-        value
-        for lock_rates in table.values()
-        for phase in (lock_rates.quiet, lock_rates.faulted)
-        for value in (phase.p50, phase.p99)
-        if value
-    ]
+    phases = [phase for lock_rates in table.values() for phase in (lock_rates.quiet, lock_rates.faulted)]
+    ends = [value for phase in phases for value in (phase.p50, phase.p99) if value]
     high = max(ends, default=1.0)
     low = max(min(ends, default=1.0), high / _WIDEST)
     return {

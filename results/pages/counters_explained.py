@@ -65,15 +65,6 @@ class Counted:
 
 def counted(judgements: Sequence[Judgement]) -> Counted:
     """A lane's counters, each once."""
-    rows = {j.property: dict(j.result.counters) for j in judgements if j.result is not None and j.result.counters}
-    if len(rows) < 2:
-        return Counted((), {name: tuple(sorted(counters.items())) for name, counters in rows.items()})
-    first, *rest = rows.values()
-    common = {name: count for name, count in first.items() if all(other.get(name) == count for other in rest)}
-    return Counted(
-        tuple(sorted(common.items())),
-        {
-            name: tuple(sorted((key, count) for key, count in counters.items() if key not in common))
-            for name, counters in rows.items()
-        },
-    )
+    rows = {j.property: j.result.counters.items() for j in judgements if j.result is not None and j.result.counters}
+    common = set.intersection(*map(set, rows.values())) if len(rows) > 1 else set()
+    return Counted(tuple(sorted(common)), {name: tuple(sorted({*mine} - common)) for name, mine in rows.items()})

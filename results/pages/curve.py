@@ -1,7 +1,6 @@
-"""A curve as an SVG file: shares with their intervals over a ratio, with a line and a glyph for each series.
+"""A curve as an SVG file for a README, with its style: shares with their intervals over a ratio.
 
-The file is shown in a README, so it contains its style, for light and dark. Series differ in glyph and dashes, not only
-in colour.
+Series differ in glyph and dashes, not only in colour.
 """
 
 import math

@@ -5,12 +5,12 @@ all acquires were made in lanes with at most this quantile.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
 from checkers.measures.latency import BEFORE, DURING
-from results.record import LaneSummary, grouped
+from results.record import Cycle, LaneSummary, Measures, grouped
 
 _Key = TypeVar("_Key", str, tuple[str, str])
 
@@ -48,22 +48,13 @@ class Rates:
     heals: int
 
 
-def per_lock(lanes: Iterable[LaneSummary]) -> dict[tuple[str, str], Rates]:
-    """(backend, lock) → its rates, in alphabetical order. Locks without measures are left out."""
-    return _grouped(lanes, lambda lane: (lane.backend, lane.lock))
-
-
-def per_backend(lanes: Iterable[LaneSummary]) -> dict[str, Rates]:
-    """Backend → its rates, in alphabetical order."""
-    return _grouped(lanes, lambda lane: lane.backend)
-
-
-def _grouped(lanes: Iterable[LaneSummary], key: Callable[[LaneSummary], _Key]) -> dict[_Key, Rates]:
+def per(key: Callable[[LaneSummary], _Key], lanes: Iterable[LaneSummary]) -> dict[_Key, Rates]:
+    """Key, such as the backend → the rates of its lanes, in alphabetical order. Lanes without measures are left out."""
     groups = grouped((lane for lane in lanes if lane.measures is not None), key)
     return {name: _rates([lane.measures for lane in groups[name] if lane.measures]) for name in sorted(groups)}
 
 
-def _rates(measures: list[Mapping[str, Any]]) -> Rates:
+def _rates(measures: list[Measures]) -> Rates:
     cycles = [cycle for lane in measures for cycle in lane["cycles"]]
     heals = [seconds for lane in measures for seconds in lane["recovery_s"]]
     seen = [seconds for seconds in heals if seconds is not None]
@@ -78,8 +69,8 @@ def _rates(measures: list[Mapping[str, Any]]) -> Rates:
     )
 
 
-def _phase(cycles: list[Mapping[str, Any]]) -> Phase:
-    def quantile(name: str) -> float | None:
+def _phase(cycles: list[Cycle]) -> Phase:
+    def quantile(name: Literal["p50", "p99"]) -> float | None:
         acquires = [(cycle["acquire_ms"][name], cycle["acquire_ms"]["count"]) for cycle in cycles]
         return middle((math.inf if value is None else value, count) for value, count in acquires)
 

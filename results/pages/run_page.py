@@ -19,7 +19,7 @@ from markupsafe import Markup
 from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
 from results.pages import charts, rates, web
-from results.pages.hrefs import to_lane, to_page
+from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, judged, versions, words
 from results.report import grid, sentences
 from results.text import count, few, moment, plain_lines, span
@@ -61,7 +61,6 @@ def render(
         unfinished=_unfinished(about),
         words=grid.counts(cells),
         failing=sum(number for word, number in grid.counts(cells) if word.fails),
-        short=grid.SHORT,
         faults=made.faults,
         widths=[_width(fault, made) for fault in made.faults],
         groups=[
@@ -72,11 +71,11 @@ def render(
         properties=sorted({cell.property for cell in cells if cell.property}),
         data=embedded.script(),
         sentence_of=sentences.cell_sentence,
-        link=lambda cell: _link(cell, root),
+        link=lambda cell: to_page(cell.page, root, cell.lane),
         failures=failing[:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
         documented=_hazards(cells),
-        rates=charts.rates(rates.per_lock(lanes)),
+        rates=charts.rates(rates.per(lambda lane: (lane.backend, lane.lock), lanes)),
         boundaries=boundaries,
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
@@ -93,12 +92,8 @@ def _sentence(cells: Sequence[Cell], failing: Sequence[grid.CellGroup], problems
         return "Nothing was judged." + left
     if not failing:
         return f"No failing verdict in {number:,} judgements." + left
-    more = len(failing) - 1
-    return (
-        sentences.cell_sentence(failing[0].first)
-        + (f" And {count(more, 'more failing verdict')}." if more else "")
-        + left
-    )
+    more = f" And {count(len(failing) - 1, 'more failing verdict')}." if len(failing) > 1 else ""
+    return sentences.cell_sentence(failing[0].first) + more + left
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
@@ -115,9 +110,7 @@ def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, s
 
 
 def _problem(problem: str, root: Path) -> dict[str, str]:
-    """What was left out. link: to the page of that trial; empty where there is none. name: the text of the link. rest:
-    the text behind it.
-    """
+    """What was left out: the page of that trial, or empty; the text of its link; the text behind that."""
     match = _OF_TRIAL.match(problem)
     folder = root / match[0] if match else root
     page = folder / "index.html"
@@ -155,17 +148,13 @@ def _width(fault: str, made: grid.Grid) -> int:
     lines = [len(part) + 1 for part in fault.split("-")]
     for (name, _), square in made.squares.items():
         if name == fault:
-            lines += [len(f"{number} {grid.SHORT[word]}") + 2 for word, number in square.counts]
+            lines += [len(f"{number} {grid.SIGNS[word].short}") + 2 for word, number in square.counts]
     return min(max(*lines, 8), 16)
 
 
 def _row(lock: str, made: grid.Grid, embedded: _Embedded) -> list[tuple[grid.Square, int, str] | None]:
-    """Each square of a row with its number in the embedded judgements and the link to its heaviest judgement."""
     squares = (made.squares.get((fault, lock)) for fault in made.faults)
-    return [
-        None if square is None else (square, embedded.square(square), _link(square.first[0], embedded.root))
-        for square in squares
-    ]
+    return [None if square is None else embedded.square(square) for square in squares]
 
 
 @dataclass(slots=True)
@@ -185,8 +174,8 @@ class _Embedded:
     _texts: dict[str, int] = field(default_factory=dict)
     _trials: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
-    def square(self, square: grid.Square) -> int:
-        """Add a square. Returns its number."""
+    def square(self, square: grid.Square) -> tuple[grid.Square, int, str]:
+        """Add a square. Returns it with its number and the link to its heaviest judgement."""
         row: list[int] = []
         with_story: set[tuple[Verdict, str]] = set()
         for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
@@ -205,7 +194,7 @@ class _Embedded:
                 self._text("\n".join(cell.story)) if first and cell.story else -1,
             )
         self.squares.append(row)
-        return len(self.squares) - 1
+        return square, len(self.squares) - 1, to_page(square.first[0].page, self.root, square.first[0].lane)
 
     def script(self) -> Markup:
         """The JSON for a script element. No text in it can end the element."""
@@ -235,8 +224,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
                 {
                     "lock": lock,
                     "properties": _properties(cases),
-                    "faults": _short_list(faults := sorted({_fault(case.first.fault) for case in cases})),
-                    "all_faults": ", ".join(faults),
+                    **_names("faults", sorted({_fault(case.first.fault) for case in cases})),
                     "lanes": len({case.first.lane for case in cases}),
                     "first": cases[0].first,
                 }
@@ -256,9 +244,9 @@ def _fault(name: str) -> str:
     return "no fault" if name == NO_FAULT else name
 
 
-def _short_list(names: Sequence[str]) -> str:
-    """a, b, c, d and 7 more."""
-    return listing(few(names, _MOST_NAMED))
+def _names(key: str, names: Sequence[str]) -> dict[str, str]:
+    """a, b, c, d and 7 more, under this key; and all of them."""
+    return {key: listing(few(names, _MOST_NAMED)), f"all_{key}": ", ".join(names)}
 
 
 def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
@@ -293,17 +281,9 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     for because, mine in grouped(grid.not_run(cells), lambda cell: grid.reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
         faults = sorted({_fault(cell.fault) if cell.fault else "every fault" for cell in mine})
-        rows.append(
-            {
-                "because": because,
-                "count": len(mine),
-                "locks": _short_list(locks),
-                "all_locks": ", ".join(locks),
-                "faults": _short_list(faults),
-                "all_faults": ", ".join(faults),
-                "properties": _short_list(sorted({cell.property for cell in mine if cell.property}) or ["all"]),
-            }
-        )
+        properties = sorted({cell.property for cell in mine if cell.property}) or ["all"]
+        named = {**_names("locks", locks), **_names("faults", faults), **_names("properties", properties)}
+        rows.append({"because": because, "count": len(mine), **named})
     return sorted(rows, key=lambda row: (-row["count"], row["because"]))
 
 
@@ -318,10 +298,4 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
             "words": grid.tally(cell.word for cell in mine),
         }
         for page, mine in grouped(tried, lambda cell: cell.page).items()
-        if page is not None
     ]
-
-
-def _link(cell: Cell, root: Path) -> str:
-    """A link to the lane on its trial's page; empty where nothing was run."""
-    return "" if cell.page is None else to_lane(cell.page, root, cell.lane)

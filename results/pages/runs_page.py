@@ -10,7 +10,6 @@ from checkers.claims import Verdict
 from results.pages import charts, web
 from results.pages.charts import ChartLine
 from results.pages.rates import Rates
-from results.report.grid import SHORT
 from results.report.verdict_changes import Kind
 from results.storage import files
 from results.storage.run_folder import CLOSED
@@ -95,7 +94,6 @@ def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
         when=when,
         runs=[_row(run) for run in newest],
         all_kinds=KINDS,
-        short=SHORT,
         change_glyphs=_GLYPHS,
         changes=[run for run in newest if run.changes][:_MOST_TOLD],
         alike=_alike(alike),

@@ -19,17 +19,10 @@ SHAPES: Final[Mapping[str, str]] = {
 }
 """Name → path. `cross` and `small` mark what was refused, `violation` a moment."""
 
-_OF_KINDS: Final[Mapping[int, str]] = {
-    F.WRITE: "write",
-    F.READ: "read",
-    F.RENEW: "renew",
-    F.KEEP_ALIVE: "renew",
-    F.RELEASE: "release",
-    F.LOST: "lost",
-    F.EFFECT: "effect",
-}
+_SHAPED: Final = (F.WRITE, F.READ, F.RENEW, F.RELEASE, F.LOST, F.EFFECT)
+"""Operations whose shape has their name."""
 
 
 def shape_of(f: int) -> str:
-    """The name of an operation's shape, which is also the class that gives it its colours."""
-    return _OF_KINDS.get(f, "other")
+    """The name of the shape of a kind of operation, which is also the class that gives it its colours."""
+    return "renew" if f == F.KEEP_ALIVE else F(f).name.lower() if f in _SHAPED else "other"

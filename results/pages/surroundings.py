@@ -52,18 +52,11 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
     if isinstance(about.get("seconds"), int | float):
         rows.append(("lasted", f"{about['seconds']:.1f} s"))
     ttls = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
-    return [*rows, *(("time to live asked for", duration(ttl)) for ttl in ttls), *_boundaries(about)]
-
-
-def _boundaries(about: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Of each lane that was struck at every message of every verb: at how many of them."""
-    return [
-        (
-            f"messages at which {lane} was hit",
-            ", ".join(f"{verb}: {len(each['hit'])} of {each['messages']}" for verb, each in verbs.items()),
-        )
-        for lane, verbs in mapping(about.get("boundaries")).items()
-    ]
+    rows += (("time to live asked for", duration(ttl)) for ttl in ttls)
+    for lane, verbs in mapping(about.get("boundaries")).items():
+        hit = (f"{verb}: {len(each['hit'])} of {each['messages']}" for verb, each in verbs.items())
+        rows.append((f"messages at which {lane} was hit", ", ".join(hit)))
+    return rows
 
 
 def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
@@ -81,8 +74,7 @@ def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
 
 def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:
     """Every fault once: faults on links and servers are in the history of each lane."""
-    starts = [int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)]
-    origin = min(starts, default=0)
+    origin = min((int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)), default=0)
     seen: dict[FaultInterval, None] = {fault: None for lane in lanes for fault in lane.history.faults}
     return [
         {

@@ -15,9 +15,9 @@ import msgspec
 
 from checkers.claims import Verdict
 from results.pages import rates, runs_page
-from results.pages.hrefs import to_lane, to_page
 from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Listed, VerdictChange
+from results.pages.web import to_page
 from results.record import Cell, judged, mapping, versions, words
 from results.report.verdict_changes import Kind, kind
 from results.storage import files, running, summary
@@ -66,10 +66,10 @@ def write(root: Path) -> Path:
     wrong: list[str] = []
     known = _runs(root, _load(root), wrong)
     _compare(root, known)
-    runs = [each.listed for each in known.values()]
-    _store(root, known)
+    body = json.dumps(msgspec.to_builtins(known))
+    files.write_text(root / CACHE, f"{_digest(body)}\n{body}\n")
     page = root / "index.html"
-    files.write_text(page, runs_page.render(runs, wrong))
+    files.write_text(page, runs_page.render([each.listed for each in known.values()], wrong))
     return page
 
 
@@ -131,13 +131,13 @@ def _read(path: Path, key: list[int]) -> _Known:
         closed=made.closed,
         command=" ".join(without_options(words(made.asked.get("command")), ("--results",))),
         like=_like(made.asked),
-        profile=_text(made.asked.get("profile")),
-        seed=_text(made.asked.get("seed")),
+        profile="" if (profile := made.asked.get("profile")) is None else str(profile),
+        seed="" if (seed := made.asked.get("seed")) is None else str(seed),
         versions=versions(made.cells),
         words={str(word): count for word, count in made.words.items() if count},
         left_out=len(made.problems),
         certificate=summary.certificate(made.about),
-        rates=rates.per_backend(made.lanes),
+        rates=rates.per(lambda lane: lane.backend, made.lanes),
     )
     return _Known(key, listed, verdicts=_verdicts(made.cells, path) if state == CLOSED else None)
 
@@ -146,16 +146,12 @@ def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
     heaviest: dict[tuple[str, ...], _Row] = {}
     for cell in judged(cells):
         if cell.page is not None:
-            link = to_lane(cell.page, path.parent, cell.lane)
+            link = to_page(cell.page, path.parent, cell.lane)
             row = _Row(cell.backend, cell.lock, cell.fault, cell.property, cell.lane, cell.word, link)
             place = row[:5]
             if place not in heaviest or row.word.weight < heaviest[place].word.weight:
                 heaviest[place] = row
     return list(heaviest.values())
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 def _like(about: Mapping[str, Any]) -> str:
@@ -181,9 +177,7 @@ def _compare(root: Path, known: Mapping[str, _Known]) -> None:
         before = last.get(now.listed.like)
         since: list[Any] = [] if before is None else [before.listed.name, before.key]
         if since != now.since:
-            changes: list[VerdictChange] = []
-            if before is not None:
-                changes = _changes(_verdicts_of(root, before), _verdicts_of(root, now))
+            changes = [] if before is None else _changes(_verdicts_of(root, before), _verdicts_of(root, now))
             kinds = [change.kind for change in changes]
             now.since = since
             now.listed = replace(
@@ -240,11 +234,6 @@ def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
 
 
 # The cache
-
-
-def _store(root: Path, known: Mapping[str, _Known]) -> None:
-    body = json.dumps(msgspec.to_builtins(known))
-    files.write_text(root / CACHE, f"{_digest(body)}\n{body}\n")
 
 
 def _load(root: Path) -> dict[str, _Known]:

@@ -124,7 +124,6 @@ def _properties(lanes: Sequence[LaneRecord]) -> list[str]:
 
 def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
     """The counters that occur, with their meanings."""
-    pairs = [lane.counted.common for lane in lanes]
-    pairs += [pair for lane in lanes for pair in lane.counted.by_property.values()]
-    names = sorted({name for pair in pairs for name, _ in pair})
+    pairs = [pairs for lane in lanes for pairs in (lane.counted.common, *lane.counted.by_property.values())]
+    names = sorted({name for counters in pairs for name, _ in counters})
     return [(name, counters_explained.MEANINGS[name]) for name in names if name in counters_explained.MEANINGS]

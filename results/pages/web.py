@@ -1,4 +1,4 @@
-"""Renders templates to pages that open from disk, make no request, and run only our own scripts.
+"""Renders templates to pages that open from disk, make no request, and run only our own scripts. And their links.
 
 Autoescaping is on for every template. The policy in each page allows exactly our style and our script, by their hashes,
 so a string could not run even if it were not escaped. The script that draws timelines is stored once in a run folder.
@@ -16,14 +16,16 @@ import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Verdict
 from results.pages.shapes import SHAPES
-from results.report.sentences import MEANINGS
+from results.report.grid import SIGNS
 from results.storage import files
+from results.text import plain
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TIMELINE: Final = (
@@ -41,27 +43,9 @@ _ASSET: Final = "timeline.js"
 _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that change the direction of text, and lone surrogates, which no file can hold."""
 
-GLYPHS: Final[dict[Verdict, str]] = {
-    Verdict.VIOLATED: "✖",
-    Verdict.HAZARD_NOT_SHOWN: "∅",
-    Verdict.UNKNOWN: "?",
-    Verdict.UNEXERCISED: "○",
-    Verdict.BROKEN_AS_DOCUMENTED: "◆",
-    Verdict.NOT_CLAIMED_BROKEN: "◇",
-    Verdict.NOT_CLAIMED_HELD: "◦",
-    Verdict.UPHELD: "✔",
-    Verdict.NOT_APPLICABLE: "-",
-}
-
 
 def render(
-    template: str,
-    *,
-    script: str = "page.js",
-    style: str = "",
-    assets: str = "",
-    inline: bool = False,
-    **context: Any,
+    template: str, *, script: str = "page.js", style: str = "", assets: str = "", inline: bool = False, **context: Any
 ) -> str:
     """A whole page. template, script, style: files of `templates/`; the style follows on that of all pages.
 
@@ -83,11 +67,8 @@ def render(
         f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src {_digest(styles)}; script-src {' '.join(sources)}"
     )
-    text = spelled(
-        _environment()
-        .get_template(template)
-        .render(style=styles, script=scripts, shared=shared, policy=policy, **context)
-    )
+    made = _environment().get_template(template)
+    text = spelled(made.render(style=styles, script=scripts, shared=shared, policy=policy, **context))
     known = hashlib.sha256(text.replace(unknown, "").encode()).hexdigest()[:32]
     return text.replace(unknown, known)
 
@@ -95,6 +76,17 @@ def render(
 def fragment(template: str, **context: Any) -> Markup:
     """A part of a page, from a file of `templates/`."""
     return Markup(_environment().get_template(template).render(**context))
+
+
+def to_page(page: Path | None, root: Path, lane: str | None = None) -> str:
+    """A link to a page; empty where there is none. root: the folder of the page that has the link.
+
+    lane: the lane of a trial's page to which it leads, by its plain name. `templates/run.js` makes the same links.
+    """
+    if page is None:
+        return ""
+    fragment = "" if lane is None else f"#lane={quote(plain(lane), safe='')}"
+    return quote(page.relative_to(root).as_posix(), errors="surrogateescape") + fragment
 
 
 def spelled(text: str) -> str:
@@ -139,7 +131,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(glyphs=GLYPHS, meanings=MEANINGS, Verdict=Verdict)
+    environment.globals.update(
+        glyphs={word: signs.glyph for word, signs in SIGNS.items()},
+        meanings={word: signs.meaning for word, signs in SIGNS.items()},
+        short={word: signs.short for word, signs in SIGNS.items()},
+        Verdict=Verdict,
+    )
     return environment
 
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from checkers.claims import NO_FAULT, Verdict, heaviest
 from results.record import Cell, grouped, settled
@@ -12,18 +12,29 @@ from results.record import Cell, grouped, settled
 _TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
 """Where a name may be cut: behind a folder, a module of a package, or the colon in front of a class."""
 
-SHORT: Final[dict[Verdict, str]] = {
-    Verdict.VIOLATED: "violated",
-    Verdict.HAZARD_NOT_SHOWN: "not shown",
-    Verdict.UNKNOWN: "unknown",
-    Verdict.UNEXERCISED: "unexercised",
-    Verdict.BROKEN_AS_DOCUMENTED: "documented",
-    Verdict.NOT_CLAIMED_BROKEN: "broken",
-    Verdict.NOT_CLAIMED_HELD: "held",
-    Verdict.UPHELD: "upheld",
-    Verdict.NOT_APPLICABLE: "n/a",
+
+class VerdictSigns(NamedTuple):
+    """How a verdict is shown. short: its word in a square, beside a key with the whole word. style: of Rich."""
+
+    glyph: str
+    short: str
+    style: str
+    meaning: str
+
+
+SIGNS: Final = {
+    Verdict.VIOLATED: VerdictSigns("✖", "violated", "bold red", "a claim broke; there is a witness"),
+    Verdict.HAZARD_NOT_SHOWN: VerdictSigns(
+        "∅", "not shown", "bold red", "a documented hazard did not fire: the power to detect is in doubt"
+    ),
+    Verdict.UNKNOWN: VerdictSigns("?", "unknown", "bold red", "a checker's budget ran out"),
+    Verdict.UNEXERCISED: VerdictSigns("○", "unexercised", "red", "nothing stressed it: our failure, never a pass"),
+    Verdict.BROKEN_AS_DOCUMENTED: VerdictSigns("◆", "documented", "yellow", "a documented hazard was demonstrated"),
+    Verdict.NOT_CLAIMED_BROKEN: VerdictSigns("◇", "broken", "yellow", "broke, but was never promised"),
+    Verdict.NOT_CLAIMED_HELD: VerdictSigns("◦", "held", "default", "held, though not promised"),
+    Verdict.UPHELD: VerdictSigns("✔", "upheld", "green", "a claim held while it was put to the test"),
+    Verdict.NOT_APPLICABLE: VerdictSigns("-", "n/a", "dim", "not run, for a stated reason"),
 }
-"""Verdict → the short word for it in a square of the matrix. A key beside the matrix has the whole word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,18 +31,6 @@ _PLURAL: Final = (
     ("it does not", "they do not"),
 )
 
-MEANINGS: Final[dict[Verdict, str]] = {
-    Verdict.VIOLATED: "a claim broke; there is a witness",
-    Verdict.HAZARD_NOT_SHOWN: "a documented hazard did not fire: the power to detect is in doubt",
-    Verdict.UNKNOWN: "a checker's budget ran out",
-    Verdict.UNEXERCISED: "nothing stressed it: our failure, never a pass",
-    Verdict.BROKEN_AS_DOCUMENTED: "a documented hazard was demonstrated",
-    Verdict.NOT_CLAIMED_BROKEN: "broke, but was never promised",
-    Verdict.NOT_CLAIMED_HELD: "held, though not promised",
-    Verdict.UPHELD: "a claim held while it was put to the test",
-    Verdict.NOT_APPLICABLE: "not run, for a stated reason",
-}
-
 
 def sentence(
     lock: str, properties: Sequence[str], word: Verdict, fault: str, because: str, *, several: bool = False
@@ -133,21 +121,14 @@ def leading(lane: LaneRecord) -> Judgement | None:
 # Operations
 
 _KINDS: Final[dict[int, str]] = {
-    F.ACQUIRE: "acquire",
     F.TRY_ACQUIRE: "try to acquire",
-    F.RENEW: "renew",
-    F.RELEASE: "release",
-    F.READ: "read",
-    F.WRITE: "write",
     F.SESSION_OPEN: "open session",
-    F.KEEP_ALIVE: "keep alive",
     F.SESSION_CLOSE: "close session",
-    F.BELIEF: "belief",
     F.LOST: "notice of loss",
     F.EFFECT: "do job",
     F.STALL: "stalled by the machine",
 }
-
+"""Kinds that are not called by their own names."""
 
 _CIRCUMSTANCES: Final = (
     (SHARED, ", beside other readers"),

@@ -1,7 +1,6 @@
 """The matrix in the terminal: faults down, locks across; then the story of everything that failed.
 
-The words say everything; colours repeat it, so a CI log shows the same. Where the terminal is too narrow for one
-table, there is a table for each backend, or a list for each fault.
+Colours only repeat the words. A narrow terminal gets a table for each backend, or a list for each fault.
 """
 
 import textwrap
@@ -19,17 +18,6 @@ from results.report import grid, sentences
 from results.terminal.output import Printer
 from results.text import few, typed
 
-_STYLES: Final[dict[Verdict, str]] = {
-    Verdict.VIOLATED: "bold red",
-    Verdict.HAZARD_NOT_SHOWN: "bold red",
-    Verdict.UNKNOWN: "bold red",
-    Verdict.UNEXERCISED: "red",
-    Verdict.BROKEN_AS_DOCUMENTED: "yellow",
-    Verdict.NOT_CLAIMED_BROKEN: "yellow",
-    Verdict.NOT_CLAIMED_HELD: "default",
-    Verdict.UPHELD: "green",
-    Verdict.NOT_APPLICABLE: "dim",
-}
 _NARROWEST: Final = 12
 """Characters of a column: as long as the longest word in a verdict."""
 _WIDEST: Final = 26
@@ -74,21 +62,19 @@ def _squares(made: grid.Grid, backends: Mapping[str, str], printer: Printer) -> 
     if _fits(made.locks, made.faults, printer):
         _table(made, made.locks, names, printer)
         return
-    groups = [
-        [lock for lock in made.locks if backends[lock] == backend] for backend in dict.fromkeys(backends.values())
-    ]
-    if not all(_fits(group, made.faults, printer) for group in groups):
+    groups = grouped(made.locks, lambda lock: backends[lock])
+    if not all(_fits(group, made.faults, printer) for group in groups.values()):
         _list(made, names, printer)
         return
-    for number, group in enumerate(sorted(filter(None, groups), key=lambda group: backends[group[0]])):
+    for number, (backend, group) in enumerate(sorted(groups.items())):
         if number:
             printer.gap()
-        printer.line(f"on {backends[group[0]]}", "bold")
+        printer.line(f"on {backend}", "bold")
         _table(made, group, names, printer)
 
 
 def _fits(locks: Sequence[str], faults: Sequence[str], printer: Printer) -> bool:
-    return not locks or _across(printer, min(_names(faults), _BROKEN_NAMES), len(locks)) >= _NARROWEST
+    return _across(printer, min(_names(faults), _BROKEN_NAMES), len(locks)) >= _NARROWEST
 
 
 def _names(faults: Sequence[str]) -> int:
@@ -122,7 +108,8 @@ def _entry(square: grid.Square | None, width: int, printer: Printer) -> Text:
     """The heaviest word with the number of its judgements, their properties where these matter, and what was upheld."""
     if square is None:
         return Text("")
-    lines = [Text(line, _STYLES[square.word]) for line in textwrap.wrap(_headline(square), width)]
+    number = "" if square.word is Verdict.NOT_APPLICABLE else f" {len(square.first)}"
+    lines = [Text(line, grid.SIGNS[square.word].style) for line in textwrap.wrap(f"{square.word}{number}", width)]
     if _shows_properties(square):
         for name in square.properties:
             lines += [Text(line) for line in _broken(printer.clean(name), width)]
@@ -134,10 +121,6 @@ def _entry(square: grid.Square | None, width: int, printer: Printer) -> Text:
 
 def _shows_properties(square: grid.Square) -> bool:
     return square.word.fails or square.word is Verdict.BROKEN_AS_DOCUMENTED
-
-
-def _headline(square: grid.Square) -> str:
-    return f"{square.word}" if square.word is Verdict.NOT_APPLICABLE else f"{square.word} {len(square.first)}"
 
 
 def _broken(name: str, width: int) -> list[str]:
@@ -156,7 +139,7 @@ def _list(made: grid.Grid, titles: Mapping[str, str], printer: Printer) -> None:
                 groups.setdefault((square.word, properties), []).append(titles[lock])
         for (word, properties), locks in sorted(groups.items(), key=lambda item: item[0][0].weight):
             about = f" ({', '.join(properties)})" if properties else ""
-            printer.line(f"{word}{about}: {', '.join(locks)}", _STYLES[word], indent=2, hanging=2)
+            printer.line(f"{word}{about}: {', '.join(locks)}", grid.SIGNS[word].style, indent=2, hanging=2)
 
 
 def _legend(cells: list[Cell], printer: Printer) -> None:
@@ -165,9 +148,9 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
     widest = max(len(word) for word, _ in occurring)
     for word, count in occurring:
         line = Text(f"{count:>6}  ")
-        line.append(f"{word:<{widest}}", _STYLES[word])
+        line.append(f"{word:<{widest}}", grid.SIGNS[word].style)
         if printer.console.width >= 72:
-            line.append(f"  {sentences.MEANINGS[word]}", "dim")
+            line.append(f"  {grid.SIGNS[word].meaning}", "dim")
         printer.console.print(line, soft_wrap=True)
 
 
@@ -180,8 +163,9 @@ def _failures(cases: list[grid.CellGroup], printer: Printer) -> None:
     for mine in by_what.values():
         cell, lanes = mine[0].first, sum(case.lanes for case in mine)
         printer.gap()
-        where = f"{cell.lane or cell.lock}" + (f" and {lanes - 1} more" if lanes > 1 else "")
-        printer.line(f"{cell.word}: {cell.property} in {where} under {cell.fault}", _STYLES[cell.word], hanging=2)
+        where = (cell.lane or cell.lock) + (f" and {lanes - 1} more" if lanes > 1 else "")
+        style = grid.SIGNS[cell.word].style
+        printer.line(f"{cell.word}: {cell.property} in {where} under {cell.fault}", style, hanging=2)
         printer.line(sentences.cell_sentence(cell), indent=2)
         for number, line in enumerate(cell.story, 1):
             printer.line(f"{number}. {line}", indent=4, hanging=3)
@@ -204,7 +188,8 @@ def _documented(cases: list[grid.CellGroup], printer: Printer) -> None:
         _mechanisms(cases, printer)
         return
     for (lock, because, names), faults in lines.items():
-        sentence = sentences.sentence(lock, names, Verdict.BROKEN_AS_DOCUMENTED, _faults(faults), because)
+        under = faults[0] if len(faults) == 1 else _in_words(faults)  # `sentence` has its own words for `none`
+        sentence = sentences.sentence(lock, names, Verdict.BROKEN_AS_DOCUMENTED, under, because)
         printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}: {sentence}")
 
 
@@ -213,11 +198,6 @@ def _mechanisms(cases: list[grid.CellGroup], printer: Printer) -> None:
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
         places = f"{listing(few(grid.short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
         printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
-
-
-def _faults(names: Sequence[str]) -> str:
-    """Faults for `sentences.sentence`, which has its own words for `none`."""
-    return names[0] if len(names) == 1 else _in_words(names)
 
 
 def _in_words(faults: Sequence[str]) -> str:

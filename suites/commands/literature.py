@@ -21,7 +21,7 @@ from typing import Any, Final
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from results.commands.find import RUNS
-from results.pages.lane import standalone
+from results.pages.lane.windows import standalone
 from results.record import LaneRecord
 from results.run import Run
 from suites.commands.arguments import Arguments
@@ -183,7 +183,7 @@ def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, 
     picture = f"{STATEMENTS.index(statement) + 1:02}.svg"
     pictured = measured.get(_key(shown))
     if pictured is not None and len(pictured.lane.history):
-        (FOLDER / picture).write_text(standalone.draw(pictured.lane.history, pictured.judgement))
+        (FOLDER / picture).write_text(standalone(pictured.lane.history, pictured.judgement))
     return {
         "outcome": outcome,
         "picture": picture,

@@ -33,12 +33,9 @@ def legend_of_canvas() -> Markup:
 
 
 def _item(name: str, words: str, symbol: str | None = None) -> Markup:
-    drawn = tag("svg", _draw(name), viewBox="-15 -11 30 22", aria_hidden="true")
+    shape = _LEGEND[name][0] if name in _LEGEND else _path(SHAPES[name], "axis" if name == "small" else name)
+    drawn = tag("svg", shape, viewBox="-15 -11 30 22", aria_hidden="true")
     return tag("span", drawn, words, data_symbol=symbol)
-
-
-def _draw(name: str) -> Markup:
-    return _LEGEND[name][0] if name in _LEGEND else _path(SHAPES[name], _CLASSES.get(name, name))
 
 
 def _path(d: str, class_: str) -> Markup:
@@ -92,5 +89,3 @@ _ON_CANVAS: Final[Mapping[str, str]] = {
     "unknown": "unknown",
     "violation": "violation",
 }
-_CLASSES: Final[Mapping[str, str]] = {"small": "axis"}
-"""Shape → the class that gives it its colours, where that is not of its name."""

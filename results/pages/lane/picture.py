@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup
 
-from checkers.history.history import FaultInterval, History
+from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane import axis as axes
 from results.pages.lane.axis import Axis
-from results.pages.lane.glyphs import question
+from results.pages.lane.glyphs import legend, question
 from results.pages.lane.shown_operations import Focus
 from results.pages.shapes import SHAPES, shape_of
 from results.pages.svg import tag
@@ -38,15 +38,6 @@ _APART: Final = 8.5
 _ASIDE: Final = 18.0
 """The most pixels that a glyph is moved away from its moment for that."""
 _TAIL: Final = 26.0
-_ASKS: Final = frozenset({int(F.ACQUIRE), int(F.TRY_ACQUIRE)})
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """An SVG and the names of the symbols in it, as `results.pages.lane.glyphs.legend` knows them."""
-
-    svg: Markup
-    symbols: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -86,18 +77,21 @@ class _Canvas:
         return x
 
 
-def draw(view: View, focus: Focus) -> Picture:
-    """The picture of a window."""
+def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
+    """The picture of a window, and its legend."""
     c, holds = view.history.columns, view.holds.columns
     shown = _shown_holds(view, focus)
     processes = {int(c["process"][row]) for row in (*focus.rows, *holds.row[shown])}
     workers = sorted({view.facts.worker_of(process) for process in processes})
-    faults = _faults(view.history, focus)
+    in_time = (fault for fault in view.history.faults if (fault.healed or focus.end) >= focus.begin)
+    faults = [fault for fault in in_time if fault.begun and fault.begun <= focus.end]
     head = 10 + _FAULT_LINE * len(faults)
     rows = {worker: float(head + _ROW * place) for place, worker in enumerate(workers)}
     bottom = head + _ROW * max(len(workers), 1)
     axis = axes.broken(focus.begin, focus.end, _events(view, focus, shown, faults), LEFT + 8, RIGHT - 14)
-    canvas = _Canvas(view, focus, axis, rows, granted=_granted(view.history, focus))
+    drawn_rows = np.array(focus.rows, np.int64)
+    got = np.isin(c["f"][drawn_rows], ACQUIRES) & (c["outcome"][drawn_rows] == Outcome.OK)
+    canvas = _Canvas(view, focus, axis, rows, granted=frozenset(drawn_rows[got].tolist()))
     _place(canvas)
 
     parts = _bands(canvas, faults, head, bottom)
@@ -115,13 +109,7 @@ def draw(view: View, focus: Focus) -> Picture:
         "svg", tag("title", title), *parts,
         viewBox=f"0 0 {WIDTH} {bottom + 40}", class_="picture", role="group", aria_label=title,
     )  # fmt: skip
-    return Picture(drawn, frozenset(canvas.symbols))
-
-
-def _granted(history: History, focus: Focus) -> frozenset[int]:
-    c, rows = history.columns, np.array(focus.rows, np.int64)
-    got = np.isin(c["f"][rows], ACQUIRES) & (c["outcome"][rows] == Outcome.OK)
-    return frozenset(rows[got].tolist())
+    return drawn, legend(canvas.symbols)
 
 
 def _place(canvas: _Canvas) -> None:
@@ -155,14 +143,6 @@ def _shown_holds(view: View, focus: Focus) -> list[int]:
     return [int(place) for place in np.flatnonzero(inside & (drawn | through))]
 
 
-def _faults(history: History, focus: Focus) -> list[FaultInterval]:
-    return [f for f in history.faults if f.begun and f.begun <= focus.end and _healed(f, focus) >= focus.begin]
-
-
-def _healed(fault: FaultInterval, focus: Focus) -> int:
-    return fault.healed or focus.end
-
-
 def _events(view: View, focus: Focus, shown: list[int], faults: list[FaultInterval]) -> list[int]:
     """The moments at which something is drawn. Stretches without any may be cut."""
     c, holds = view.history.columns, view.holds.columns
@@ -179,7 +159,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
     axis, origin = canvas.axis, canvas.view.zero
     canvas.symbols |= {"fault"} if faults else set()
     for number, fault in enumerate(faults):
-        left, right = axis(fault.begun), axis(_healed(fault, canvas.focus))
+        left, right = axis(fault.begun), axis(fault.healed or canvas.focus.end)
         on = axis(fault.applied) if fault.applied else left
         off = axis(fault.healing) if fault.healing else right
         line = 8 + _FAULT_LINE * number
@@ -192,8 +172,7 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
         lines = svg.hatching(on, top, max(off - on, 1.0), height, _HATCH, falling=number % 2 > 0)
         hatched = tag("path", d=lines, class_="hatch")
         bracket = tag("path", d=f"M{left:.1f} {line + 5}v-5H{right:.1f}v5", class_="bracket")
-        longest = int((RIGHT - LEFT) / 7.3)
-        text = cut(words, longest, "…")
+        text = cut(words, int((RIGHT - LEFT) / 7.3), "…")
         half = 3.6 * len(text) + 6
         x = min(max((left + right) / 2, LEFT + half), RIGHT - half)
         back = tag("rect", x=x - half, y=line - 8, width=2 * half, height=15, class_="paper")
@@ -208,12 +187,11 @@ def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
     parts: list[Markup] = []
     for worker, top in canvas.rows.items():
         y = top + _BAR + _THICK / 2
-        parts.append(tag("path", d=f"M{LEFT} {svg.number(y)}H{RIGHT}", class_="grid"))
-        whose = canvas.view.facts.worker_of
-        mine = ", ".join(str(process) for process in sorted(processes) if whose(process) == worker)
-        title = tag("title", f"process {mine}" if "," not in mine else f"processes {mine}")
+        mine = [str(process) for process in sorted(processes) if canvas.view.facts.worker_of(process) == worker]
+        title = tag("title", f"{'processes' if len(mine) > 1 else 'process'} {', '.join(mine)}")
         who = tag("text", f"worker {worker}", x=LEFT - 10, y=y + 4, class_="who", text_anchor="end")
-        parts.append(tag("g", title, who, class_="tip"))
+        line = tag("path", d=f"M{LEFT} {svg.number(y)}H{RIGHT}", class_="grid")
+        parts += [line, tag("g", title, who, class_="tip")]
     parts.append(tag("path", d=f"M{LEFT} {bottom + 4}H{RIGHT}", class_="axis"))
     for x, label in axes.ticks(canvas.axis, canvas.view.zero):
         parts.append(tag("path", d=f"M{x:.1f} {bottom + 4}v5", class_="axis"))
@@ -251,24 +229,21 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     left, right = axis(begin), max(axis(end), axis(begin) + 2)
     sure = axis(min(max(lease, begin), end)) if lease < INFINITY else right
     token = view.column("token")[row]
-    token_words = f"token {token}" if token != NONE else "no token"
     how = "until its last operation; no release is known" if holds.open[place] else "until its release or loss"
-    lines = [
-        f"worker {worker} holds, {token_words}",
-        f"{seconds(begin, view.zero)} to {seconds(end, view.zero)}, {how}",
-    ]
+    lines = [f"worker {worker} holds, {f'token {token}' if token != NONE else 'no token'}"]
+    lines.append(f"{seconds(begin, view.zero)} to {seconds(end, view.zero)}, {how}")
     if lease < INFINITY:
         lines.append(f"its lease may end at {seconds(lease, view.zero)}")
     marked = row in canvas.focus.marked
-    class_ = "hold marked" if marked else "hold"
-    shapes = [tag("rect", x=left, y=y, width=max(sure - left, 0.5), height=_THICK, class_=class_)]
+    mark = " marked" if marked else ""
+    shapes = [tag("rect", x=left, y=y, width=max(sure - left, 0.5), height=_THICK, class_=f"hold{mark}")]
     canvas.symbols.add("hold")
     if sure < right - 0.5:
         canvas.symbols.add("past")
         shapes.append(tag("rect", x=sure, y=y, width=right - sure, height=_THICK, class_="past-plain"))
         slanted = svg.hatching(sure, y, right - sure, _THICK, _HATCH / 2)
         shapes.append(tag("path", d=slanted, class_="hatch-past"))
-        shapes.append(tag("rect", x=sure, y=y, width=right - sure, height=_THICK, class_=f"past{' marked' * marked}"))
+        shapes.append(tag("rect", x=sure, y=y, width=right - sure, height=_THICK, class_=f"past{mark}"))
     if holds.open[place]:
         canvas.symbols.add("open")
         shapes.append(tag("path", d=f"M{right:.1f} {y - 3:.1f}v{_THICK + 6}", class_="open"))
@@ -290,7 +265,7 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
     begin, end = canvas.axis(int(c["inv"][row])), canvas.places[row]
     y = canvas.rows[worker] + _BAR + _THICK / 2
     shapes: list[Markup] = []
-    acquire = f in _ASKS
+    acquire = f in ACQUIRES
     if end - begin > 1:
         line = "waiting" if acquire else "whisker"
         canvas.symbols.add(line)

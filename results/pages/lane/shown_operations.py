@@ -1,6 +1,6 @@
 """Which part of a history a picture shows: the operations around a violation, or the liveliest ones without any."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,10 +41,7 @@ class Focus:
 
 
 def on_violation(view: View, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
-    """A window with the operations of the witness, of the same holders, and what else happened meanwhile.
-
-    most: operations to draw.
-    """
+    """A window with the operations of the witness, of the same holders, and what else happened; `most` are drawn."""
     c = view.history.columns
     rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(view.history)}
     # In the order of their ends, as the sentences of the story.
@@ -98,7 +95,7 @@ def _between(history: History, first: int, last: int, why: str) -> Focus:
     inv = history.columns["inv"]
     begin, end = int(inv[first]), int(inv[last])
     pad = max((end - begin) // 40, 1)
-    return _with_rows(history, Focus(begin - pad, end + pad, (), (), (), 0, why), first)
+    return _window(history, begin - pad, end + pad, (), why, first)
 
 
 def _around(view: View, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS) -> Focus:
@@ -126,31 +123,25 @@ def _around(view: View, marked: tuple[int, ...], why: str, most: int = MOST_OPER
         end = max(end, int(c["inv"][min(last + _FEWEST // 2, len(history) - 1)]))
     pad = max((end - begin) // 25, 50_000)
     at = int(rows[np.argmax(c["inv"][rows])])
-    return _with_rows(history, Focus(begin - pad, end + pad, (), marked, (), 0, why), at, most)
+    return _window(history, begin - pad, end + pad, marked, why, at, most)
 
 
-def _with_rows(history: History, window: Focus, at: int, most: int = MOST_OPERATIONS) -> Focus:
-    """The window with at most `most` operations: the marked ones, then those of the same grants, then the nearest to
-    the row `at`.
-    """
+def _window(
+    history: History, begin: int, end: int, marked: tuple[int, ...], why: str, at: int, most: int = MOST_OPERATIONS
+) -> Focus:
+    """At most `most` operations: the marked ones, then those of the same grants, then the nearest to the row `at`."""
     c = history.columns
-    marked = np.array(window.marked, np.int64)
-    stop = int(np.searchsorted(c["inv"], window.end, side="right"))
+    stop = int(np.searchsorted(c["inv"], end, side="right"))
     ended = np.where(c["ret"][:stop] == 0, c["inv"][:stop], c["ret"][:stop])
-    keys = np.unique(c["key"][marked if len(marked) else at])
+    keys = np.unique(c["key"][list(marked or (at,))])
     # Operations of a session concern all its keys.
     concerned = np.isin(c["key"][:stop], keys) | np.isin(c["f"][:stop], _SESSION)
-    inside: Ints = np.flatnonzero((ended >= window.begin) & concerned)
-    owners = c["owner"][marked]
+    inside: Ints = np.flatnonzero((ended >= begin) & concerned)
+    owners = c["owner"][list(marked)]
     kin = np.isin(c["owner"][inside], owners[owners != 0])
     rank = np.abs(inside - at) + np.where(kin, 0, len(history))
     rank[np.isin(inside, marked)] = -1
     chosen = np.sort(inside[np.argsort(rank, kind="stable")[:most]])
-    names = " and ".join(history.facts.keys[key] for key in keys)
-    return replace(
-        window,
-        rows=tuple(chosen.tolist()),
-        keys=tuple(keys.tolist()),
-        left_out=len(inside) - len(chosen),
-        why=f"{window.why}, on key {names}" if len(history.facts.keys) > 1 else window.why,
-    )
+    if len(history.facts.keys) > 1:
+        why += f", on key {' and '.join(history.facts.keys[key] for key in keys)}"
+    return Focus(begin, end, tuple(chosen.tolist()), marked, tuple(keys.tolist()), len(inside) - len(chosen), why)

@@ -1,18 +1,21 @@
-"""The windows of a lane: one for each violation, or one on the liveliest moment without any."""
+"""The windows of a lane: one for each violation, or one on the liveliest moment without any. One of them as a file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from markupsafe import Markup
 
 from checkers.claims import Verdict
+from checkers.history.history import History
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-from results.pages.lane import glyphs, picture, shown_operations
+from results.pages.lane import picture, shown_operations
 from results.pages.lane.shown_operations import Focus
+from results.pages.svg import tag
 from results.record import LaneRecord, decisive
 from results.report import sentences, short_story
 from results.text import seconds
@@ -20,18 +23,9 @@ from results.text import seconds
 _FEWER: Final = 40
 """The most operations in each window but the first."""
 _MOST_MARKED: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class OperationRow:
-    """A row of the table of marked operations."""
-
-    row: int
-    worker: int
-    what: str
-    outcome: str
-    invoked: str
-    returned: str
+_STYLE: Final = Path(__file__).parents[1] / "templates" / "style.css"
+_ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--paper); }"
+"""Styles that a page has for all its pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +39,44 @@ class Window:
     focus: Focus
     picture: Markup
     legend: Markup
-    witness: tuple[OperationRow, ...]
+    witness: tuple[Mapping[str, object], ...]
 
 
 def windows(lane: LaneRecord, view: View, most: int) -> list[Window]:
     """At most `most` windows. The first shows the violation that decided the lane's verdict."""
-    violations = list(islice(_violations(lane), most))
-    if not violations:
-        return [_window(view, shown_operations.on_liveliest(view), sentences.leading(lane), None)]
     made = []
-    for number, (judgement, violation) in enumerate(violations):
-        near = shown_operations.on_violation(view, violation, _FEWER if number else shown_operations.MOST_OPERATIONS)
+    for judgement, violation in islice(_violations(lane), most):
+        near = shown_operations.on_violation(view, violation, _FEWER if made else shown_operations.MOST_OPERATIONS)
         made.append(_window(view, near, judgement, violation))
-    return made
+    return made or [_window(view, shown_operations.on_liveliest(view), sentences.leading(lane), None)]
 
 
 def _window(view: View, near: Focus, judgement: Judgement | None, violation: Violation | None) -> Window:
-    made = picture.draw(view, near)
+    drawn, legend = picture.draw(view, near)
     return Window(
-        judgement.property if judgement is not None else "",
-        judgement.word if judgement is not None else None,
-        violation.kind if violation is not None else "",
+        judgement.property if judgement else "",
+        judgement.word if judgement else None,
+        violation.kind if violation else "",
         short_story.tell(view, violation) if violation is not None else (),
         near,
-        made.svg,
-        glyphs.legend(made.symbols),
+        drawn,
+        legend,
         _witness(view, near),
     )
+
+
+def standalone(history: History, judgement: Judgement) -> str:
+    """The picture of one judgement as an SVG file, for a README: of the violation that decided the verdict, or the
+    liveliest moment of a property that held.
+    """
+    violation = decisive(judgement)
+    view = history.once(View)
+    window = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)
+    story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
+    style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE
+    inside = tag("desc", "\n".join(story)) + tag("style", Markup(style))
+    head, _, rest = picture.draw(view, window)[0].partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'
 
 
 def moments(lane: LaneRecord) -> list[tuple[int, str]]:
@@ -95,16 +100,17 @@ def _violations(lane: LaneRecord) -> Iterator[tuple[Judgement, Violation]]:
         yield from ((judgement, other) for other in judgement.result.violations if other != first)
 
 
-def _witness(view: View, near: Focus) -> tuple[OperationRow, ...]:
+def _witness(view: View, near: Focus) -> tuple[Mapping[str, object], ...]:
+    """The rows of the table of marked operations."""
     c = view.history.columns
     return tuple(
-        OperationRow(
-            row,
-            view.worker(row),
-            sentences.what(view.history, row),
-            sentences.outcome(view.history, row),
-            seconds(int(c["inv"][row]), view.zero),
-            seconds(int(c["ret"][row]), view.zero) if c["ret"][row] else "never",
-        )
+        {
+            "row": row,
+            "worker": view.worker(row),
+            "what": sentences.what(view.history, row),
+            "outcome": sentences.outcome(view.history, row),
+            "invoked": seconds(int(c["inv"][row]), view.zero),
+            "returned": seconds(int(c["ret"][row]), view.zero) if c["ret"][row] else "never",
+        }
         for row in near.marked[:_MOST_MARKED]
     )

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from checkers.claims import Verdict
-from results.pages.web import GLYPHS
 from results.record import Cell
+from results.report.grid import SIGNS
 from results.run import Run
 from results.tests.browser.made import Made
 from results.tests.browser.visit import meddle, settle, visit
@@ -43,7 +43,7 @@ def test_every_square_says_its_words_with_a_sign(chromium: Browser, made: Made) 
         assert shown(page) == squares(made)
         for lock, fault in squares(made):
             words = [one.word for one in cells if (one.lock, one.fault) == (lock, fault)]
-            expect(square(page, lock, fault)).to_contain_text(GLYPHS[min(words, key=lambda word: word.weight)])
+            expect(square(page, lock, fault)).to_contain_text(SIGNS[min(words, key=lambda word: word.weight)].glyph)
 
 
 FILTERS: Final[dict[str, tuple[str, str, Callable[[Cell], bool]]]] = {
