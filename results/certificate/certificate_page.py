@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from results.certificate.calibration import Shown
 from results.certificate.certify import Certificate, Decision, sentence
 from results.certificate.exposure import EXPOSURES, Exposure
-from results.certificate.handover_gaps import HandoverGap
 from results.certificate.promise_losses import Promise
 from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation
@@ -81,7 +79,11 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         beyond=RATIO,
         exposures=_exposures(certificate.exposures),
         reasons=list(dict.fromkeys(f"{kind.what}: {kind.why}" for kind in certificate.exposures if kind.why)),
-        not_shown=[(TITLES[control.stage], name) for control in _controls(certificate) for name in control.missing],
+        not_shown=[
+            (TITLES[control.stage], name)
+            for control in (*certificate.calibration.hazards, *certificate.calibration.locks)
+            for name in control.missing
+        ],
         busy=BUSY,
         columns=list(dict.fromkeys(plan["column"] for plan in plans)),
         seeds=list(dict.fromkeys(plan["seed"] for plan in plans)),
@@ -122,10 +124,6 @@ def _became(promise: Promise) -> str:
     return "known" if promise.broke(BASELINE) else ""
 
 
-def _controls(certificate: Certificate) -> tuple[Shown, ...]:
-    return (*certificate.calibration.hazards, *certificate.calibration.locks)
-
-
 def _rolled(steps: Iterable[ServerStep]) -> list[dict[str, Any]]:
     """An entry for each column: the steps of its first trial, and the number of trials with steps."""
     columns = grouped(steps, lambda step: (step.backend, step.stage, step.column))
@@ -142,10 +140,6 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
     return backend, list(TITLES).index(stage), known.index(column) if column in known else len(known), column
 
 
-_Gaps = Mapping[tuple[str, str, str, str], HandoverGap]
-"""Backend, lock, measure and stage → how long locks had no holder."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
     """A time or rate.
@@ -158,7 +152,7 @@ class _Row:
 
     who: str
     measure: str
-    cells: tuple[str, str, str, str]
+    cells: tuple[str, ...]
     worse: bool
     together: Mapping[str, str]
     at_once: bool
@@ -176,29 +170,22 @@ def _speeds(certificate: Certificate) -> list[_Row]:
     timed = {(speed.backend, speed.measure) for speed in whole}
     untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.handover_gaps if not gap.lock)
 
-    def row(speed: Speed, *, at_once: bool) -> _Row:
-        became, backend, lock, measure, before, after, ratio, *_ = presentation.cells(speed)
-        together = _together(speed.backend, speed.lock, measure, gaps)
-        cells = before, after, ratio, became
-        return _Row(_who(backend, lock, certificate), measure, cells, speed.worse, together, at_once)
+    def row(speed: Speed | None, backend: str, lock: str, measure: str, *, at_once: bool) -> _Row:
+        who = f"{backend}, {lock or 'all locks'}" if len(certificate.upgrades) > 1 else lock or "all locks"
+        became, _, _, _, *cells = presentation.cells(speed) if speed else ("", "", "", "", "-", "-", "-")
+        found = {stage: gaps.get((backend, lock, measure, stage)) for stage in TOGETHER}
+        together = {
+            stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
+            for stage, gap in found.items()
+        }
+        return _Row(who, measure, (*cells[:3], became), speed is not None and speed.worse, together, at_once)
 
-    rows = [row(speed, at_once=True) for speed in chosen]
-    for backend, measure in [key for key in untimed if key not in timed]:
-        who, together = _who(backend, "all locks", certificate), _together(backend, "", measure, gaps)
-        rows.append(_Row(who, measure, ("-", "-", "-", ""), worse=False, together=together, at_once=True))
-    return rows + [row(speed, at_once=False) for speed in speeds if speed not in chosen]
-
-
-def _who(backend: str, lock: str, certificate: Certificate) -> str:
-    return f"{backend}, {lock}" if len(certificate.upgrades) > 1 else lock
-
-
-def _together(backend: str, lock: str, measure: str, gaps: _Gaps) -> dict[str, str]:
-    words = {}
-    for stage in TOGETHER:
-        gap = gaps.get((backend, lock, measure, stage))
-        words[stage] = f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
-    return words
+    rows = [row(speed, speed.backend, speed.lock, speed.measure, at_once=True) for speed in chosen]
+    rows += [
+        row(None, backend, "", measure, at_once=True) for backend, measure in untimed if (backend, measure) not in timed
+    ]
+    others = (speed for speed in speeds if speed not in chosen)
+    return rows + [row(speed, speed.backend, speed.lock, speed.measure, at_once=False) for speed in others]
 
 
 def _exposures(exposures: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:

@@ -18,8 +18,7 @@ from results.certificate import inconclusive
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.error_texts import ErrorText, errors
-from results.certificate.exposure import Exposure, exposures
-from results.certificate.handover_gaps import HandoverGap, handover_gaps
+from results.certificate.exposure import Exposure, HandoverGap, exposures, handover_gaps
 from results.certificate.promise_losses import Loss, Promise, losses, not_applicable, promises
 from results.certificate.trials import ServerStep, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
@@ -139,7 +138,6 @@ def certify(
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
-    lacking = inconclusive.missing(upgrades, parts, tried, absent)
     return Certificate(
         upgrades=upgrades,
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -159,7 +157,7 @@ def certify(
         doubts=(
             *filter(None, [cut_short]),
             *inconclusive.without_counterpart(contents, comparison),
-            *inconclusive.not_exercised(lacking, exposed),
+            *inconclusive.not_exercised(upgrades, parts, {*tried, *absent}, exposed),
             *inconclusive.without_evidence(comparison, named, silent),
             *inconclusive.not_detected(calibrated.planted),
             *inconclusive.left_out(contents),

@@ -1,6 +1,7 @@
 """Reasons why a certificate is not conclusive, a line each. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import product
 
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
@@ -23,10 +24,16 @@ def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterat
         yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
 
 
-def not_exercised(missing: Iterable[tuple[str, str]], exposures: Iterable[Exposure]) -> Iterator[str]:
-    """missing: (backend, stage) that was asked for and has no trial."""
-    for backend, stage in missing:
-        yield f"{backend}: nothing was tried {WHEN[stage]}"
+def not_exercised(
+    backends: Iterable[str], parts: Collection[str], known: Collection[tuple[str, str]], exposures: Iterable[Exposure]
+) -> Iterator[str]:
+    """Parts that were asked for and have no trial, and events that did not happen.
+
+    known: (backend, stage) that was tried, or cannot be.
+    """
+    for backend, stage in product(backends, TOGETHER):
+        if stage in parts and (backend, stage) not in known:
+            yield f"{backend}: nothing was tried {WHEN[stage]}"
     for exposure in exposures:
         if exposure.missing:
             yield f"{exposure.backend}: no {exposure.what} {WHEN[exposure.stage]}"
@@ -83,11 +90,8 @@ def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[Ce
 def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) -> list[Loss]:
     """Losses that missed a bound of time while the machine did not run the workers: they are no evidence."""
     busy = {trial.name for trial in trials if trial.stalled > BUSY}
-
-    def late(loss: Loss) -> bool:
-        return loss.property in BOUNDED and loss.seen.page is not None and loss.seen.page.parent.name in busy
-
-    return [loss for loss in losses if late(loss)]
+    bounded = [loss for loss in losses if loss.property in BOUNDED]
+    return [loss for loss in bounded if loss.seen.page is not None and loss.seen.page.parent.name in busy]
 
 
 def lateness(late: Sequence[Loss]) -> Iterator[str]:
@@ -95,21 +99,6 @@ def lateness(late: Sequence[Loss]) -> Iterator[str]:
     if late:
         busy = f"while the machine was too busy to run the workers for more than {BUSY:.0%} of the time"
         yield f"{_first(late)} missed its bound {busy}: try again on an idle one"
-
-
-def missing(
-    backends: Iterable[str],
-    parts: Collection[str],
-    tried: Collection[tuple[str, str]],
-    reasons: Mapping[tuple[str, str], str],
-) -> list[tuple[str, str]]:
-    """(backend, stage) that was asked for in `parts`, and not tried. reasons: (backend, stage) → why it cannot be."""
-    return [
-        (backend, stage)
-        for backend in backends
-        for stage in TOGETHER
-        if stage in parts and (backend, stage) not in tried and (backend, stage) not in reasons
-    ]
 
 
 def _first(changes: Sequence[Loss] | Sequence[CellChange]) -> str:

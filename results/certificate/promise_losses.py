@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.claims import Verdict
-from results.comparison.compare import CellChange, Comparison, Seen
+from results.comparison.compare import Comparison, Seen, question
 from results.record import Cell, grouped, judged
 from results.report.verdict_changes import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
@@ -76,24 +76,15 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     """All promises that were judged in any stage, the heaviest first. cells: also of what was not tried."""
     cells = list(cells)
     of_stages = (cell for cell in judged(cells) if cell.stage in STAGES)
-    by_stage = {
-        name: grouped(mine, lambda cell: cell.stage)
-        for name, mine in grouped(of_stages, lambda cell: (cell.backend, cell.lock, cell.property)).items()
-    }
-    reasons = _all_reasons(cells)
-    made = [
-        Promise(
-            *name,
-            {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages},
-            {
-                stage: why
-                for stage in STAGES
-                if stage not in stages and (why := _why_not(name, reasons[stage])) is not None
-            },
-            frozenset(stage for stage, mine in stages.items() if all(cell.word in BLIND for cell in mine)),
-        )
-        for name, stages in sorted(by_stage.items())
-    ]
+    not_judged = _all_reasons(cells)
+    made = []
+    for name, mine in sorted(grouped(of_stages, lambda cell: (cell.backend, cell.lock, cell.property)).items()):
+        stages = grouped(mine, lambda cell: cell.stage)
+        seen = {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages}
+        reasons = {stage: _why_not(name, not_judged[stage]) for stage in STAGES if stage not in stages}
+        absent = {stage: why for stage, why in reasons.items() if why is not None}
+        blind = frozenset(stage for stage, all_ in stages.items() if all(cell.word in BLIND for cell in all_))
+        made.append(Promise(*name, seen, absent, blind))
     return tuple(sorted(made, key=lambda promise: min(seen.word.weight for seen in promise.stages.values())))
 
 
@@ -138,18 +129,13 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
 def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     """All that got worse in the candidate and while versions change, positive controls included."""
     lost = [
-        Loss(*_place(change), CANDIDATE, change.worse, change.after)
+        Loss(*question(change), CANDIDATE, change.worse, change.after)
         for change in comparison.changes
         if change.worse and change.after is not None
     ]
     while_versions_change = (cell for cell in judged(cells) if cell.stage in TOGETHER)
-    for key, mine in sorted(grouped(while_versions_change, lambda cell: (*_place(cell), cell.stage)).items()):
+    for key, mine in sorted(grouped(while_versions_change, lambda cell: (*question(cell), cell.stage)).items()):
         seen = Seen.of(mine)
         if why := worse(Verdict.NOT_CLAIMED_HELD, seen.word):
             lost.append(Loss(*key, why, seen))
     return lost
-
-
-def _place(judged: Cell | CellChange) -> tuple[str, str, str, str, str]:
-    """The first fields of a `Loss`."""
-    return judged.backend, judged.lock, judged.lane, judged.fault, judged.property

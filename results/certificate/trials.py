@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.history.history import Facts, History
+from checkers.history.history import History
 from checkers.judging.judgement import declared
 from checkers.row_format import F, Outcome, Reason
 from results.record import TrialRecord
@@ -128,17 +128,6 @@ def _lane(history: History) -> UpgradeLane:
     facts, c = history.facts, history.columns
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
     errors = Counter(text for number in c["error"].tolist() if number and (text := history.errors[number]))
-    return UpgradeLane(
-        facts.lane,
-        facts.lock,
-        facts.store,
-        facts.lease,
-        int(stale.sum()),
-        _controls(facts),
-        dict(errors),
-        len(facts.versions),
-    )
-
-
-def _controls(facts: Facts) -> frozenset[str]:
-    return frozenset(name for name in facts.properties if declared(name, facts).certain is not None)
+    controls = frozenset(name for name in facts.properties if declared(name, facts).certain is not None)
+    named = facts.lane, facts.lock, facts.store, facts.lease
+    return UpgradeLane(*named, int(stale.sum()), controls, dict(errors), len(facts.versions))

@@ -1,23 +1,18 @@
 """Makes a run's certificate from what is stored, and writes it into the run's folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, TypedDict
 
-from results.certificate import attestation, certificate_page, junit, serialize, trials
+from results.certificate import certificate_page, serialize, trials
 from results.certificate.certify import Certificate, certify, sentence
+from results.certificate.derived_files import DERIVED
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.storage import files, resumable, summary
 from results.storage.codec import decoded
 from results.storage.files import BadFile
-
-DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
-    files.JUNIT: junit.render,
-    files.ATTESTATION: attestation.render,
-}
-"""Files that are derived from certificate.json → what renders them."""
 
 
 class _Requested(TypedDict, total=False):
@@ -66,27 +61,19 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
     contents, tried = run.read(), trials.load(run.path, problems)
     # A judgement whose history cannot be read has no evidence.
     contents = replace(contents, problems=tuple(dict.fromkeys((*contents.problems, *problems))))
-    certificate = certify(
-        contents,
-        upgrades,
-        _cut_short(_came(run) if came is None else came),
-        parts=[stage for stage in STAGES if stage in requested.get("parts", ALONE)],
-        trials=tried,
-    )
+    if came is None and (run.path / summary.NAME).exists():
+        came = summary.load_head(run.path).about
+    parts = [stage for stage in STAGES if stage in requested.get("parts", ALONE)]
+    certificate = certify(contents, upgrades, _cut_short(came), parts=parts, trials=tried)
     return certificate, serialize.to_json(certificate, contents, tried, run.path, about)
 
 
-def _came(run: Run) -> Mapping[str, Any] | None:
-    """How a run ended; None if it was not closed. Raises BadFile."""
-    return summary.load_head(run.path).about if (run.path / summary.NAME).exists() else None
-
-
 def _cut_short(came: Mapping[str, Any] | None) -> str:
-    """Why there is less than was asked for, or empty."""
-    if came is not None:
-        if came.get("interrupted"):
-            return "the run was interrupted"
-        if missing := came.get("missing shards"):
-            return f"shards are missing: {', '.join(map(str, missing))}"
-    ended = came is not None and came.get("exit status", 0) in resumable.ENDED
-    return "" if ended else "the run did not come to its end"
+    """Why there is less than was asked for, or empty. came: how the run ended; None: it was not closed."""
+    if came is None:
+        return "the run did not come to its end"
+    if came.get("interrupted"):
+        return "the run was interrupted"
+    if missing := came.get("missing shards"):
+        return f"shards are missing: {', '.join(map(str, missing))}"
+    return "" if came.get("exit status", 0) in resumable.ENDED else "the run did not come to its end"

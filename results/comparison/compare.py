@@ -64,6 +64,10 @@ class CellChange:
     before: Seen | None
     after: Seen | None
 
+    def words(self) -> tuple[Verdict | None, Verdict | None]:
+        """The old and the new verdict."""
+        return self.before and self.before.word, self.after and self.after.word
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -135,23 +139,23 @@ Name = tuple[str, str, str, str, str]
 """backend, lock, lane, fault, property"""
 
 
+def question(cell: Cell | CellChange) -> Name:
+    """What was asked."""
+    return cell.backend, cell.lock, cell.lane, cell.fault, cell.property
+
+
 def by_name(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
     """The judged cells by their question."""
-    return grouped(judged(cells), lambda cell: (cell.backend, cell.lock, cell.lane, cell.fault, cell.property))
+    return grouped(judged(cells), question)
 
 
 def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
     return {name: Seen.of(mine) for name, mine in by_name(cells).items()}
 
 
-def words(before: Seen | None, after: Seen | None) -> tuple[Verdict | None, Verdict | None]:
-    """The old and the new verdict."""
-    return None if before is None else before.word, None if after is None else after.word
-
-
 def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> CellChange:
     """broken: the trials that the second run left out."""
-    old, new = words(before, after)
+    old, new = (None if seen is None else seen.word for seen in (before, after))
     lost = verdict_changes.lost(old, new)
     if after is None and before is not None and before.page is not None and _trial(before.page.parent.name) in broken:
         lost = "its trial was left out"
@@ -165,7 +169,5 @@ def _trial(folder: str) -> str:
 
 def _order(change: CellChange) -> tuple[object, ...]:
     heavy = min((seen.word.weight for seen in (change.after, change.before) if seen is not None), default=0)
-    return (
-        not change.worse, not change.lost, change.kind is Kind.SAME, list(Kind).index(change.kind), heavy,
-        change.backend, change.lock, change.lane, change.fault, change.property,
-    )  # fmt: skip
+    kind = list(Kind).index(change.kind)
+    return not change.worse, not change.lost, change.kind is Kind.SAME, kind, heavy, *question(change)

@@ -8,18 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from checkers.claims import heaviest
-from results.comparison.compare import (
-    NOT_COMPARABLE,
-    WORSE,
-    CellChange,
-    Comparison,
-    Name,
-    apart,
-    by_name,
-    compare,
-    words,
-)
+from checkers.claims import Verdict, heaviest
+from results.comparison.compare import NOT_COMPARABLE, WORSE, CellChange, Comparison, Name, apart, by_name, compare
 from results.record import Cell, grouped
 from results.report import verdict_changes
 from results.report.verdict_changes import ACCUSING, BLIND, NewsPlace
@@ -69,38 +59,30 @@ def news(before: RunContents | None, after: RunContents, older: Sequence[RunCont
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
     past = _recalled(earlier, after) if earlier else RunContents((), (), ())
     comparison = compare(past, after)
-    placed = grouped(
-        comparison.changes,
-        lambda change: verdict_changes.place(*words(change.before, change.after), first=before is None),
-    )
+    first = before is None
+    placed = grouped(comparison.changes, lambda change: verdict_changes.place(*change.words(), first=first))
     red, lost, known, cleared, missing = (
         tuple(placed.get(place, ()))
         for place in (NewsPlace.RED, NewsPlace.LOST, NewsPlace.KNOWN, NewsPlace.CLEARED, NewsPlace.MISSING)
     )
-    return News(before is None, comparison, red, lost, known, cleared, missing, len(after.problems))
+    return News(first, comparison, red, lost, known, cleared, missing, len(after.problems))
 
 
 def _recalled(earlier: Sequence[RunContents], after: RunContents) -> RunContents:
     """The first of the earlier runs. For cells that are broken in `after` and without evidence in this run, it gets the
     verdict of the last run with evidence, if that was broken too: a night without evidence makes no old violation new.
     """
-    before = earlier[0]
-    by_run = [by_name(run.cells) for run in earlier]
-    open_ = {
-        name
-        for name, cells in by_name(after.cells).items()
-        if heaviest(cell.word for cell in cells) in ACCUSING and _silent(by_run[0].get(name, ()))
-    }
+    last, *older = [by_name(run.cells) for run in earlier]
     recalled: dict[Name, list[Cell]] = {}
-    for run in by_run[1:]:
-        for name in [name for name in open_ if not _silent(run.get(name, ()))]:
-            open_.remove(name)
-            if heaviest(cell.word for cell in run[name]) in ACCUSING:
-                recalled[name] = run[name]
-    dropped = {id(cell) for name in recalled for cell in by_run[0].get(name, ())}
-    kept = [cell for cell in before.cells if id(cell) not in dropped]
-    return replace(before, cells=(*kept, *(cell for cells in recalled.values() for cell in cells)))
+    for name, cells in by_name(after.cells).items():
+        if _heaviest(cells) in ACCUSING and _heaviest(last.get(name)) in (None, *BLIND):
+            evidence = (run[name] for run in older if _heaviest(run.get(name)) not in (None, *BLIND))
+            if (then := next(evidence, [])) and _heaviest(then) in ACCUSING:
+                recalled[name] = then
+    dropped = {id(cell) for name in recalled for cell in last.get(name, ())}
+    kept = [cell for cell in earlier[0].cells if id(cell) not in dropped]
+    return replace(earlier[0], cells=(*kept, *(cell for cells in recalled.values() for cell in cells)))
 
 
-def _silent(cells: Sequence[Cell]) -> bool:
-    return not cells or heaviest(cell.word for cell in cells) in BLIND
+def _heaviest(cells: Sequence[Cell] | None) -> Verdict | None:
+    return heaviest(cell.word for cell in cells) if cells else None

@@ -22,14 +22,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, median
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from checkers.measures.latency import DURING
 from results.comparison.paired import able, centre, holm, interval, least, signed_rank
-from results.record import LaneSummary
+from results.record import Cycle, LaneSummary, Measures, Times
 
 RATIO: Final = 1.5
 """How many times longer, or rarer, counts as worse."""
@@ -61,7 +62,7 @@ class TimeOrRate:
     floor: float
     rises: bool
     share: float
-    read: Callable[[Mapping[str, Any]], float | None]
+    read: Callable[[Measures], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +109,16 @@ class Speed:
     unsure: bool
 
 
-def sample(lane: LaneSummary) -> Sample | None:
-    """The compared numbers of a lane; None without measures."""
-    if not lane.measures:
-        return None
-    numbers = {measure.name: measure.read(lane.measures) for measure in MEASURES}
-    numbers[STORE] = _time(lane.measures.get("store_ms"), "p50")
-    values = {name: log for name, number in numbers.items() if (log := _logarithm(number)) is not None}
-    return Sample(lane.backend, lane.lock, lane.lane, lane.fault, lane.seed, values)
-
-
 def samples(lanes: Iterable[LaneSummary]) -> list[Sample]:
-    """Samples of first attempts. Further attempts were made for a few lanes only."""
-    return [made for lane in lanes if lane.attempt <= 1 and (made := sample(lane)) is not None]
+    """Samples of first attempts with measures. Further attempts were made for a few lanes only."""
+    made = []
+    for lane in lanes:
+        if lane.attempt <= 1 and lane.measures:
+            numbers = {measure.name: measure.read(lane.measures) for measure in MEASURES}
+            numbers[STORE] = _time(lane.measures["store_ms"], "p50")
+            values = {name: log for name, number in numbers.items() if (log := _logarithm(number)) is not None}
+            made.append(Sample(lane.backend, lane.lock, lane.lane, lane.fault, lane.seed, values))
+    return made
 
 
 def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ...]:
@@ -131,30 +129,21 @@ def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ..
         for measure in MEASURES
         if (pairs := by_measure.get(measure.name))
     ]
-    p = {
-        **_corrected([item for item in compared if not item.lock]),
-        **_corrected([item for item in compared if item.lock]),
-    }
-    return tuple(item.speed(*p[item.backend, item.lock, item.measure.name]) for item in compared)
+    # Two families, each with half of the chance of a false alarm: backends as a whole are few and more certain.
+    families = ([item for item in compared if not item.lock], [item for item in compared if item.lock])
+    judged = chain.from_iterable(map(_judged, families))
+    return tuple(sorted(judged, key=lambda speed: (speed.backend, speed.lock)))
 
 
-def _corrected(family: Sequence[_Compared]) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:
-    """(backend, lock, measure) → P values that it is worse, and better; None for too few trials.
-
-    There are two families, each with half of the chance of a false alarm: backends as a whole, which are few and more
-    certain, and single locks.
-    """
-    p: dict[tuple[str, str, str], tuple[float | None, float | None]] = {
-        (item.backend, item.lock, item.measure.name): (None, None) for item in family
-    }
+def _judged(family: Sequence[_Compared]) -> Iterator[Speed]:
+    """With P values that are corrected for how many are in the family."""
     can_tell = able([least(len(item.pairs)) for item in family], ALPHA / _FAMILIES)
     telling = [item for item, can in zip(family, can_tell, strict=True) if can]
-    worse = holm([signed_rank([left - _BEYOND for left in item.left]) for item in telling])
-    better = holm([signed_rank([-left - _BEYOND for left in item.left]) for item in telling])
-    for item, *both in zip(telling, worse, better, strict=True):
-        down, up = (min(_FAMILIES * value, 1.0) for value in both)
-        p[item.backend, item.lock, item.measure.name] = down, up
-    return p
+    worse = iter(holm([signed_rank([left - _BEYOND for left in item.left]) for item in telling]))
+    better = iter(holm([signed_rank([-left - _BEYOND for left in item.left]) for item in telling]))
+    for item, can in zip(family, can_tell, strict=True):
+        p, p_better = (min(_FAMILIES * next(of), 1.0) if can else None for of in (worse, better))
+        yield item.speed(p, p_better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +187,13 @@ class _Compared:
         enough = abs(after - before) >= self.measure.floor
         worse = enough and p is not None and p < ALPHA and self._sign * middle >= _BEYOND
         better = enough and p_better is not None and p_better < ALPHA and -self._sign * middle >= _BEYOND
+        unsure = enough and abs(middle) >= _BEYOND and not (worse or better)
+        machine = math.exp(median(pair.machine for pair in self.pairs))
+        ratios = (math.exp(bounds[0]), math.exp(bounds[1])) if bounds else None
         return Speed(
-            self.backend,
-            self.lock,
-            self.measure.name,
-            self.measure.unit,
-            before,
-            after,
-            math.exp(middle),
-            (math.exp(bounds[0]), math.exp(bounds[1])) if bounds else None,
-            math.exp(median(pair.machine for pair in self.pairs)),
-            len(self.pairs),
-            p,
-            p_better,
-            worse=worse,
-            better=better,
-            unsure=enough and abs(middle) >= _BEYOND and not (worse or better),
-        )
+            self.backend, self.lock, self.measure.name, self.measure.unit, before, after, math.exp(middle), ratios,
+            machine, len(self.pairs), p, p_better, worse, better, unsure,
+        )  # fmt: skip
 
 
 # Pairs of trials
@@ -267,19 +246,17 @@ def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
 def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
     """others: the seeds of the other run. Of several trials in a unit, the mean."""
     mine = _seeds(run)
-    units: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = {}
+    found: dict[tuple[_Unit, tuple[str, str], str], list[float]] = defaultdict(list)
     for sample in run:
         what = sample.backend, sample.fault
         common = mine[what] & others.get(what, set())
         if not common or sample.seed in common:
-            lanes = units.setdefault((*what, sample.seed if common else None), {})
-            lane = lanes.setdefault((sample.lock, sample.lane), {})
             for name, value in sample.values.items():
-                lane.setdefault(name, []).append(value)
-    return {
-        unit: {lane: {name: fmean(all_) for name, all_ in by_name.items()} for lane, by_name in lanes.items()}
-        for unit, lanes in units.items()
-    }
+                found[(*what, sample.seed if common else None), (sample.lock, sample.lane), name].append(value)
+    units: dict[_Unit, _Lanes] = defaultdict(lambda: defaultdict(dict))
+    for (unit, lane, name), values in found.items():
+        units[unit][lane][name] = fmean(values)
+    return units
 
 
 # What is read of a lane
@@ -296,32 +273,29 @@ def _logarithm(number: float | None) -> float | None:
     return math.log(number) if number is not None and number >= 1 / _LARGEST else None
 
 
-def _time(times: Any, quantile: str) -> float | None:
+def _time(times: Times, quantile: Literal["p10", "p50", "p99"]) -> float | None:
     """A quantile in ms. If it was not reached, the longest wait, which is its lower bound.
 
     None if the quantile was not stored, as in older trials.
     """
-    if not isinstance(times, Mapping) or quantile not in times:
+    if quantile not in times:
         return None
-    number = _number(times.get(quantile))
+    number = _number(times[quantile])
     return _number(times.get("longest")) if number is None else number
 
 
-def _phases(measures: Mapping[str, Any], *, faulty: bool) -> list[Mapping[str, Any]]:
-    cycles = measures.get("cycles")
-    phases = [cycle for cycle in cycles if isinstance(cycle, Mapping)] if isinstance(cycles, list) else []
-    return [phase for phase in phases if (phase.get("phase") == DURING) == faulty]
+def _phases(measures: Measures, *, faulty: bool) -> list[Cycle]:
+    return [cycle for cycle in measures["cycles"] if (cycle["phase"] == DURING) == faulty]
 
 
-def _middle(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
+def _middle(*, faulty: bool) -> Callable[[Measures], float | None]:
     """The median acquire; of several phases the geometric mean, weighted by their acquires."""
 
-    def read(measures: Mapping[str, Any]) -> float | None:
+    def read(measures: Measures) -> float | None:
         total = weight = 0.0
         for phase in _phases(measures, faulty=faulty):
-            times = phase.get("acquire_ms")
-            number, count = _time(times, "p50"), _number(times.get("count")) if isinstance(times, Mapping) else None
-            log = _logarithm(number)
+            times = phase["acquire_ms"]
+            log, count = _logarithm(_time(times, "p50")), _number(times["count"])
             if log is not None and count:
                 total, weight = total + count * log, weight + count
         return math.exp(total / weight) if weight else None
@@ -329,23 +303,22 @@ def _middle(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
     return read
 
 
-def _rate(*, faulty: bool) -> Callable[[Mapping[str, Any]], float | None]:
+def _rate(*, faulty: bool) -> Callable[[Measures], float | None]:
     """Grants a second. Half a grant is added, so that no grant is a small number, not zero."""
 
-    def read(measures: Mapping[str, Any]) -> float | None:
+    def read(measures: Measures) -> float | None:
         phases = _phases(measures, faulty=faulty)
-        seconds = sum(_number(phase.get("seconds")) or 0.0 for phase in phases)
-        grants = sum(_number(phase.get("grants")) or 0.0 for phase in phases)
+        seconds = sum(_number(phase["seconds"]) or 0.0 for phase in phases)
+        grants = sum(_number(phase["grants"]) or 0.0 for phase in phases)
         return (grants + 0.5) / seconds if seconds >= _SHORTEST else None
 
     return read
 
 
-def _recovery(measures: Mapping[str, Any]) -> float | None:
+def _recovery(measures: Measures) -> float | None:
     """The geometric mean over heals that were followed by a grant. The property `recovery` judges the others."""
-    times = measures.get("recovery_s")
-    times_s = [number for time in times if (number := _number(time))] if isinstance(times, list) else []
-    return math.exp(fmean(math.log(max(number, 1e-3)) for number in times_s)) if times_s else None
+    times = [number for time in measures["recovery_s"] if (number := _number(time))]
+    return math.exp(fmean(math.log(max(number, 1e-3)) for number in times)) if times else None
 
 
 _SHORTEST: Final = 0.3
@@ -357,11 +330,11 @@ _LARGEST: Final = 1e12
 MEASURES: Final = (
     TimeOrRate("acquire p50", "ms", 5.0, True, 0.45, _middle(faulty=False)),
     TimeOrRate("acquire p50 under the fault", "ms", 5.0, True, 0.25, _middle(faulty=True)),
-    TimeOrRate("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures.get("acquire_ms"), "p99")),
-    TimeOrRate("release p10", "ms", 1.0, True, 0.3, lambda measures: _time(measures.get("release_ms"), "p10")),
-    TimeOrRate("release p50", "ms", 1.0, True, 0.9, lambda measures: _time(measures.get("release_ms"), "p50")),
+    TimeOrRate("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures["acquire_ms"], "p99")),
+    TimeOrRate("release p10", "ms", 1.0, True, 0.3, lambda measures: _time(measures["release_ms"], "p10")),
+    TimeOrRate("release p50", "ms", 1.0, True, 0.9, lambda measures: _time(measures["release_ms"], "p50")),
     TimeOrRate("grants", "/s", 0.1, False, 0.3, _rate(faulty=False)),
     TimeOrRate("grants under the fault", "/s", 0.1, False, 0.2, _rate(faulty=True)),
     TimeOrRate("recovery", "s", 0.05, True, 0.3, _recovery),
-    TimeOrRate("longest gap", "s", 0.05, True, 0.4, lambda measures: _number(measures.get("longest_gap_s"))),
+    TimeOrRate("longest gap", "s", 0.05, True, 0.4, lambda measures: _number(measures["longest_gap_s"])),
 )

@@ -23,6 +23,8 @@ from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
 from results.storage.reading import RunContents
 from results.tests import samples
+from results.tests.test_comparison import VALUES
+from results.tests.trials import measures
 from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 
 
@@ -74,7 +76,7 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
 
 
 def test_without_a_fault_no_fault_bit() -> None:
-    quiet = {"cycles": [{"phase": "before", "seconds": 9.0}]}
+    quiet = measures(1.0, {**VALUES, "grants under the fault": None})
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(RunContents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")

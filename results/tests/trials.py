@@ -152,7 +152,7 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _numbers(found: Mapping[str, Any]) -> tuple[float | None, list[float | None]]:
+def _numbers(found: Any) -> tuple[float | None, list[float | None]]:
     """The median access of the resource, and the measures."""
     return _short(found["store_ms"]["p50"]), [_short(measure.read(found)) for measure in MEASURES]
 
