@@ -1,8 +1,7 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. `compare`: 0 same
-or better, 1 worse, 3 not comparable. `certificate` and `verify`, as the run: 1 a regression, 5 inconclusive. `verify`
-ends with 4 if the evidence does not support the certificate.
+Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. The module of a
+command names further ones.
 """
 
 import importlib
@@ -19,17 +18,17 @@ COMMANDS: Final = {
     "list": ("listing:list_", "the stored runs, oldest first"),
     "show": ("listing:show", "a run's matrix again, or the story of one trial or lane"),
     "open": ("listing:open_", "the page of a run or of a trial, in the browser"),
-    "load": ("load:main", "grants and operations of a run by backend, and the CPU time of each part"),
+    "load": ("listing:load", "grants and operations of a run by backend, and the CPU time of each part"),
     "compare": ("compare:main", "two runs, cell by cell: what is new, cleared, changed"),
-    "certificate": ("certificate:main", "may we go there? a run with --from and --to"),
-    "verify": ("verify:main", "a certificate again, from the histories that it rests on"),
+    "certificate": ("certificate:make", "may we go there? a run with --from and --to"),
+    "verify": ("certificate:verify", "a certificate again, from the histories that it rests on"),
     "merge": ("merge:main", "the shards of a run as one run"),
     "prune": ("prune:main", "remove old runs"),
     "serve": ("serve:main", "the stored runs for a browser on this machine"),
-    "export": ("export:main", "a trial, or a run's matrix, as one file to send to somebody"),
+    "export": ("again:export", "a trial, or a run's matrix, as one file to send to somebody"),
     "digest": ("digest:main", "a run in a page of Markdown"),
-    "redraw": ("redraw:main", "a run's pages, drawn again from what was recorded"),
-    "rejudge": ("rejudge:main", "a run's histories under today's checkers, and what they say differently"),
+    "redraw": ("again:redraw", "a run's pages, drawn again from what was recorded"),
+    "rejudge": ("again:rejudge", "a run's histories under today's checkers, and what they say differently"),
     "schema": ("schema:main", "the JSON Schema of summary.json"),
 }
 """Name → its function, in `results.commands`, and its purpose."""

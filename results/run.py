@@ -55,8 +55,8 @@ class Run(RunFolder):
         """
         self.restore()
         path = self.finish(about)
-        if wrong := trend.refresh(self.path.parent):
-            say(wrong)
+        for line in trend.refresh(self.path.parent):
+            say(line)
         if self.going_on is not None:
             self.going_on.close()
         return path
@@ -71,8 +71,8 @@ class Run(RunFolder):
             head = summary.load_head(self.path)
             self._finish(self.summarise(head.closed, {**head.about, **about}))
             # Only where there is a page of all runs: elsewhere a file of that name is not ours.
-            if (self.path.parent / trend.CACHE).exists() and (wrong := trend.refresh(self.path.parent)):
-                say(wrong)
+            for line in trend.refresh(self.path.parent) if (self.path.parent / trend.CACHE).exists() else ():
+                say(line)
 
     def _finish(self, made: Summary) -> Path:
         files.write_json(self.path / summary.NAME, encoded(made, self.path))

@@ -1,22 +1,32 @@
-"""`python -m results certificate RUN`: make the certificate again from what is stored.
+"""`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that one was not
+changed, and that its histories support it.
 
-Exit status: 0 no regression, 1 a regression, 5 inconclusive; 2 bad usage or input.
+Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if its evidence does not
+support it; 2 bad usage or input.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final, TypedDict
 
+from results.certificate import serialize
 from results.certificate.certify import STATUS, sentence
-from results.certificate.write_certificate import issue
+from results.certificate.derived_files import DERIVED
+from results.certificate.write_certificate import issue, made
 from results.commands.find import NAMING, find, parser
-from results.storage import files
+from results.record import mapping
+from results.run import Run
+from results.storage import files, verdicts
+from results.storage.codec import decoded
 from results.storage.files import BadFile
-from results.terminal.output import say
+from results.terminal.output import say, warn
 from results.text import typed
 
+NOT_BORNE_OUT: Final = 4
 
-def main(arguments: Sequence[str]) -> int:
+
+def make(arguments: Sequence[str]) -> int:
     """Returns the exit status. Prints what the replaced certificate said, if that was another."""
     parsed = parser("certificate", "May we go from this version to that one? What a run with --from and --to says.")
     parsed.add_argument("run", metavar="RUN", help=NAMING)
@@ -26,11 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     before = _bytes(file)
     certificate, page = issue(run)
     say(sentence(certificate))
-    for doubt in certificate.doubts:
-        say(f"  {doubt}")
-    for words in certificate.warnings:
-        say(f"  {words}")
-    say(f"certificate: {typed(page)}")
+    say(*(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)), f"certificate: {typed(page)}")
     if before and before != _bytes(file):
         earlier = _sentence(before)
         was = "the same" if earlier == sentence(certificate) else earlier
@@ -51,3 +57,106 @@ def _sentence(stored: bytes) -> str:
         return str(json.loads(stored)["sentence"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return "(damaged)"
+
+
+def verify(arguments: Sequence[str]) -> int:
+    """Check the file, its evidence, and that today's checkers derive the same from it. Returns the exit status."""
+    parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
+    parsed.add_argument("run", metavar="RUN", help=f"{NAMING}; or a certificate.json")
+    options = parsed.parse_args(arguments)
+    file = Path(options.run)
+    if not file.exists():
+        file = find(options.run, options.results).path
+    if file.is_dir():
+        file /= files.CERTIFICATE
+    if not file.exists():
+        raise BadFile(f"{file}: there is no such file")
+    if file.name == files.CERTIFICATE_PAGE:
+        raise BadFile(f"{file}: the sheet is for reading; what can be verified is {files.CERTIFICATE} beside it")
+    stored, run = _read(file), Run(file.resolve().parent)
+    if run.path.name != stored["run"]:
+        say(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}")
+    try:
+        now, again = made(run)
+        wrong = list(_mismatches(file, stored, again, run))
+    except BadFile as error:  # evidence is missing or damaged
+        return _not_borne_out(file, [str(error).removeprefix(f"{run.path}/")], stored)
+    if wrong:
+        return _not_borne_out(file, wrong, stored)
+    say(f"verified: {sentence(now)}", f"digest: {stored['digest']}")
+    return STATUS[now.decision]
+
+
+def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:
+    suite = mapping(stored.get("conditions")).get("suite")
+    # Another version may judge or word it differently.
+    by = f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
+    warn(*(f"{file}: {line}" for line in (*wrong, f"not borne out{by}")))
+    return NOT_BORNE_OUT
+
+
+class _Certificate(TypedDict):
+    """The keys that every format of a certificate has."""
+
+    format: int
+    run: str
+    sentence: str
+    digest: str
+    evidence: Mapping[str, str]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Raises BadFile."""
+    stored = files.read_json(file, formats=None)
+    number = decoded(stored, _Certificate, file)["format"]
+    if number != serialize.FORMAT:
+        again = "make it again: python -m results certificate RUN"
+        raise BadFile(f"{file}: format {number}, this version verifies {serialize.FORMAT}; {again}")
+    return stored
+
+
+def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """A line for each difference. again: the certificate that follows from the run today."""
+    if files.read_bytes(file) != serialize.canonical(stored):
+        yield "it was changed: it is not written as one is"
+    if serialize.digest(stored) != stored["digest"]:
+        yield "it was changed: its digest is another"
+    there, then = again["evidence"], stored["evidence"]
+    for name in sorted(there.keys() | then.keys()):
+        if name not in there:
+            yield f"{name} is missing"
+        elif name not in then:
+            yield f"{name} was added"
+        elif there[name] != then[name]:
+            yield f"{name} was changed"
+    yield from _not_of_the_histories(run)
+    names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # the name of the run may differ
+    other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
+    if other:
+        yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
+    if there == then and not other:  # else these files differ without having been changed
+        yield from _derived_otherwise(stored, run)
+
+
+def _canonical(fields: Mapping[str, Any], name: str) -> bytes | None:
+    """The bytes of one key: 1 differs from 1.0 and true. None: the key is missing."""
+    return serialize.canonical({name: fields[name]}) if name in fields else None
+
+
+def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """A line for each derived file that does not follow from the certificate."""
+    for name, render in DERIVED.items():
+        try:
+            if files.read_bytes(run.path / name) != render(stored):
+                yield f"{name} is not what the certificate says"
+        except BadFile as error:
+            yield str(error).removeprefix(f"{run.path}/")
+
+
+def _not_of_the_histories(run: Run) -> Iterator[str]:
+    """A line for each stored statement of a trial that its histories do not give."""
+    for folder in files.entries(run.path / "trials", []):
+        try:
+            yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
+        except BadFile:
+            continue  # this is a doubt of the certificate, which is compared

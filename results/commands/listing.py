@@ -1,22 +1,21 @@
-"""`python -m results list`, `show` and `open`: stored runs in the terminal or in the browser."""
+"""`python -m results list`, `show`, `load` and `open`: stored runs in the terminal or in the browser."""
 
 import json
 import shlex
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from checkers.claims import heaviest
 from results.commands import find
 from results.commands.find import NAMING, RUNS, Stored
-from results.record import Cell, grouped
+from results.record import CPU_PARTS, Cell, LaneSummary, grouped
 from results.report import sentences
 from results.run import Run
 from results.storage import files, reading, resumable, summary
 from results.storage.files import BadFile
 from results.storage.run_folder import CLOSED, INTERRUPTED, RunFolder
-from results.storage.summary import Head
 from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
 from results.text import plain, typed
@@ -72,6 +71,25 @@ def show(arguments: Sequence[str]) -> int:
     return 0
 
 
+def load(arguments: Sequence[str]) -> int:
+    """Print how much was asked of the locks of each backend, and which part used how much CPU. Returns 0."""
+    parser = find.parser(
+        "load", "What a run asked of the locks of each backend, and the CPU time of each part, in Markdown."
+    )
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    options = parser.parse_args(arguments)
+    lanes = find.find(options.run, options.results).read().lanes
+    folders = dict.fromkeys(lane.page.parent for lane in lanes if lane.page)
+    cpu = {folder: reading.about_trial(folder).get("cpu") or {} for folder in folders}
+    head = ("", "lanes", "grants", "operations", "grants/s", "operations/s", *(f"{part} (CPU s)" for part in CPU_PARTS))
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    for name, mine in sorted(grouped(lanes, lambda lane: lane.backend).items()):
+        print(_load(name, mine, cpu))
+    if lanes:
+        print(_load("all", lanes, cpu))
+    return 0
+
+
 def open_(arguments: Sequence[str]) -> int:
     """Open a page in the browser, and print its path. Returns 0."""
     parser = find.parser("open", "Open the page of a run or of a trial in the browser.")
@@ -111,7 +129,18 @@ def _line(run: Stored, *, as_json: bool) -> str:
         return plain(f"{run.path.name}  damaged: {error}")
     words = {str(word): count for word, count in head.words.items() if count}
     if as_json:
-        return json.dumps(_as_json(run, head, state, words))
+        return json.dumps({
+            "run": run.path.name,
+            "folder": str(run.path),
+            "state": state,
+            "started": run.started,
+            "closed": head.closed or None,
+            "failed": head.failed,
+            "certificate": summary.certificate(head.about) or None,
+            "words": words,
+            "left_out": list(head.problems),
+            "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
+        })  # fmt: skip
     came_to = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
     certified = summary.certificate(head.about)
     came_to = f"{certified}; {came_to}" if certified else came_to
@@ -121,19 +150,15 @@ def _line(run: Stored, *, as_json: bool) -> str:
     return plain(f"{run.path.name}  {came_to}{left}" + ("" if state == CLOSED else f" ({state})"))
 
 
-def _as_json(run: Stored, head: Head, state: str, words: dict[str, int]) -> dict[str, Any]:
-    return {
-        "run": run.path.name,
-        "folder": str(run.path),
-        "state": state,
-        "started": run.started,
-        "closed": head.closed or None,
-        "failed": head.failed,
-        "certificate": summary.certificate(head.about) or None,
-        "words": words,
-        "left_out": list(head.problems),
-        "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
-    }
+def _load(name: str, lanes: Sequence[LaneSummary], cpu: Mapping[Path, Mapping[str, float]]) -> str:
+    """A line of the table, of these lanes and their trials. cpu: folder of a trial → part → seconds."""
+    measured = [lane.measures for lane in lanes if lane.measures is not None]
+    grants, operations = sum(each["grants"] for each in measured), sum(lane.operations for lane in lanes)
+    seconds = sum(each["seconds"] for each in measured)
+    rates = [f"{number / seconds if seconds else 0:.1f}" for number in (grants, operations)]
+    trials = [cpu[folder] for folder in dict.fromkeys(lane.page.parent for lane in lanes if lane.page)]
+    used = [f"{sum(trial.get(part, 0.0) for trial in trials):.0f}" for part in CPU_PARTS]
+    return f"| {' | '.join([name, f'{len(lanes):,}', f'{grants:,}', f'{operations:,}', *rates, *used])} |"
 
 
 def _tell(cells: Iterable[Cell]) -> None:

@@ -4,8 +4,6 @@ What one shard did not run and another did is not listed as not run. A trial is 
 merging a run again adds nothing. Damaged trials are copied as they are: the merged run names them as their own run did.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -45,6 +43,16 @@ _STATUSES: Final = (1, 4, 3, 2, 0, 5)
 """Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
 
 
+class _Part(TypedDict):
+    """A run, as stored in the merged run. id: a digest of its name and of what was asked for."""
+
+    id: str
+    run: str
+    started: str
+    asked: dict[str, Any]
+    about: dict[str, Any]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Returns 0 if the runs were merged, damaged trials included; 2 if one cannot be merged: then none was."""
     parser = find.parser("merge", "Merge the shards of a run into one run. Damaged trials are taken along, and named.")
@@ -55,9 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     runs = [find.find(name, options.results) for name in options.runs]
     page, problems = merge(options.out, runs, force=options.force)
     if options.out.resolve().parent == options.results.resolve():
-        problems += filter(None, [trend.refresh(options.results)])
-    for problem in problems:
-        warn(problem)
+        problems += trend.refresh(options.results)
+    warn(*problems)
     say(str(typed(page)))
     return 0
 
@@ -103,20 +110,6 @@ def _merged(out: Path) -> list[_Part]:
     parts = Run.open(out).about().get("merged")
     if not parts:
         raise BadFile(f"{out}: is a run that was not made by merging; name a new folder")
-    return _known(out, parts)
-
-
-class _Part(TypedDict):
-    """A run, as stored in the merged run. id: a digest of its name and of what was asked for."""
-
-    id: str
-    run: str
-    started: str
-    asked: dict[str, Any]
-    about: dict[str, Any]
-
-
-def _known(out: Path, parts: object) -> list[_Part]:
     return decoded(parts, list[_Part], out / "run.json")
 
 
@@ -124,7 +117,7 @@ def _parts(run: Run) -> list[_Part]:
     """The parts of a run: itself, or the parts of which it was merged. Raises BadFile."""
     about = run.about()
     if about.get("merged"):
-        return _known(run.path, about["merged"])
+        return decoded(about["merged"], list[_Part], run.path / "run.json")
     head, _ = run.head()
     text = json.dumps([run.path.name, about], sort_keys=True)
     identity = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
@@ -173,13 +166,8 @@ def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
         backend: ", ".join(dict.fromkeys(value for key, value in versions if key == backend)) for backend, _ in versions
     }
     together["command"] = _command(abouts[0])
-    files.write_json(
-        out / "run.json",
-        {
-            "started": min(part["started"] for part in parts),
-            "about": {**together, "merged": [dict(part) for part in parts]},
-        },
-    )
+    together["merged"] = [dict(part) for part in parts]
+    files.write_json(out / "run.json", {"started": min(part["started"] for part in parts), "about": together})
     return Run(out)
 
 
@@ -187,8 +175,7 @@ def _about(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How all parts ended, as one."""
     abouts = [part["about"] for part in parts]
     about: dict[str, Any] = {"runs": [part["run"] for part in parts]}
-    finished = [str(each["finished"]) for each in abouts if each.get("finished")]
-    if finished:
+    if finished := [str(each["finished"]) for each in abouts if each.get("finished")]:
         about["finished"] = max(finished)
     statuses = [each.get("exit status") for each in abouts]
     if known := [status for status in _STATUSES if status in statuses]:

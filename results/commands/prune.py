@@ -54,9 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     _sweep(options.results)
     failed = [line for run in gone if (line := _remove(run, options.results))]
     print(f"removed {len(gone) - len(failed)} of {total}" if failed else f"removed {total}")
-    wrong = [*failed, *filter(None, [trend.refresh(options.results)])]
-    for line in wrong:
-        warn(line)
+    wrong = failed + trend.refresh(options.results)
+    warn(*wrong)
     return 2 if wrong else 0
 
 

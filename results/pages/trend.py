@@ -73,13 +73,13 @@ def write(root: Path) -> Path:
     return page
 
 
-def refresh(root: Path) -> str:
-    """`write`, which must not stop its caller. Returns a line if the page cannot be written, else an empty text."""
+def refresh(root: Path) -> list[str]:
+    """`write`, which must not stop its caller. Returns a line if the page cannot be written."""
     try:
         write(root)
     except (BadFile, OSError) as error:
-        return f"the page of all runs was not written: {files.reason(error)}"
-    return ""
+        return [f"the page of all runs was not written: {files.reason(error)}"]
+    return []
 
 
 # What is read

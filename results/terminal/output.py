@@ -10,14 +10,16 @@ from rich.text import Text
 from results.text import plain
 
 
-def say(words: str) -> None:
-    """Print a line."""
-    print(plain(words))
+def say(*lines: str) -> None:
+    """Print lines."""
+    for line in lines:
+        print(plain(line))
 
 
-def warn(words: str) -> None:
-    """Print a line on stderr, behind `results: `."""
-    print(f"results: {plain(words)}", file=sys.stderr)
+def warn(*lines: str) -> None:
+    """Print lines on stderr, each behind `results: `."""
+    for line in lines:
+        print(f"results: {plain(line)}", file=sys.stderr)
 
 
 class Output(Console):

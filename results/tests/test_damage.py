@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from results.commands import find, listing, prune, redraw
+from results.commands import find, listing, prune
+from results.commands.again import redraw
 from results.run import Run
 from results.storage import files, running, summary
 from results.storage.files import BadFile
@@ -214,7 +215,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")
     root = ["--results", str(run.path.parent)]
-    assert redraw.main([*root, "last"]) == 2
+    assert redraw([*root, "last"]) == 2
     assert capsys.readouterr() == (f"{run.path / 'index.html'}\n", f"results: {line}\n")
     assert prune.main([*root, "--keep", "0", "--failed-too", "--yes"]) == 2
     printed = capsys.readouterr()
@@ -230,7 +231,7 @@ def test_an_unwritable_page_does_not_stop_the_others(tmp_path: Path, capsys: pyt
     first.unlink()
     first.mkdir()
     second.unlink()
-    assert redraw.main(["--results", str(run.path.parent), "last"]) == 2
+    assert redraw(["--results", str(run.path.parent), "last"]) == 2
     assert capsys.readouterr().err == f"results: {first}: Is a directory\n"
     assert second.is_file()
     assert [path.name for path in first.parent.iterdir() if path.name.startswith(".")] == []

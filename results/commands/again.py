@@ -1,0 +1,89 @@
+"""`python -m results redraw`, `export` and `rejudge`: a run's pages again, one page as a file, its verdicts again."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from results.commands import find
+from results.commands.find import NAMING
+from results.pages import run_page, trend, trial_page
+from results.storage import files, verdicts
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
+from results.storage.run_folder import CLOSED
+from results.terminal.output import say, warn
+from results.text import typed
+
+_LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
+"""A link that leads out of the page, of which the words are left. Recorded strings are escaped, so none matches."""
+
+
+def redraw(arguments: Sequence[str]) -> int:
+    """Returns 0; 2 if a trial is damaged: its page is not drawn, all others are."""
+    parser = find.parser("redraw", "Draw a run's pages again, of an older format too.")
+    parser.add_argument("run", metavar="RUN", help=NAMING)
+    options = parser.parse_args(arguments)
+    run = find.find(options.run, options.results)
+    problems: list[str] = []
+    for folder in files.entries(run.path / "trials", problems):
+        try:
+            run.draw_trial(folder)
+        except (BadFile, OSError) as error:
+            problems.append(files.reason(error))
+    head, state = run.head()
+    page = run.draw(run.summarise(head.closed, head.about))
+    if run.path.parent.resolve() == options.results.resolve():
+        problems += trend.refresh(options.results)
+    warn(*problems)
+    say(f"{typed(page)}" + ("" if state == CLOSED else f" ({state})"))
+    return 2 if problems else 0
+
+
+def export(arguments: Sequence[str]) -> int:
+    """Returns 0; 2 if the run or trial is missing or damaged."""
+    parser = find.parser("export", "Write one self-contained HTML file, to be sent to somebody.")
+    parser.add_argument("of", metavar="RUN[/TRIAL]", help="a run, a trial of it, or a trial's folder")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the name of what is exported")
+    options = parser.parse_args(arguments)
+    run, trial = find.run_or_trial(options.of, options.results)
+    if trial is not None:
+        page = trial_page.render(load_trial(trial), typed(trial), inline=True)
+    else:
+        contents, (head, _) = run.read(), run.head()
+        # The pages of its trials are not exported.
+        cells = [replace(cell, page=None) for cell in contents.cells]
+        lanes = [replace(lane, page=None) for lane in contents.lanes]
+        page = run_page.render(run.path, {**head.asked, **head.about}, cells, contents.problems, lanes)
+    output = options.output or Path(files.safe_name((trial or run.path).name) + ".html")
+    files.write_text(output, _LINK.sub("<a>", page))
+    say(str(output))
+    return 0
+
+
+def rejudge(arguments: Sequence[str]) -> int:
+    """Judge by today's checkers, and list what differs.
+
+    Returns 0 if all is the same, 1 if something is judged differently, 2 if something is damaged. 1 beats 2.
+    """
+    parser = find.parser(
+        "rejudge", "Judge a run's histories again, and list what is judged differently. Changes nothing."
+    )
+    parser.add_argument("run", metavar="RUN[/TRIAL]", help=f"a run ({NAMING}), or one of its trials")
+    options = parser.parse_args(arguments)
+    run, trial = find.run_or_trial(options.run, options.results)
+    problems: list[str] = []
+    judged = different = 0
+    for folder in [trial] if trial is not None else files.entries(run.path / "trials", problems):
+        try:
+            for lane in load_trial(folder).lanes:
+                judged += len(lane.judgements)
+                for line in verdicts.differences(lane, verdicts.again(lane)):
+                    different += 1
+                    say(f"{folder.name}  {line}")
+        except BadFile as error:
+            problems.append(str(error))
+    print(f"{judged} judgements, {different or 'none'} different")
+    warn(*problems)
+    return 1 if different else 2 if problems else 0
