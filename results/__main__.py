@@ -1,7 +1,6 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0; 2 for bad usage, a run that is missing or damaged, and a command that was interrupted. The module of a
-command names further ones.
+Exit status: 0; 2 for bad usage or input, and an interruption; the module of a command names further ones.
 """
 
 import importlib

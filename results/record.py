@@ -26,10 +26,7 @@ CPU_PARTS: Final = ("workers", "harness", "links", "servers", "store")
 
 @dataclass(frozen=True, slots=True)
 class LaneRecord:
-    """One lane of a trial: what was recorded and what it means.
-
-    file  name of the history's file in the trial's folder; empty until the trial is stored.
-    """
+    """One lane of a trial: what was recorded and what it means. file: of its history; empty until that is stored."""
 
     history: History
     judgements: tuple[Judgement, ...]

@@ -9,9 +9,7 @@ from pathlib import Path
 
 
 def plain(words: str, encoding: str = "utf-8") -> str:
-    """A recorded text on one line, which can neither control a terminal nor break a file: characters that cannot be
-    printed, or that the encoding lacks, are written as escapes.
-    """
+    """A recorded text on one line: what cannot be printed, or what the encoding lacks, is written as escapes."""
     shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in words)
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 

@@ -1,7 +1,6 @@
 """The certificate as one printed page: the decision, each promise in every stage, what changes, and the evidence.
 
-What differs, broke or was lost is listed. The rest is counted and folded, with links to the run's page, so that the
-list fits on one sheet of paper.
+What differs, broke or was lost is listed. The rest is counted and folded, so that the list fits on one sheet of paper.
 """
 
 import shlex
@@ -101,14 +100,12 @@ def _again(command: object) -> str:
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """(backend, [from, to]) as they were asked for, and in brackets what the servers reported if that is different."""
     reported = {(image["backend"], image["stage"]): image["version"] for image in images}
+
+    def told(wanted: str, version: str) -> str:
+        return wanted if version in ("", wanted) else f"{wanted} ({version})"
+
     return [
-        (
-            backend,
-            [
-                wanted if (version := reported.get((backend, stage), "")) in ("", wanted) else f"{wanted} ({version})"
-                for stage, wanted in zip(ALONE, versions, strict=True)
-            ],
-        )
+        (backend, [told(of, reported.get((backend, stage), "")) for stage, of in zip(ALONE, versions, strict=True)])
         for backend, versions in sorted(certificate.upgrades.items())
     ]
 
@@ -142,10 +139,8 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A time or rate.
+    """A time or rate: whose, what in the baseline and in the candidate, the ratio, what became of it.
 
-    who       whose it is.
-    cells     what it is in the baseline and in the candidate, the ratio, what became of it.
     together  stage in which versions change → how long locks had no holder.
     at_once   whether it is shown without being asked for.
     """

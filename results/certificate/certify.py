@@ -45,21 +45,16 @@ STATUS: Final[Mapping[Decision, int]] = {Decision.NO_REGRESSION: 0, Decision.REG
 class Certificate:
     """What was found, and the decision on the upgrade.
 
-    upgrades       backend → (from, to), as they were asked for.
-    parts          the stages that were asked for or have trials.
-    comparison     from the baseline to the candidate.
-    promises       the heaviest first.
-    absent         (backend, stage) → why there can be no trial of it.
-    regressed      what makes it a regression; slower: the times and rates that do.
-    one_version    backend → the version that all its servers report, before and after.
-    known          failures of promises that the baseline had broken elsewhere.
-    steps          which servers were replaced, and which refused.
-    no_way_there   messages of servers of the new version that did not start on the old data, each once.
-    handover_gaps  how long locks had no holder while versions changed.
-    errors         the errors that clients got.
-    exposures      how often the events that stress a promise happened.
-    calibration    how much of what is known to be broken was detected.
-    doubts         why it is not conclusive, a line each.
+    upgrades      backend → (from, to), as they were asked for.
+    parts         the stages that were asked for or have trials.
+    comparison    from the baseline to the candidate.
+    promises      the heaviest first.
+    absent        (backend, stage) → why there can be no trial of it.
+    regressed     what makes it a regression; slower: the times and rates that do.
+    one_version   backend → the version that all its servers report, before and after.
+    known         failures of promises that the baseline had broken elsewhere.
+    no_way_there  messages of servers of the new version that did not start on the old data, each once.
+    doubts        why it is not conclusive, a line each.
     """
 
     upgrades: Mapping[str, tuple[str, str]]
@@ -122,10 +117,7 @@ def certify(
     parts: Collection[str] = ALONE,
     trials: Sequence[UpgradeTrial] = (),
 ) -> Certificate:
-    """The certificate of a run. cut_short: why there is less than was asked for, or empty.
-
-    parts: the stages that were asked for. trials: of these contents.
-    """
+    """The certificate of a run. cut_short: why there is less than was asked for. parts: the stages asked for."""
     before, after = (_of(contents, stage) for stage in ALONE)
     comparison, replaced = compare(before, after), steps(trials)
     named = promises(contents.cells)

@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, Final
@@ -82,11 +83,9 @@ def one_version(trials: Iterable[UpgradeTrial]) -> dict[str, str]:
 def _when(trials: Iterable[UpgradeTrial]) -> dict[str, str | None]:
     spans = []
     for trial in trials:
-        try:
+        with suppress(ValueError, OverflowError):
             began = datetime.fromisoformat(_text(trial.about.get("started"))).astimezone(UTC)
             spans.append((began, began + timedelta(seconds=float(trial.about.get("seconds") or 0))))
-        except (ValueError, OverflowError):
-            continue
     if not spans:
         return {"began": None, "ended": None}
     first, last = min(began for began, _ in spans), max(ended for _, ended in spans)

@@ -33,11 +33,7 @@ _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """One test.
-
-    kind  `failure`, `error`, `skipped`, `known` (it failed, but not by the upgrade), or empty if it passed.
-    text  the reason.
-    """
+    """One test. kind: `failure`, `error`, `skipped`, `known` (failed, but not by the upgrade), or empty: it passed."""
 
     group: str
     name: str
@@ -101,10 +97,7 @@ def _legal(text: str) -> str:
 
 
 def attestation(stored: Mapping[str, Any]) -> bytes:
-    """attestation.json, canonical like certificate.json, whose content is `stored`.
-
-    If no image is known (a cluster that is not ours) the certificate is its subject.
-    """
+    """attestation.json. If no image is known (a cluster that is not ours) the certificate is its subject."""
     sha256 = hashlib.sha256(serialize.canonical(stored)).hexdigest()
     certificate = {"name": files.CERTIFICATE, "digest": {"sha256": sha256}}
     plans = [

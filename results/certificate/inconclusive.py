@@ -27,10 +27,7 @@ def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterat
 def not_exercised(
     backends: Iterable[str], parts: Collection[str], known: Collection[tuple[str, str]], exposures: Iterable[Exposure]
 ) -> Iterator[str]:
-    """Parts that were asked for and have no trial, and events that did not happen.
-
-    known: (backend, stage) that was tried, or cannot be.
-    """
+    """Parts that were asked for and not tried, and events that did not happen. known: parts tried, or impossible."""
     for backend, stage in product(backends, TOGETHER):
         if stage in parts and (backend, stage) not in known:
             yield f"{backend}: nothing was tried {WHEN[stage]}"

@@ -54,10 +54,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A judgement that failed in one stage, and not in the baseline.
-
-    fault  the column of the matrix. why: why it is worse.
-    """
+    """A judgement that failed in one stage, and not in the baseline. fault: the matrix' column. why: it is worse."""
 
     backend: str
     lock: str

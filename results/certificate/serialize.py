@@ -1,7 +1,6 @@
 """certificate.json: canonical, so that its digest is the same everywhere, and with digests of its evidence.
 
-Canonical JSON here means: UTF-8, sorted keys, no spaces, finite numbers. `digest` is the SHA-256 of the object without
-the key `digest`.
+Canonical JSON: UTF-8, sorted keys, no spaces, finite numbers. `digest` is the SHA-256 of all keys but itself.
 """
 
 import hashlib

@@ -24,10 +24,7 @@ class _Requested(TypedDict, total=False):
 
 
 def issue(run: Run) -> tuple[Certificate, Path]:
-    """Make and write the certificate of a run, and draw the run's page with it. Returns it with the path of its page.
-
-    Raises BadFile.
-    """
+    """Make and store a run's certificate, on its page too. Returns it and the path of its own page. Raises BadFile."""
     run.complete_trials()
     certificate, stored = made(run)
     page = write(run, certificate, stored)

@@ -63,10 +63,7 @@ def export(arguments: Sequence[str]) -> int:
 
 
 def rejudge(arguments: Sequence[str]) -> int:
-    """Judge by today's checkers, and list what differs.
-
-    Returns 0 if all is the same, 1 if something is judged differently, 2 if something is damaged. 1 beats 2.
-    """
+    """List what today's checkers judge differently. Returns 1 if anything is, 2 if something is damaged, else 0."""
     parser = find.parser(
         "rejudge", "Judge a run's histories again, and list what is judged differently. Changes nothing."
     )

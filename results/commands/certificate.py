@@ -7,6 +7,7 @@ support it; 2 bad usage or input.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -156,7 +157,5 @@ def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
 def _not_of_the_histories(run: Run) -> Iterator[str]:
     """A line for each stored statement of a trial that its histories do not give."""
     for folder in files.entries(run.path / "trials", []):
-        try:
+        with suppress(BadFile):  # this is a doubt of the certificate, which is compared
             yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
-        except BadFile:
-            continue  # this is a doubt of the certificate, which is compared

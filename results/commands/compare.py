@@ -1,7 +1,6 @@
 """`python -m results compare A B`: what became better or worse from run A to run B.
 
-Exit status: 0 same or better, 1 worse, 2 bad usage or a run that cannot be read, 3 not comparable; 1 beats 2 beats 3
-beats 0.
+Exit status: 0 same or better, 1 worse, 2 bad usage or input, 3 not comparable; 1 beats 2 beats 3 beats 0.
 """
 
 from collections.abc import Sequence

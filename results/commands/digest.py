@@ -1,7 +1,4 @@
-"""`python -m results digest RUN [--against PREVIOUS]`: a run in a page of Markdown, for the summary of a CI job.
-
-Recorded strings cannot act as markup (`results.report.markdown`).
-"""
+"""`python -m results digest RUN [--against PREVIOUS]`: a run in a page of Markdown, for the summary of a CI job."""
 
 import sys
 from collections import Counter
@@ -50,10 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), older: Sequence[RunContents] = ()) -> str:
-    """The page, at most `MOST_BYTES` long in UTF-8.
-
-    notes: sentences with what else must be known. older: runs before `before`, the last one first.
-    """
+    """The page, of at most `MOST_BYTES`. notes: more sentences. older: runs before `before`, the last one first."""
     since = news(None if before is None else before.contents, this.contents, older)
     return _fitted(list(_sections(this, before, since, notes)))
 

@@ -48,8 +48,7 @@ def show(arguments: Sequence[str]) -> int:
     run = find.find(options.run, options.results)
     contents = run.read()
     if options.of is None:
-        certified = summary.certificate_of(run.path)
-        if certified:
+        if certified := summary.certificate_of(run.path):
             printer = Printer(Output())
             printer.line(certified)
             printer.gap()

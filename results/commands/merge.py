@@ -35,9 +35,7 @@ _SELECTING: Final = frozenset(
         *("-n", "--numprocesses", "--maxprocesses", "--dist", "--junitxml", "--junit-xml", "--color", "--tb", "-r"),
     ]
 )
-"""Options of a run, each with a value, for the part of it to run and for its output. Versions are compared apart from
-the command.
-"""
+"""Options with a value for the part of a run to run, and for its output. Versions are compared apart from these."""
 _TELLING: Final = frozenset(("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep"))
 _STATUSES: Final = (1, 4, 3, 2, 0, 5)
 """Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
@@ -251,7 +249,5 @@ def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:
 
 def _covers(item: NotRun, cell: Cell) -> bool:
     """Whether a cell is what another shard did not run. Empty names mean all."""
-    return all(
-        not getattr(item, name) or getattr(item, name) == getattr(cell, name)
-        for name in ("lock", "backend", "fault", "workload", "store", "lane", "property")
-    )
+    names = ("lock", "backend", "fault", "workload", "store", "lane", "property")
+    return all(getattr(item, name) in ("", getattr(cell, name)) for name in names)

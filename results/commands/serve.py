@@ -1,7 +1,6 @@
 """`python -m results serve`: serves the stored runs to a browser on this machine.
 
-It serves files of run folders, read only, on 127.0.0.1. Nothing outside of the results' folder is served, no link is
-followed, and no folder is listed but the logs of a trial.
+Only files of run folders, read only, on 127.0.0.1. No link is followed, and no folder is listed but a trial's logs.
 """
 
 import argparse
@@ -80,10 +79,7 @@ def _port(text: str) -> int:
 
 
 def locate(root: Path, url: str) -> Path | None:
-    """The file of a URL's path in `root`, or the folder of a trial's logs; None for all else.
-
-    Only regular files with plain names, in regular folders.
-    """
+    """The regular file of a URL's path in `root`, under plain names, or a trial's folder of logs; None for all else."""
     parts = unquote(urlsplit(url).path, errors="surrogateescape").split("/")[1:]
     if parts and parts[-1] == "":
         parts[-1] = PAGES

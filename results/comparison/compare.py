@@ -48,10 +48,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class CellChange:
-    """One cell in both runs: a property of a lane under a fault on a backend.
-
-    worse  why it is worse, or empty. lost: why B has no evidence any more, or empty.
-    """
+    """A property of a lane under a fault on a backend, in both runs. worse, lost (evidence, in B): why, or empty."""
 
     backend: str
     lock: str
@@ -66,7 +63,7 @@ class CellChange:
 
     def words(self) -> tuple[Verdict | None, Verdict | None]:
         """The old and the new verdict."""
-        return self.before and self.before.word, self.after and self.after.word
+        return self.before.word if self.before else None, self.after.word if self.after else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Shows a comparison: as one sentence, in the terminal, as Markdown, as JSON.
-
-What is worse comes first. The words say everything; colours only repeat it.
-"""
+"""Shows a comparison, what is worse first: as one sentence, in the terminal, as Markdown, as JSON."""
 
 from __future__ import annotations
 
@@ -43,11 +40,7 @@ _ODD_MACHINE: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two runs.
-
-    versions  (backend, version of its servers); a run may have several versions of one.
-    state     closed, still going on or interrupted.
-    """
+    """One of the two runs. versions: (backend, version), perhaps several of one. state: see `RunFolder.state`."""
 
     name: str
     path: Path

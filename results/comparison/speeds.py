@@ -40,8 +40,8 @@ _FAMILIES: Final = 2
 
 ALPHA: Final = 0.05
 """Bound of the chance of one false alarm among all times and rates of a comparison, in each direction, if all of them
-are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller."""
-
+are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller.
+"""
 
 STORE: Final = "store"
 """The median access of the protected resource, which measures the machine."""
@@ -67,10 +67,7 @@ class TimeOrRate:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane of one trial.
-
-    values  name of a measure, or `STORE` → natural logarithm.
-    """
+    """One lane of one trial. values: name of a measure, or `STORE` → natural logarithm."""
 
     backend: str
     lock: str
@@ -148,11 +145,7 @@ def _judged(family: Sequence[_Compared]) -> Iterator[Speed]:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One trial's two sides; logarithms.
-
-    more     after / before.
-    machine  how many times slower the machine was.
-    """
+    """One trial's two sides; logarithms. more: after / before. machine: how many times slower the machine was."""
 
     before: float
     more: float
@@ -274,10 +267,7 @@ def _logarithm(number: float | None) -> float | None:
 
 
 def _time(times: Times, quantile: Literal["p10", "p50", "p99"]) -> float | None:
-    """A quantile in ms. If it was not reached, the longest wait, which is its lower bound.
-
-    None if the quantile was not stored, as in older trials.
-    """
+    """A quantile in ms; if it was not reached, the longest wait, its lower bound; None if an older trial lacks it."""
     if quantile not in times:
         return None
     number = _number(times[quantile])

@@ -53,11 +53,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counters of a lane.
-
-    common      counters that have the same value in all judged properties: they describe the lane.
-    by_property the others.
-    """
+    """A lane's counters. common: those that are equal in all judged properties, and so describe the lane."""
 
     common: tuple[tuple[str, int], ...]
     by_property: Mapping[str, tuple[tuple[str, int], ...]]
@@ -66,5 +62,5 @@ class Counted:
 def counted(judgements: Sequence[Judgement]) -> Counted:
     """A lane's counters, each once."""
     rows = {j.property: j.result.counters.items() for j in judgements if j.result is not None and j.result.counters}
-    common = set.intersection(*map(set, rows.values())) if len(rows) > 1 else set()
+    common: set[tuple[str, int]] = set.intersection(*map(set, rows.values())) if len(rows) > 1 else set()
     return Counted(tuple(sorted(common)), {name: tuple(sorted({*mine} - common)) for name, mine in rows.items()})

@@ -1,7 +1,4 @@
-"""A curve as an SVG file for a README, with its style: shares with their intervals over a ratio.
-
-Series differ in glyph and dashes, not only in colour.
-"""
+"""A curve as an SVG file for a README, with its style: shares with their intervals over a ratio."""
 
 import math
 from collections.abc import Sequence

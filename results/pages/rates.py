@@ -84,7 +84,7 @@ def _phase(cycles: list[Cycle]) -> Phase:
 
 
 def middle(values: Iterable[tuple[float, int]]) -> float | None:
-    """The least value that at least half of the weight does not exceed; None without any weight, or if it is infinite.
+    """The least value that at least half of the weight does not exceed; None without any, or if it is infinite.
 
     values: (value, weight).
     """

@@ -250,10 +250,7 @@ def _names(key: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
-    """What the template needs: a row for each lock with (messages hit, messages) of each verb, summed over lanes.
-
-    facts: what all of them come to, for the top of the page; empty where there is no row.
-    """
+    """Rows of (messages hit, messages) of each verb, summed over a lock's lanes. facts: their sum, if there are any."""
     struck: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for lane in lanes:
         for verb, each in lane.boundaries.items():

@@ -208,16 +208,15 @@ def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[VerdictChan
     changes: dict[tuple[str, ...], VerdictChange] = {}
     for key in {**there, **here}:
         old, new = there.get(key), here.get(key)
-        before, now = None if old is None else old.word, None if new is None else new.word
+        before, now = (None if row is None else row.word for row in (old, new))
         if (what := _kind(before, now)) is not None:
             backend, lock, fault, name, lane = key
             same = (what, backend, lock, fault, name, str(before or ""), str(now or ""))
             first = changes.get(same) or VerdictChange(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
-    return sorted(
-        changes.values(), key=lambda change: (order.index(change.kind), change.lock, change.fault, change.property)
-    )
+    found = changes.values()
+    return sorted(found, key=lambda change: (order.index(change.kind), change.lock, change.fault, change.property))
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> str | None:

@@ -32,12 +32,7 @@ _MOST_FAULTS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """What the template needs of one lane.
-
-    windows  the first is shown, the others are packed until they are asked for.
-    violations  the number of all violations.
-    broken   the properties that broke, the heaviest first.
-    """
+    """What the template needs of a lane. windows: all but the first are packed. broken: properties, heaviest first."""
 
     name: str
     word: Verdict
@@ -53,10 +48,7 @@ class _Lane:
 
 
 def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
-    """The page of a stored trial as HTML.
-
-    folder: the trial's, as people type it. inline: the page is complete without the run's folder of assets.
-    """
+    """The page of a stored trial. folder: as people type it. inline: complete without the run's folder of assets."""
     lanes = sorted(record.lanes, key=lambda lane: sentences.lane_word(lane).weight)
     about = record.about
     faults = surroundings.faults(lanes)

@@ -79,10 +79,7 @@ def fragment(template: str, **context: Any) -> Markup:
 
 
 def to_page(page: Path | None, root: Path, lane: str | None = None) -> str:
-    """A link to a page; empty where there is none. root: the folder of the page that has the link.
-
-    lane: the lane of a trial's page to which it leads, by its plain name. `templates/run.js` makes the same links.
-    """
+    """A link from a page in `root`; empty without a page. lane: a plain name; `templates/run.js` makes the same."""
     if page is None:
         return ""
     fragment = "" if lane is None else f"#lane={quote(plain(lane), safe='')}"

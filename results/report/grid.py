@@ -39,10 +39,7 @@ SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """All judgements of one lock under one fault.
-
-    first  the judgements with the heaviest word.
-    """
+    """All judgements of one lock under one fault. first: those with the heaviest word."""
 
     word: Verdict
     counts: tuple[tuple[Verdict, int], ...]

@@ -95,9 +95,8 @@ def _faults_together(
 
 
 def _together(first: FaultInterval, second: FaultInterval) -> bool:
-    if first.name != second.name:
-        return False
-    return first.begun <= (second.healed or second.begun) and second.begun <= (first.healed or first.begun)
+    overlap = first.begun <= (second.healed or second.begun) and second.begun <= (first.healed or first.begun)
+    return overlap and first.name == second.name
 
 
 def _waits_together(lines: Sequence[_Sentences]) -> list[_Sentences]:

@@ -1,7 +1,4 @@
-"""How a verdict changed from one run to another, by old word and new word; None: that run did not judge it. Pure.
-
-Comparisons, a night's news, certificates and the page of all runs use it.
-"""
+"""How a verdict changed from one run to another, by old word and new word; None: that run did not judge it. Pure."""
 
 from enum import StrEnum
 from typing import Final

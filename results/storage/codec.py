@@ -32,8 +32,7 @@ T = TypeVar("T")
 def decoded(data: object, of: type[T], file: Path) -> T:
     """JSON that was read from a file, as a value of a type. Unknown keys are ignored.
 
-    Pages become paths in the folder of the file. Raises BadFile, which names the place in the file and what was
-    expected there.
+    Pages become paths in the folder of the file. Raises BadFile with the place in the file and what was expected.
     """
 
     def page(_: type, value: object) -> Path:

@@ -37,8 +37,7 @@ class BadFile(Exception):
 def safe_name(text: str, taken: Collection[str] = ()) -> str:
     """A file name that reads like `text`: no separators, no leading dot, dash or tilde, at most 100 characters.
 
-    Different texts may give the same name, so pass the names that are `taken`. Case is ignored, as in some file
-    systems.
+    Different texts may give the same name, so pass the names that are `taken`. Case is ignored, as some systems do.
     """
     name = _HOSTILE.sub("-", text).strip(".-~")[:_LONGEST] or "unnamed"
     lower = {other.lower() for other in taken}

@@ -30,9 +30,7 @@ INTERRUPTED: Final = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run folder without its pages. going_on: the lock of the process that makes the run, until it is closed
-    (`results.storage.running`).
-    """
+    """A run folder without its pages. going_on: held by the process that makes the run (`results.storage.running`)."""
 
     path: Path
     going_on: BinaryIO | None = field(default=None, compare=False, repr=False)

@@ -1,7 +1,4 @@
-"""Whether a run is still going on: its process holds a lock on `run.json` until the run is closed or the process ends.
-
-A file lock ends with its process, even if that is killed, so there is nothing to clean up.
-"""
+"""Whether a run is still going on: its process holds a lock on `run.json`, which ends with it, even if it is killed."""
 
 import fcntl
 import os
@@ -38,8 +35,7 @@ def alone(root: Path) -> Iterator[None]:
 def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
     """`hold` for an interrupted run. write: writes its new run.json to the given path.
 
-    The new file is locked before it replaces the old one, so of two processes that try at once one is refused. Raises
-    BadFile.
+    The new file is locked before it replaces the old one: of two processes that try at once one is refused (BadFile).
     """
     with alone(root):
         path = root / "run.json"

@@ -1,7 +1,4 @@
-"""summary.json: a run in one file, written when the run is closed, for lists, trends and other programs.
-
-`python -m results schema` prints its JSON Schema, which is made from the types of this module.
-"""
+"""summary.json: a closed run in one file, for lists and other programs. Its JSON Schema is made from these types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -72,10 +69,7 @@ def certificate_of(root: Path) -> str:
 
 
 def make(root: Path, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: RunContents) -> Summary:
-    """The summary of what a run folder holds.
-
-    closed: empty for a run that is still going on, or was interrupted. asked: see `RunFolder.about`.
-    """
+    """The summary of what a run folder holds. closed: empty unless the run is. asked: see `RunFolder.about`."""
     words = [cell.word for cell in settled(contents.cells)]
     counts = {word: words.count(word) for word in Verdict}
     failed = any(word.fails for word in words)

@@ -25,6 +25,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -80,10 +81,8 @@ class Journal:
     def tell(self, event: Event) -> None:
         facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in event.facts.items()}
         line = json.dumps({"at": round(self._clock(), 3), "by": self._by, "event": event.name, **facts})
-        try:
+        with suppress(OSError):
             os.write(self._file, line.encode() + b"\n")
-        except OSError:
-            pass
 
     def close(self) -> None:
         os.close(self._file)

@@ -33,10 +33,7 @@ class Level(IntEnum):
 
 
 class ScreenLine(NamedTuple):
-    """text: one line, without line ends. style: of Rich; the text says everything without it.
-
-    standing: the state of the run, for a log; a terminal shows it all the time.
-    """
+    """One line. style: of Rich; the text says everything without it. standing: the run's state, which a log shows."""
 
     text: str
     level: Level = Level.DONE
@@ -72,11 +69,7 @@ class _Doing:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a run.
-
-    processes  the number of processes that run trials in parallel.
-    planned    the seconds that each trial is expected to take; took: those that each finished trial took.
-    """
+    """The state of a run. processes: how many run trials. planned, took: seconds of each trial, expected and real."""
 
     processes: int = 1
     planned: dict[Key, float] = field(default_factory=dict)
@@ -136,9 +129,8 @@ class Progress:
     def standing(self, now: float) -> str:
         """How many of the trials are done, what fails so far, and the time left."""
         parts = [f"{len(self.took)} of {len(self.planned)} trials" if self.planned else "no trial yet"]
-        if self.failing:
-            words = list(self.failing.values())
-            parts += [f"{words.count(word)} {word}" for word in map(str, Verdict) if word in words]
+        words = list(self.failing.values())
+        parts += [f"{words.count(word)} {word}" for word in map(str, Verdict) if word in words]
         if self.broken:
             parts.append(f"{self.broken} broke")
         left = self.left(now)
@@ -149,8 +141,7 @@ class Progress:
     def left(self, now: float) -> float | None:
         """Seconds until all is done, at each backend's pace so far, never negative; None before the plan is known.
 
-        A backend's trials are done one after the other, unless it is shared; so the longest backend decides, or all of
-        them together where there are fewer processes.
+        A backend that is not shared is tried by one process: the longest decides, or all together with few processes.
         """
         if not self.planned:
             return None
@@ -234,14 +225,12 @@ class Progress:
         return f"{doing.title}: " if doing else ""
 
     def _verdict(self, event: Event) -> list[ScreenLine]:
-        word, key = event.text("word"), (event.text("lane"), event.text("property"), event.text("fault"))
-        if self.failing.get(key) == word:
+        word, lane, name, fault = (event.text(fact) for fact in ("word", "lane", "property", "fault"))
+        if self.failing.get((lane, name, fault)) == word:
             return []
-        self.failing[key] = word
-        lane, name, fault = key
-        return [
-            ScreenLine(f"{word}: {name} in {lane} under {fault}: {event.text('because')}", Level.FAILING, "bold red")
-        ]
+        self.failing[lane, name, fault] = word
+        text = f"{word}: {name} in {lane} under {fault}: {event.text('because')}"
+        return [ScreenLine(text, Level.FAILING, "bold red")]
 
     def _done(self, event: Event) -> list[ScreenLine]:
         words = event.facts.get("words")
@@ -269,11 +258,10 @@ class Progress:
 
 def unfinished(folder: Path) -> list[str]:
     """What the processes of a run were doing at its last event; nothing where all had finished."""
-    progress, last = Progress(), 0.0
-    for event in Tail(folder).read():
+    progress, events = Progress(), Tail(folder).read()
+    for event in events:
         progress.take(event)
-        last = event.at
-    return progress.doing(last)
+    return progress.doing(events[-1].at if events else 0.0)
 
 
 def _now(doing: _Doing, now: float) -> str:

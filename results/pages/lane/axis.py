@@ -41,10 +41,7 @@ def linear(begin: int, end: int, left: float, right: float) -> Axis:
 
 
 def broken(begin: int, end: int, events: Sequence[int], left: float, right: float) -> Axis:
-    """An axis on which stretches without events that are much longer than usual are shortened.
-
-    All other parts have the same scale.
-    """
+    """An axis with one scale, but for stretches without events that are much longer than usual: they are shortened."""
     knots = np.unique(np.clip(np.array([begin, *events, max(end, begin + 1)], np.float64), begin, end))
     gaps = np.diff(knots)
     if len(gaps) < 4:

@@ -16,10 +16,7 @@ def question(at: str | None = None) -> Markup:
 
 
 def legend(symbols: Iterable[str]) -> Markup:
-    """The legend of a picture: what these symbols mean, each drawn as in the picture.
-
-    An operation without a shape of its own is the symbol `other` with its name behind.
-    """
+    """What these symbols mean, each drawn as in the picture. `other NAME`: an operation without a shape of its own."""
     symbols = set(symbols)
     others = sorted(symbol.removeprefix("other ") for symbol in symbols if symbol.startswith("other "))
     items = [(name, words) for name, (_, words) in _LEGEND.items() if name in symbols]

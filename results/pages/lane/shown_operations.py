@@ -50,9 +50,7 @@ def on_violation(view: View, violation: Violation, most: int = MOST_OPERATIONS) 
 
 
 def on_liveliest(view: View) -> Focus:
-    """A window with a worker that was hit by a fault, and its successor; else the start of a fault; else the most
-    contended hand-over.
-    """
+    """A window with a fault's victim and its successor; else the start of a fault; else the most contended moment."""
     history = view.history
     for fault in history.faults:
         if fault.owner and (marked := _succession(view, fault)):

@@ -39,10 +39,7 @@ _OF_ITS_OWN: Final[dict[int, str]] = {
 
 
 def _places(lines: int, workers: int) -> dict[str, Any]:
-    """The layout of the canvas, in CSS pixels from its top, as plain JSON. Rows that do not fit are scrolled.
-
-    lines: the number of lines for names of faults.
-    """
+    """The layout of the canvas in CSS pixels, as plain JSON. Rows that do not fit scroll. lines: of names of faults."""
     row = 36 if workers <= 6 else 28 if workers <= 12 else 18
     marks = 4 + 17 * lines
     rows = marks + 15
@@ -59,10 +56,7 @@ def _places(lines: int, workers: int) -> dict[str, Any]:
 
 
 def draw(view: View, window: Focus, moments: Sequence[tuple[int, str]], name: str) -> Markup:
-    """The figure.
-
-    moments: (ns, words) of each violation. name: unique on the page. window: of the picture above; a button shows it.
-    """
+    """The figure. moments: (ns, words) of each violation. name: unique on the page. window: what a button shows."""
     history, origin = view.history, view.zero
     c = history.columns
     faults = [fault for fault in history.faults if fault.begun]

@@ -53,22 +53,13 @@ def windows(lane: LaneRecord, view: View, most: int) -> list[Window]:
 
 def _window(view: View, near: Focus, judgement: Judgement | None, violation: Violation | None) -> Window:
     drawn, legend = picture.draw(view, near)
-    return Window(
-        judgement.property if judgement else "",
-        judgement.word if judgement else None,
-        violation.kind if violation else "",
-        short_story.tell(view, violation) if violation is not None else (),
-        near,
-        drawn,
-        legend,
-        _witness(view, near),
-    )
+    name, word = (judgement.property, judgement.word) if judgement else ("", None)
+    kind, story = (violation.kind, short_story.tell(view, violation)) if violation else ("", ())
+    return Window(name, word, kind, story, near, drawn, legend, _witness(view, near))
 
 
 def standalone(history: History, judgement: Judgement) -> str:
-    """The picture of one judgement as an SVG file, for a README: of the violation that decided the verdict, or the
-    liveliest moment of a property that held.
-    """
+    """The picture of a judgement as an SVG file, for a README: of what decided the verdict, or the liveliest moment."""
     violation = decisive(judgement)
     view = history.once(View)
     window = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)
