@@ -24,10 +24,10 @@ COMMANDS: Final = {
     "merge": ("merge:main", "the shards of a run as one run"),
     "prune": ("prune:main", "remove old runs"),
     "serve": ("serve:main", "the stored runs for a browser on this machine"),
-    "export": ("again:export", "a trial, or a run's matrix, as one file to send to somebody"),
+    "export": ("redraw:export", "a trial, or a run's matrix, as one file to send to somebody"),
     "digest": ("digest:main", "a run in a page of Markdown"),
-    "redraw": ("again:redraw", "a run's pages, drawn again from what was recorded"),
-    "rejudge": ("again:rejudge", "a run's histories under today's checkers, and what they say differently"),
+    "redraw": ("redraw:redraw", "a run's pages, drawn again from what was recorded"),
+    "rejudge": ("redraw:rejudge", "a run's histories under today's checkers, and what they say differently"),
     "schema": ("schema:main", "the JSON Schema of summary.json"),
 }
 """Name → its function, in `results.commands`, and its purpose."""

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from results.commands import find, listing, prune
-from results.commands.again import redraw
+from results.commands.redraw import redraw
 from results.run import Run
 from results.storage import files, running, summary
 from results.storage.files import BadFile

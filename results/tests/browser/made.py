@@ -11,7 +11,7 @@ from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import Violation
 from results.certificate.write_certificate import issue
-from results.commands import again, compare
+from results.commands import redraw, compare
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.report import sentences
 from results.run import Run
@@ -109,7 +109,7 @@ class Made:
         folder.mkdir(exist_ok=True)
         pages = {name: folder / f"{name}.html" for name in SENT}
         for name, what in (("sent-trial", "recorded"), ("sent-hostile", "hostile"), ("sent-run", "run")):
-            assert again.export([str(self.page(what).parent), "--output", str(pages[name])]) == 0
+            assert redraw.export([str(self.page(what).parent), "--output", str(pages[name])]) == 0
         both = [str(self.page(name).parent) for name in ("run", "later-run")]
         assert compare.main([*both, "--html", str(pages["comparison"])]) == 1
         return pages
