@@ -1,17 +1,19 @@
-"""What a comparison with exhaustive search says."""
+"""What a comparison with exhaustive search says, and tests of known histories."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from checkers.check import check
 from checkers.history.history import History
+from checkers.measures.measure import Gauge
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.engine_answer import EngineAnswer
-from checkers.models.model import Illegal, Model
+from checkers.models.model import Illegal, Model, Settings
 from checkers.models.operations import Operations, Source
 from checkers.properties.check_result import CheckResult
-from checkers.tests.build import Book
+from checkers.tests.build import Book, cases
 
 
 class Disagreement(AssertionError):
@@ -53,28 +55,43 @@ VALID, INVALID = {"valid": True}, {"valid": False}
 GOOD = {"valid": True, "unexercised": None}
 
 
-def answers(name: str, book: Book, expected: Iterable[str]) -> dict[str, object]:
-    """What a property says of a book, by these names: a field of `CheckResult` or of its only violation; of that also
-    ``end``, the last sentence, ``owners`` of its grants, and ``sent``, the invocations of its rows; ``kinds`` and
-    ``moments`` of all violations; else a counter.
+def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, Any]]) -> Callable[..., None]:
+    """A test for each row (the name of the case, a history, what is expected): what a property or a measure says."""
+
+    @cases("subject, expected", *rows)
+    def test(subject: Book | MeasuredHistory, expected: Mapping[str, Any]) -> None:
+        if isinstance(of, str):
+            assert isinstance(subject, Book)
+            found = answers(of, subject, expected)
+        else:
+            measure = of(measured(subject) if isinstance(subject, Book) else subject)
+            found = {name: getattr(measure, name) if hasattr(measure, name) else measure[name] for name in expected}
+        assert found == expected, f"{found}, not {expected}"
+
+    return test
+
+
+def measured(book: Book) -> MeasuredHistory:
+    return MeasuredHistory(book.history(), Settings())
+
+
+def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, object]:
+    """What a property says of a book, by these names: a counter, or a field of `CheckResult`; of all violations their
+    ``kinds`` and ``moments``; of the only one a field of `Violation`, the ``owners`` of its grants, the invocations of
+    its rows (``sent``), and its story, or where all its expected parts stand there, these (``told``).
     """
     result, columns = result_on(book, name), book.history().columns
-
-    def answer(of: str) -> object:
-        if of in ("valid", "unexercised", "reason"):
-            return getattr(result, of)
-        if of in ("kinds", "moments"):
-            return [violation.kind if of == "kinds" else violation.at for violation in result.violations]
-        if of in ("kind", "at", "rows", "holders", "end", "owners", "sent"):
-            (violation,) = result.violations
-            if of == "owners":
-                return tuple(columns["owner"][list(violation.holders)].tolist())
-            if of == "sent":
-                return tuple(columns["inv"][list(violation.rows)].tolist())
-            return violation.story[-1] if of == "end" else getattr(violation, of)
-        return result.counters[of]
-
-    return {of: answer(of) for of in expected}
+    found: dict[str, object] = {**result.counters}
+    found |= {of: getattr(result, of) for of in ("valid", "unexercised", "reason")}
+    found |= {"kinds": [v.kind for v in result.violations], "moments": [v.at for v in result.violations]}
+    if len(result.violations) == 1:
+        (violation,) = result.violations
+        found |= {of: getattr(violation, of) for of in ("kind", "at", "rows", "holders")}
+        found["owners"] = tuple(columns["owner"][list(violation.holders)].tolist())
+        found["sent"] = tuple(columns["inv"][list(violation.rows)].tolist())
+        story, parts = " ".join(violation.story), expected.get("told", ())
+        found["told"] = parts if all(part in story for part in parts) else story
+    return {of: found.get(of) for of in expected}
 
 
 def replayed(history: History, answer: EngineAnswer, model: Model) -> None:

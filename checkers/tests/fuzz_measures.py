@@ -4,7 +4,7 @@ Where a measure calls something certain, the truth that the history was made fro
 are those of the other checks: ``invalid`` where there was something to find.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -18,25 +18,12 @@ from checkers.history.counting import apart, below, crossing, meeting
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
-from checkers.measures.measure import Gauge
-from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.unanswered_grants import phantom_success, token_gap
-from checkers.models.model import Settings
 from checkers.row_format import INFINITY, NONE, F, Reason
 from checkers.tests import brute, generate
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement
-
-
-def measured(book: Book) -> MeasuredHistory:
-    return MeasuredHistory(book.history(), Settings())
-
-
-def answers(gauge: Gauge, of: Book | MeasuredHistory, names: Iterable[str]) -> dict[str, object]:
-    """What a measure says, by the names of its numbers and of the fields of `Measure`."""
-    found = gauge(measured(of) if isinstance(of, Book) else of)
-    return {name: getattr(found, name) if hasattr(found, name) else found[name] for name in names}
+from checkers.tests.compare import Disagreement, measured
 
 
 def same(said: object, truth: object, what: object) -> None:

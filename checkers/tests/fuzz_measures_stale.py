@@ -9,8 +9,8 @@ from checkers.measures.stale import needless_rejection, stale_write, unfenced_st
 from checkers.row_format import INFINITY, NONE
 from checkers.tests import brute, generate
 from checkers.tests.build import INFO, OK, Book
-from checkers.tests.compare import Disagreement
-from checkers.tests.fuzz_measures import measured, same, word
+from checkers.tests.compare import Disagreement, measured
+from checkers.tests.fuzz_measures import same, word
 
 
 def stale(rng: Random, *, mode: str) -> str:

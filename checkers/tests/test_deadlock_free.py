@@ -4,10 +4,8 @@ from typing import Any
 
 from checkers.properties.deadlock_free import BOTH, CYCLES, LONGEST
 from checkers.row_format import SHARED, F
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import GOOD, INVALID, VALID, answers, result_on
-
-NAME = "deadlock-free"
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import GOOD, INVALID, VALID, known
 
 
 def crossed(until: int, *, outcome: Any = FAIL, flags: int = 0, **facts: Any) -> Book:
@@ -30,13 +28,12 @@ LONG.release(10**8, 10**8, 1).release(10**8, 10**8, 2, key=1)
 IN_ORDER = Book(ttl=10).acquire(1, 2, 1).acquire(3, 30, 2).acquire(5, 6, 3, process=1, key=1)
 IN_ORDER.release(20, 21, 3, process=1, key=1).release(22, 23, 1).acquire(31, 32, 4, process=2, key=1)
 IN_ORDER.release(40, 41, 4, process=2, key=1).release(42, 43, 2)
-LONGER = {"kind": "deadlock", "at": 17, "holders": (0, 1), CYCLES: 1}
-NOBODY = {"unexercised": "no holder asked for another lock"}
+STORY = ("worker 1 was granted a at", "worker 1's acquire of b, sent at 0.000 s, was refused")
 
-
-@cases(
-    "book, expected",
-    ("for longer than a lease", crossed(18), LONGER),
+test_circles = known(
+    "deadlock-free",
+    ("for longer than a lease", crossed(18), {"kind": "deadlock", "at": 17, "holders": (0, 1), CYCLES: 1}),
+    ("the story names both locks", crossed(18), {"told": STORY}),
     ("what a timeout breaks within a lease is counted", crossed(17), {"valid": True, CYCLES: 1}),
     ("time in which the machine stood still", stalled(18, 9, 10), VALID),
     ("and longer than that", stalled(19, 9, 10), {"at": 18}),
@@ -46,15 +43,6 @@ NOBODY = {"unexercised": "no holder asked for another lock"}
     ("who noticed that it had lost its first waits for nobody", crossed(30).lost(9, 1), VALID),
     ("readers wait for no reader", crossed(18, flags=SHARED), VALID),
     ("who was killed while it waited waits no more", crossed(18, outcome=INFO), VALID),
-    ("nobody takes two", Book().acquire(1, 2, 1).release(3, 4, 1), NOBODY),
+    ("nobody takes two", Book().acquire(1, 2, 1).release(3, 4, 1), {"unexercised": "no holder asked for another lock"}),
     ("permits", crossed(18, permits=2), {"valid": True, "unexercised": "several may hold at once"}),
 )
-def test_circles(book: Book, expected: dict[str, object]) -> None:
-    assert answers(NAME, book, expected) == expected
-
-
-def test_the_story_names_both_locks() -> None:
-    (violation,) = result_on(crossed(18), NAME).violations
-    story = " ".join(violation.story)
-    assert "worker 1 was granted a at" in story
-    assert "worker 1's acquire of b, sent at 0.000 s, was refused" in story

@@ -159,7 +159,7 @@ def test_both_ways_of_reading_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 _PIECES = st.sampled_from(
-    [*'[](){}"\\;,1- \n', "#{", "#_", "#x", "#:n", ":a", '"s"', "\\c", "2.5", "nil", "##Inf", "#a.B"],
+    [*'[](){}"\\;,1- \n', "#{", "#_", "#x", "#:n", ":a", '"s"', "\\c", "2.5", "nil", "##Inf", "#a.B"]
 )
 
 

@@ -163,11 +163,7 @@ def went_back(begun: int, applied: int, token: int) -> Book:
 
 @pytest.mark.parametrize("kind", ["wipe", "failover"])
 @pytest.mark.parametrize("name", [SERVER, HOLDER])
-@cases(
-    "begun, applied, expected",
-    ("in time", 20, 25, DOCUMENTED),
-    ("granted after it", 5, 8, VIOLATED),
-)
+@cases("begun, applied, expected", ("in time", 20, 25, DOCUMENTED), ("granted after it", 5, 8, VIOLATED))
 def test_a_lease_in_force_is_lost(kind: str, name: str, begun: int, applied: int, expected: Verdict) -> None:
     assert word(lost(given_away("state-lost", name), begun, applied, kind), name) is expected
 

@@ -6,8 +6,8 @@ import pytest
 
 from checkers.properties.fail_fast import ANSWERED, SLOWEST
 from checkers.row_format import F, Outcome
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import GOOD, VALID, answers
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import GOOD, VALID, answers, known
 
 NAME = "fail-fast"
 
@@ -34,13 +34,11 @@ def struck(kind: str) -> Book:
 
 
 UNENDED = a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
-COUNTED = a_book(bounds={NAME: 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2)
 MISSED = {"unexercised": "pause-server never took effect"}
 LONG = {"kinds": ["hung-call"]}
 
-
-@cases(
-    "book, expected",
+test_which_calls_are_too_long = known(
+    NAME,
     ("an acquire may wait as long as it was told to", a_book().acquire(10, 120, 1), VALID),
     ("and no longer", a_book().acquire(10, 121, 1), LONG),
     ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), VALID),
@@ -51,13 +49,11 @@ LONG = {"kinds": ["hung-call"]}
     ("its call was made to hang", struck("call"), VALID),
     ("killed", struck("kill"), LONG),
     ("a call that never ended", UNENDED, {"valid": True, "unexercised": "no call ended"}),
-    ("counters", COUNTED, {ANSWERED: 2, SLOWEST: 29}),
+    ("counters", a_book(bounds={NAME: 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2), {ANSWERED: 2, SLOWEST: 29}),
     ("no bound", a_book(bounds={}), {"unexercised": "the lock declares no bound"}),
     ("no fault", a_book(fault_names=("pause-server",)).renew(1, 2, 1), MISSED),
     ("a call that ended", a_book().renew(1, 2, 1), GOOD),
 )
-def test_which_calls_are_too_long(book: Book, expected: dict[str, object]) -> None:
-    assert answers(NAME, book, expected) == expected
 
 
 @pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])

@@ -7,8 +7,8 @@ from typing import Any
 
 from checkers.properties.hand_over import JUDGED, SLOWEST
 from checkers.row_format import SHARED, F
-from checkers.tests.build import INFO, Book, cases
-from checkers.tests.compare import answers, result_on
+from checkers.tests.build import INFO, Book
+from checkers.tests.compare import VALID, known
 
 NAME = "hand-over"
 
@@ -28,50 +28,9 @@ def twice_late(**facts: Any) -> Book:
     return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
 
 
-# Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25.
-AT_ONCE = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 25, 1)
-AT_ONCE.acquire(5, 23, 2, process=2)
-
-
-@cases(
-    "book, at",
-    ("within the bound", released(26), []),
-    ("beyond it", released(27), [26]),
-    ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), []),
-    ("a fault meanwhile", late().fault("f", 25, 28), []),
-)
-def test_hand_overs(book: Book, at: list[int]) -> None:
-    expected: dict[str, object] = {"kinds": ["handed-over-late"] * len(at), "moments": at}
-    assert answers(NAME, book, expected) == expected
-
-
-@cases(
-    "book, expected",
-    ("counted", released(24), {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
-    ("granted before the release returned", AT_ONCE, {JUDGED: 1, SLOWEST: 0, "unexercised": None}),
-    (
-        "in time though stalled",
-        released(24).add(F.STALL, 3, 30, process=3),
-        {JUDGED: 1, SLOWEST: 0, "unexercised": None},
-    ),
-    ("late and stalled", late().add(F.STALL, 3, 30, process=3), {JUDGED: 0, SLOWEST: 0}),
-    ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
-    ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), {JUDGED: 1, "unexercised": None}),
-)
-def test_exercise(book: Book, expected: dict[str, object]) -> None:
-    assert answers(NAME, book, expected) == expected
-
-
-def test_a_fault_long_ago_is_no_excuse() -> None:
+def long_ago() -> Book:
     book = Book(keys=("a",), workers=4, ttl=5, bounds={NAME: 5, "recovery": 2}).fault("f", 1, 3)
-    book.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
-    assert [violation.at for violation in result_on(book, NAME).violations] == [26]
-
-
-def test_the_story_says_who_waited() -> None:
-    (violation,) = result_on(late(), NAME).violations
-    assert violation.story[0].startswith("worker 1 was granted")
-    assert any("worker 2" in line for line in violation.story)
+    return book.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
 
 
 def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
@@ -88,13 +47,27 @@ def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
     return book
 
 
-@cases(
-    "book, at",
-    ("ten", in_vain(10), [10 + 9 * 20 + 19]),
-    ("nine", in_vain(9), []),
-    ("the lock is granted before, once", in_vain(12, early=7), []),
-    ("nobody waits for long enough", in_vain(12, bound=100), []),
+# Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25.
+AT_ONCE = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 25, 1)
+AT_ONCE.acquire(5, 23, 2, process=2)
+COUNTED = {JUDGED: 1, SLOWEST: 0, "unexercised": None}
+STORY = ("worker 1 was granted", "worker 2")
+
+test_hand_over = known(
+    NAME,
+    ("within the bound", released(26), VALID),
+    ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
+    ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
+    ("a fault meanwhile", late().fault("f", 25, 28), VALID),
+    ("a fault long ago", long_ago(), {"moments": [26]}),
+    ("counted", released(24), COUNTED),
+    ("granted before the release returned", AT_ONCE, COUNTED),
+    ("in time though stalled", released(24).add(F.STALL, 3, 30, process=3), COUNTED),
+    ("late and stalled", late().add(F.STALL, 3, 30, process=3), {JUDGED: 0, SLOWEST: 0}),
+    ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
+    ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), {JUDGED: 1, "unexercised": None}),
+    ("ten releases in vain", in_vain(10), {"kinds": ["released-in-vain"], "moments": [10 + 9 * 20 + 19]}),
+    ("nine", in_vain(9), VALID),
+    ("the lock is granted before, once", in_vain(12, early=7), VALID),
+    ("nobody waits for long enough", in_vain(12, bound=100), VALID),
 )
-def test_releases_in_vain(book: Book, at: list[int]) -> None:
-    expected: dict[str, object] = {"kinds": ["released-in-vain"] * len(at), "moments": at}
-    assert answers(NAME, book, expected) == expected

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from checkers.measures.measure import Gauge
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.models.model import Settings
 from checkers.row_format import SHARED
-from checkers.tests.build import FAIL, Book, cases
-from checkers.tests.fuzz_measures import answers, measured
+from checkers.tests.build import FAIL, Book
+from checkers.tests.compare import known, measured
 
 
 def overlapping(**facts: object) -> Book:
@@ -46,33 +45,38 @@ AGAIN.acquire(12, 13, 2).release(14, 15, 2).release(16, 17, 1)
 ALERT = {"alert": "two held at once for certain", "unexercised": None, "property": "server-exclusion"}
 SEVERAL = {"unexercised": "several may hold at once"}
 
-
-@cases(
-    "gauge, book, expected",
-    ("definite", definite_overlap, overlapping(), {"pairs": 1, "longest": 4, "rows": ((0, 1),), **ALERT}),
-    ("a lease that ended is no overlap", definite_overlap, ENDED, {"pairs": 0}),
-    ("it may have ended later", possible_overlap, ENDED, {"pairs": 1}),
-    ("what is definite is not possible", possible_overlap, overlapping(), {"pairs": 0}),
-    ("hand-overs that touch are possible", possible_overlap, TOUCHING, {"pairs": 1, "open": 2, "alert": None}),
-    ("a writer with each of two readers", definite_overlap, READERS, {"pairs": 2}),
-    ("two readers are no pair", possible_overlap, READERS, {"pairs": 0}),
-    ("nobody asked", definite_overlap, Book().read(1, 2, 1, 5), {"unexercised": "nobody asked for a lock"}),
-    ("refused", definite_overlap, Book().acquire(1, 2, 1, outcome=FAIL), {"unexercised": "no lock was granted"}),
-    ("permits", definite_overlap, overlapping(permits=2), SEVERAL),
-    ("alone", definite_overlap, Book().acquire(1, 2, 1), {"pairs": 0, "unexercised": "1 grant, 2 needed"}),
-    ("around a clock jump", clock_jump, struck(5), {"inside": 1, "outside": 0, "faults": 1, "rows": ((0, 3, 1),)}),
-    ("which is an alert", clock_jump, struck(5), {"alert": "granted twice around a clock fault"}),
-    ("away from it", clock_jump, struck(50), {"inside": 0, "outside": 1}),
-    ("no clock was set", clock_jump, overlapping(), {"unexercised": "no clock was set"}),
-    ("holders of a file come again", definite_overlap, AGAIN, {"pairs": 1, "longest": 1, "rows": ((4, 5),)}),
-    ("one that takes it twice", definite_overlap, twice(), {"pairs": 0}),
-    ("one that takes it twice, and another", definite_overlap, twice().acquire(10, 11, 2), {"pairs": 0}),
-    ("held for ever", definite_overlap, kept(), {"pairs": 1}),
-    ("held for as long as settings say", definite_overlap, kept(ttl=5), {"pairs": 0}),
-    ("permits of settings", definite_overlap, kept(permits=2), SEVERAL),
+test_definite_overlap = known(
+    definite_overlap,
+    ("definite", overlapping(), {"pairs": 1, "longest": 4, "rows": ((0, 1),), **ALERT}),
+    ("a lease that ended is no overlap", ENDED, {"pairs": 0}),
+    ("a writer with each of two readers", READERS, {"pairs": 2}),
+    ("nobody asked", Book().read(1, 2, 1, 5), {"unexercised": "nobody asked for a lock"}),
+    ("refused", Book().acquire(1, 2, 1, outcome=FAIL), {"unexercised": "no lock was granted"}),
+    ("permits", overlapping(permits=2), SEVERAL),
+    ("alone", Book().acquire(1, 2, 1), {"pairs": 0, "unexercised": "1 grant, 2 needed"}),
+    ("holders of a file come again", AGAIN, {"pairs": 1, "longest": 1, "rows": ((4, 5),)}),
+    ("one that takes it twice", twice(), {"pairs": 0}),
+    ("one that takes it twice, and another", twice().acquire(10, 11, 2), {"pairs": 0}),
+    ("held for ever", kept(), {"pairs": 1}),
+    ("held for as long as settings say", kept(ttl=5), {"pairs": 0}),
+    ("permits of settings", kept(permits=2), SEVERAL),
 )
-def test_overlaps(gauge: Gauge, book: Book | MeasuredHistory, expected: dict[str, object]) -> None:
-    assert answers(gauge, book, expected) == expected
+
+test_possible_overlap = known(
+    possible_overlap,
+    ("it may have ended later", ENDED, {"pairs": 1}),
+    ("what is definite is not possible", overlapping(), {"pairs": 0}),
+    ("hand-overs that touch are possible", TOUCHING, {"pairs": 1, "open": 2, "alert": None}),
+    ("two readers are no pair", READERS, {"pairs": 0}),
+)
+
+test_clock_jump = known(
+    clock_jump,
+    ("around a clock jump", struck(5), {"inside": 1, "outside": 0, "faults": 1, "rows": ((0, 3, 1),)}),
+    ("which is an alert", struck(5), {"alert": "granted twice around a clock fault"}),
+    ("away from it", struck(50), {"inside": 0, "outside": 1}),
+    ("no clock was set", overlapping(), {"unexercised": "no clock was set"}),
+)
 
 
 def test_the_definition_is_the_first_paragraph() -> None:

@@ -1,11 +1,10 @@
 """Beliefs, releases by others, phantoms and token gaps."""
 
-from checkers.measures.holders import belief_versus_truth, release_by_non_owner
-from checkers.measures.measure import Gauge
+from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.row_format import SHARED, F, Reason
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.fuzz_measures import answers
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import known
 
 
 def foreign() -> Book:
@@ -37,7 +36,6 @@ def phantom(lease: str = "none") -> Book:
 
 
 NOTICED = Book(keys=("a",), bounds={"honest-belief": 3}).acquire(1, 2, 1).acquire(11, 12, 2).lost(11, 1)
-PROBED = superseded().add(F.BELIEF, 15, 15, owner=1).add(F.BELIEF, 5, 5, owner=1)
 # Owner 2 never asked; owner 1 releases once more than it acquired.
 STRANGER = foreign().acquire(1, 2, 1).release(3, 4, 2).release(5, 6, 1).release(7, 8, 1)
 EARLY_RECORD = foreign().acquire(1, 0, 1, outcome=INFO).release(3, 4, 1)
@@ -52,39 +50,48 @@ NOTHING_TELLS = "nothing recorded could tell: no refusals, no counted tokens, no
 NO_COUNTER = "the tokens are no counter of grants: at the median they differ by 10"
 SKIPPED = "skipped tokens say that an acquire without an answer took effect"
 
-
-@cases(
-    "gauge, book, expected",
-    ("false belief", belief_versus_truth, superseded(), {"false": 1, "longest": 8, "total": 8, "bound": None}),
-    ("its witness", belief_versus_truth, superseded(), {"rows": ((0, 1),)}),
-    ("its alert", belief_versus_truth, superseded(), {"alert": "a client believed what was no longer true"}),
-    ("noticed in time", belief_versus_truth, NOTICED, {"false": 0, "longest": 0, "bound": 3}),
-    ("probed", belief_versus_truth, PROBED, {"probed": 1}),
-    ("released another's", release_by_non_owner, superseded(), {"superseded": 1, "attempted": 1, "stranger": 0}),
-    ("the release of another's", release_by_non_owner, superseded(), {"rows": ((0, 1, 2),)}),
-    ("no release", release_by_non_owner, Book(), {"unexercised": "nobody released anything"}),
-    ("one's own release", release_by_non_owner, Book().acquire(1, 2, 1).release(3, 4, 1), OWN),
-    ("strangers", release_by_non_owner, STRANGER, {"stranger": 2, "rows": ((1,), (3,))}),
-    ("an unknown acquire may be released", release_by_non_owner, EARLY_RECORD, {"stranger": 0}),
-    ("skipped tokens", token_gap, counted(), {"missing": 2, "unknown_acquires": 0, "unexplained": 2}),
-    ("where they were skipped", token_gap, counted(), {"rows": ((2, 3),)}),
-    ("one is explained", token_gap, counted(25), {"unexplained": 1}),
-    ("not by one that asked after the next token", token_gap, counted(25, 43), {"unexplained": 1}),
-    ("both are", token_gap, counted(25, 30), {"unexplained": 0}),
-    ("tokens that are no counter", token_gap, BY_TENS, {"unexercised": NO_COUNTER}),
-    ("no tokens", token_gap, superseded(), {"unexercised": "no two grants of a key carry different tokens"}),
-    ("phantom", phantom_success, phantom(), {"unknown_acquires": 1, "by_refusal": 1, "at_least": 1}),
-    # From 11 others asked in [20, 21] and [25, 30].
-    ("it blocked others", phantom_success, phantom(), {"blocked_longest": 6, "blocked_total": 6}),
-    ("its witnesses", phantom_success, phantom(), {"rows": ((3,), (4,))}),
-    ("a known holder explains refusals", phantom_success, refused(KNOWN, 10), {"by_refusal": 0}),
-    ("a majority needs no holder", phantom_success, phantom("quorum"), {"by_refusal": 0, "unexercised": NOTHING_TELLS}),
-    ("a later record", phantom_success, EARLY_RECORD.acquire(5, 6, 2), {"by_record": 1, "at_least": 1}),
-    ("somebody who waits may be in the way", phantom_success, IN_THE_WAY, {"by_refusal": 0}),
-    ("readers that come later end no reader", phantom_success, refused(READERS, 8), {"by_refusal": 0}),
-    ("of two skipped tokens one is used up otherwise", phantom_success, counted(25), {"by_token_gap": 0}),
-    ("skipped tokens", phantom_success, counted(25, 26), {"by_token_gap": 2, "at_least": 0, "alert": SKIPPED}),
-    ("all known", phantom_success, superseded(), {"unexercised": "no acquire was left without an answer"}),
+test_belief_versus_truth = known(
+    belief_versus_truth,
+    ("false belief", superseded(), {"false": 1, "longest": 8, "total": 8, "bound": None}),
+    ("its witness", superseded(), {"rows": ((0, 1),)}),
+    ("its alert", superseded(), {"alert": "a client believed what was no longer true"}),
+    ("noticed in time", NOTICED, {"false": 0, "longest": 0, "bound": 3}),
+    ("probed", superseded().add(F.BELIEF, 15, 15, owner=1).add(F.BELIEF, 5, 5, owner=1), {"probed": 1}),
 )
-def test_owners(gauge: Gauge, book: Book, expected: dict[str, object]) -> None:
-    assert answers(gauge, book, expected) == expected
+
+test_release_by_non_owner = known(
+    release_by_non_owner,
+    ("released another's", superseded(), {"superseded": 1, "attempted": 1, "stranger": 0}),
+    ("the release of another's", superseded(), {"rows": ((0, 1, 2),)}),
+    ("no release", Book(), {"unexercised": "nobody released anything"}),
+    ("one's own release", Book().acquire(1, 2, 1).release(3, 4, 1), OWN),
+    ("strangers", STRANGER, {"stranger": 2, "rows": ((1,), (3,))}),
+    ("an unknown acquire may be released", EARLY_RECORD, {"stranger": 0}),
+)
+
+test_token_gap = known(
+    token_gap,
+    ("skipped tokens", counted(), {"missing": 2, "unknown_acquires": 0, "unexplained": 2}),
+    ("where they were skipped", counted(), {"rows": ((2, 3),)}),
+    ("one is explained", counted(25), {"unexplained": 1}),
+    ("not by one that asked after the next token", counted(25, 43), {"unexplained": 1}),
+    ("both are", counted(25, 30), {"unexplained": 0}),
+    ("tokens that are no counter", BY_TENS, {"unexercised": NO_COUNTER}),
+    ("no tokens", superseded(), {"unexercised": "no two grants of a key carry different tokens"}),
+)
+
+test_phantom_success = known(
+    phantom_success,
+    ("phantom", phantom(), {"unknown_acquires": 1, "by_refusal": 1, "at_least": 1}),
+    # From 11 others asked in [20, 21] and [25, 30].
+    ("it blocked others", phantom(), {"blocked_longest": 6, "blocked_total": 6}),
+    ("its witnesses", phantom(), {"rows": ((3,), (4,))}),
+    ("a known holder explains refusals", refused(KNOWN, 10), {"by_refusal": 0}),
+    ("a majority needs no holder", phantom("quorum"), {"by_refusal": 0, "unexercised": NOTHING_TELLS}),
+    ("a later record", EARLY_RECORD.acquire(5, 6, 2), {"by_record": 1, "at_least": 1}),
+    ("somebody who waits may be in the way", IN_THE_WAY, {"by_refusal": 0}),
+    ("readers that come later end no reader", refused(READERS, 8), {"by_refusal": 0}),
+    ("of two skipped tokens one is used up otherwise", counted(25), {"by_token_gap": 0}),
+    ("skipped tokens", counted(25, 26), {"by_token_gap": 2, "at_least": 0, "alert": SKIPPED}),
+    ("all known", superseded(), {"unexercised": "no acquire was left without an answer"}),
+)

@@ -1,10 +1,9 @@
 """What reached the store too late, was refused for nothing, was lost, or was read though it never was there."""
 
-from checkers.measures.measure import Gauge
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.row_format import Reason
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.fuzz_measures import answers
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import known
 
 
 def fenced(mode: str = "fence-writes") -> Book:
@@ -39,42 +38,53 @@ DIRTY = Book(keys=("a",)).write(1, 2, 1, 5, FAIL).read(3, 4, 2, 5).write(5, 6, 1
 DIRTY.read(8, 9, 2, 6).read(10, 11, 2, 99).write(12, 13, 1, 8, FAIL, reason=Reason.UNAVAILABLE)
 SENT = unfenced().write(13, 14, 1, 7)
 LANDED = late().read(13, 14, 2, 5)  # what was there before
-FIRST = unfenced().write(8, 20, 1, 7).read(13, 14, 2, -1)
-IN_TIME = fenced().write(4, 6, 1, 10, token=1)
 NONE_LATE = {"accepted": 0, "unexercised": "nobody sent anything under a token that a larger one had overtaken"}
 NONE_NEAR = {"unexercised": "no write came near the moment at which another was given the lock"}
 ALERT, LATE_ALERT = {"alert": "a stale access was accepted"}, {"alert": "a stale write was accepted"}
 
-
-@cases(
-    "gauge, book, expected",
-    ("stale", stale_write, STALE, {"accepted": 1, "refused": 1, "rows": ((0, 1),), **ALERT}),
-    ("reads count where they carry tokens", stale_write, READ, {"accepted": 1}),
-    ("a write at the same time is not stale", stale_write, IN_TIME, NONE_LATE),
-    ("keys are apart", stale_write, APART, {"accepted": 0}),
-    ("a store without tokens", stale_write, Book().write(1, 2, 1, 1), NO_TOKENS),
-    ("a store without tokens refuses", needless_rejection, Book().write(1, 2, 1, 1), NO_TOKENS),
-    ("needless", needless_rejection, NEEDLESS, {"needless": 1, "refused": 2, "rows": ((0,),)}),
-    ("no refusal", needless_rejection, fenced(), {"unexercised": "nothing was refused"}),
-    ("an unknown write may be why", needless_rejection, REASON, {"needless": 0}),
-    ("the same token", needless_rejection, refused("fence-writes"), {"needless": 1}),
-    ("the same token in a strict store", needless_rejection, refused("fence-writes-strict"), {"needless": 0}),
-    ("sent late", unfenced_stale_write, SENT, {"sent_late": 1, "landed_late": 0, "in_flight": 0}),
-    ("the one sent late", unfenced_stale_write, SENT, {"rows": ((1, 2),), **LATE_ALERT}),
-    ("in flight", unfenced_stale_write, late(), {"in_flight": 1}),
-    ("landed late", unfenced_stale_write, LANDED, {"sent_late": 0, "landed_late": 1, "in_flight": 0}),
-    ("the one that landed late", unfenced_stale_write, LANDED, {"rows": ((3, 4, 2),)}),
-    ("a read sent before proves nothing", unfenced_stale_write, late().read(11, 14, 2, 5), {"landed_late": 0}),
-    ("the initial value is older than all", unfenced_stale_write, FIRST, {"landed_late": 1}),
-    ("not read", unfenced_stale_write, unfenced().write(13, 0, 1, 7, INFO), {"sent_late": 0}),
-    ("read", unfenced_stale_write, unfenced().write(13, 0, 1, 7, INFO).read(30, 31, 2, 7), {"sent_late": 1}),
-    ("no write near the hand-over", unfenced_stale_write, unfenced().write(3, 4, 1, 7), NONE_NEAR),
-    ("a fence", unfenced_stale_write, fenced(), {"unexercised": "the store is no store without a fence"}),
-    ("lost", lost_update, OVERWRITTEN, {"lost": 1, "acknowledged": 2, "rows": ((0,),)}),
-    ("no list", lost_update, Book(), {"unexercised": "nobody keeps a list of updates"}),
-    ("dirty", dirty_value, DIRTY, {"reads": 1, "failed_writes": 3, "rows": ((0, 1),)}),
-    ("no read", dirty_value, Book().write(1, 2, 1, 5, FAIL), {"unexercised": "nothing was read"}),
-    ("no failed write", dirty_value, Book().read(1, 2, 1, 5), {"unexercised": "no write was refused or failed"}),
+test_stale_write = known(
+    stale_write,
+    ("stale", STALE, {"accepted": 1, "refused": 1, "rows": ((0, 1),), **ALERT}),
+    ("reads count where they carry tokens", READ, {"accepted": 1}),
+    ("a write at the same time is not stale", fenced().write(4, 6, 1, 10, token=1), NONE_LATE),
+    ("keys are apart", APART, {"accepted": 0}),
+    ("a store without tokens", Book().write(1, 2, 1, 1), NO_TOKENS),
 )
-def test_stale(gauge: Gauge, book: Book, expected: dict[str, object]) -> None:
-    assert answers(gauge, book, expected) == expected
+
+test_needless_rejection = known(
+    needless_rejection,
+    ("a store without tokens refuses", Book().write(1, 2, 1, 1), NO_TOKENS),
+    ("needless", NEEDLESS, {"needless": 1, "refused": 2, "rows": ((0,),)}),
+    ("no refusal", fenced(), {"unexercised": "nothing was refused"}),
+    ("an unknown write may be why", REASON, {"needless": 0}),
+    ("the same token", refused("fence-writes"), {"needless": 1}),
+    ("the same token in a strict store", refused("fence-writes-strict"), {"needless": 0}),
+)
+
+test_unfenced_stale_write = known(
+    unfenced_stale_write,
+    ("sent late", SENT, {"sent_late": 1, "landed_late": 0, "in_flight": 0}),
+    ("the one sent late", SENT, {"rows": ((1, 2),), **LATE_ALERT}),
+    ("in flight", late(), {"in_flight": 1}),
+    ("landed late", LANDED, {"sent_late": 0, "landed_late": 1, "in_flight": 0}),
+    ("the one that landed late", LANDED, {"rows": ((3, 4, 2),)}),
+    ("a read sent before proves nothing", late().read(11, 14, 2, 5), {"landed_late": 0}),
+    ("the initial value is older than all", unfenced().write(8, 20, 1, 7).read(13, 14, 2, -1), {"landed_late": 1}),
+    ("not read", unfenced().write(13, 0, 1, 7, INFO), {"sent_late": 0}),
+    ("read", unfenced().write(13, 0, 1, 7, INFO).read(30, 31, 2, 7), {"sent_late": 1}),
+    ("no write near the hand-over", unfenced().write(3, 4, 1, 7), NONE_NEAR),
+    ("a fence", fenced(), {"unexercised": "the store is no store without a fence"}),
+)
+
+test_lost_update = known(
+    lost_update,
+    ("lost", OVERWRITTEN, {"lost": 1, "acknowledged": 2, "rows": ((0,),)}),
+    ("no list", Book(), {"unexercised": "nobody keeps a list of updates"}),
+)
+
+test_dirty_value = known(
+    dirty_value,
+    ("dirty", DIRTY, {"reads": 1, "failed_writes": 3, "rows": ((0, 1),)}),
+    ("no read", Book().write(1, 2, 1, 5, FAIL), {"unexercised": "nothing was read"}),
+    ("no failed write", Book().read(1, 2, 1, 5), {"unexercised": "no write was refused or failed"}),
+)

@@ -7,14 +7,13 @@ import numpy as np
 
 from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
 from checkers.measures.fairness import bypass, starvation
-from checkers.measures.holders import hold_versus_ttl
 from checkers.measures.latency import acquire_latency, release_latency
-from checkers.measures.measure import Gauge
+from checkers.measures.margins import hold_versus_ttl
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.fuzz_measures import answers
+from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import known
 
 
 def a_book(**facts: Any) -> Book:
@@ -86,8 +85,6 @@ OUTLIVED = a_book().acquire(1, 2, 1).acquire(12, 13, 2).release(15, 16, 1)
 NO_LEASE = {"unexercised": "no lease ends by itself"}
 AT_ONCE = a_book().acquire(1, 10, 1).release(10, 11, 1).acquire(1, 15, 2)
 HEALED = wanted().fault("pause-server", 7, 10).fault("pause-server", 14, 40)
-NOBODY_ASKED = {"unexercised": "nobody asked for a lock after a heal"}
-NO_FAULT = {"unexercised": "there was no fault to recover from"}
 # Released at 5; asked for from 10 to 90 in vain. The TTL is 10, the bound 20.
 IN_VAIN = a_book(bounds={"recovery": 20}).acquire(1, 2, 1).release(5, 6, 1).acquire(3, 4, 2).release(5, 6, 2)
 IN_VAIN.acquire(10, 0, 0, process=3, outcome=INFO).acquire(20, 90, 0, outcome=FAIL)
@@ -98,64 +95,84 @@ ONE_WORKER = Book().acquire(1, 2, 1, process=1).release(3, 4, 1).acquire(5, 6, 2
 PHASES = timed().fault("pause-server", 100, 200).acquire(99, 150, 7).acquire(199, 0, 0, outcome=INFO)
 PHASES.acquire(300, 309, 8).acquire(400, 0, 0, outcome=INFO)
 
-
-@cases(
-    "gauge, book, expected",
-    ("margins", hold_versus_ttl, MARGINS, {"holds": 4, "margin_min": -1, "margin_p50": 3, "margin_p90": 8}),
-    ("holds beyond", hold_versus_ttl, MARGINS, {"outlived": 1, "met_another": 0, "beyond_twice_ttl": 1}),
-    ("the longest hold", hold_versus_ttl, MARGINS, {"longest_hold": 21, "rows": ((8,),)}),
-    ("its alert", hold_versus_ttl, MARGINS, {"alert": "1 of 4 holds lasted longer than 2 TTLs"}),
-    ("outlived its lease and met another", hold_versus_ttl, OUTLIVED, {"outlived": 1, "met_another": 1}),
-    ("keep-alives until the holder left", hold_versus_ttl, kept_alive("session"), {"margin_min": 3}),
-    ("so do other requests", hold_versus_ttl, kept_alive("touch"), {"margin_min": 4}),
-    ("no lease", hold_versus_ttl, Book(lease="none").acquire(1, 2, 1), NO_LEASE),
-    ("no lease in a file", hold_versus_ttl, Book(trial="", ttl=0).acquire(1, 2, 1), NO_LEASE),
-    # The first wait counts too: nobody had it in [1, 2].
-    ("gaps", availability_gap, wanted(), {"longest": 8, "total": 13, "asked": 15, "gaps": 3}),
-    ("the share of time", availability_gap, wanted(), {"share": 13 / 15, "rows": ((3,),)}),
-    ("nobody asked", availability_gap, Book(), {"unexercised": "nobody asked for a lock"}),
-    ("a grant that is over at once ends a gap", availability_gap, AT_ONCE, {"longest": 9, "gaps": 2}),
-    ("after the first heal", recovery_after_heal, HEALED, {"first@pause-server#1": 10, "gap@pause-server#1": 8}),
-    ("after the second heal", recovery_after_heal, HEALED, {"first@pause-server#2": None}),
-    ("after each heal", recovery_after_heal, HEALED, {"faults": 2, "recovered": 1, "unexercised": None}),
-    ("no fault", recovery_after_heal, wanted(), NO_FAULT),
-    ("no heal", recovery_after_heal, wanted().fault("f", 7, 0), {"unexercised": "no fault was healed"}),
-    ("nobody asked since", recovery_after_heal, wanted().fault("f", 7, 40), NOBODY_ASKED),
-    ("a lock that nobody gets any more", deadlock, IN_VAIN, {"longest": 80, "allowed": 30, "keys": 1, **VAIN}),
-    ("a holder is no deadlock", deadlock, HELD, {"longest": 0, "alert": None}),
-    ("bypasses", bypass, queue(), {"bypasses": 3, "passed": 1, "most": 3, "acquires": 5, "delta": 2}),
-    ("who was passed", bypass, queue(), {"rows": ((1,),), "alert": None, "property": "fifo"}),
-    ("at nearly the same time", bypass, passed(2), {"bypasses": 0}),
-    ("not at nearly the same time", bypass, passed(1), {"bypasses": 1}),
-    (
-        "who tells when it was queued needs no delta",
-        bypass,
-        passed(9, queued=6, base=8),
-        {"bypasses": 1, "delta": None},
-    ),
-    ("readers pass rightly", bypass, passed(1, 9, flags=SHARED), {"bypasses": 0}),
-    ("no delta", bypass, a_book(ttl=1000).acquire(1, 2, 1), NO_DELTA),
-    ("starvation", starvation, unequal(), {"workers": 3, "least_grants": 0, "most_grants": 3, "jain": 16 / 30}),
-    ("waits", starvation, unequal(), {"longest_wait": 40, "median_wait": 3, "longest_by_median": 40 / 3}),
-    ("who waited longest", starvation, unequal(), {"rows": ((1,),)}),
-    ("one worker", starvation, ONE_WORKER, {"unexercised": "only one worker asked"}),
-    # Of five, 1 is done after 1; then 1 of 4 after 2, where one is given up; then 1 of 2, and the last.
-    ("answered", acquire_latency, timed(), {"answered@all": 4, "censored@all": 1}),
-    ("latencies", acquire_latency, timed(), {"p50@all": 3, "p90@all": 4, "longest@all": 4, "rows": ((6,),)}),
-    ("releases", release_latency, timed(), {"p50@all": 2, "p90@all": 4, "censored@all": 0}),
-    ("before", acquire_latency, PHASES, {"answered@before": 4, "censored@before": 1, "p50@before": 3}),
-    # One of two: half are done after 51, and the other may never be.
-    ("during", acquire_latency, PHASES, {"p50@during": 51, "p90@during": None, "censored@during": 1}),
-    ("after", acquire_latency, PHASES, {"answered@after": 1, "p50@after": 9, "answered@all": 6}),
-    ("no acquire", acquire_latency, Book(), {"unexercised": "nobody asked for a lock"}),
-    ("no release", release_latency, Book(), {"unexercised": "nobody released anything"}),
-    ("no answer", acquire_latency, Book().acquire(5, 0, 0, outcome=INFO), {"unexercised": "none was answered"}),
-    ("a fault in a file", recovery_after_heal, elsewhere(), {"first@cut#1": 9000 - 4999}),
-    ("phases in a file", acquire_latency, elsewhere(), {"answered@before": 1, "answered@after": 1}),
-    ("times in a file", acquire_latency, places((1000, 1500), (2000, 2007)), {"p50@all": 500, "longest@all": 500}),
-    ("releases in a file", release_latency, places((1000, 1500), (2000, 2007)), {"p50@all": 7}),
-    ("no times", acquire_latency, places((0, 0), (0, 0)), {"unexercised": "the file has no times"}),
-    ("backwards", acquire_latency, places((5, 4), (3, 6)), {"unexercised": "the times in the file run backwards"}),
+test_hold_versus_ttl = known(
+    hold_versus_ttl,
+    ("margins", MARGINS, {"holds": 4, "margin_min": -1, "margin_p50": 3, "margin_p90": 8}),
+    ("holds beyond", MARGINS, {"outlived": 1, "met_another": 0, "beyond_twice_ttl": 1}),
+    ("the longest hold", MARGINS, {"longest_hold": 21, "rows": ((8,),)}),
+    ("its alert", MARGINS, {"alert": "1 of 4 holds lasted longer than 2 TTLs"}),
+    ("outlived its lease and met another", OUTLIVED, {"outlived": 1, "met_another": 1}),
+    ("keep-alives until the holder left", kept_alive("session"), {"margin_min": 3}),
+    ("so do other requests", kept_alive("touch"), {"margin_min": 4}),
+    ("no lease", Book(lease="none").acquire(1, 2, 1), NO_LEASE),
+    ("no lease in a file", Book(trial="", ttl=0).acquire(1, 2, 1), NO_LEASE),
 )
-def test_times(gauge: Gauge, book: Book | MeasuredHistory, expected: dict[str, object]) -> None:
-    assert answers(gauge, book, expected) == expected
+
+test_availability_gap = known(
+    availability_gap,
+    # The first wait counts too: nobody had it in [1, 2].
+    ("gaps", wanted(), {"longest": 8, "total": 13, "asked": 15, "gaps": 3}),
+    ("the share of time", wanted(), {"share": 13 / 15, "rows": ((3,),)}),
+    ("nobody asked", Book(), {"unexercised": "nobody asked for a lock"}),
+    ("a grant that is over at once ends a gap", AT_ONCE, {"longest": 9, "gaps": 2}),
+)
+
+test_recovery_after_heal = known(
+    recovery_after_heal,
+    ("after the first heal", HEALED, {"first@pause-server#1": 10, "gap@pause-server#1": 8}),
+    ("after the second heal", HEALED, {"first@pause-server#2": None}),
+    ("after each heal", HEALED, {"faults": 2, "recovered": 1, "unexercised": None}),
+    ("no fault", wanted(), {"unexercised": "there was no fault to recover from"}),
+    ("no heal", wanted().fault("f", 7, 0), {"unexercised": "no fault was healed"}),
+    ("nobody asked since", wanted().fault("f", 7, 40), {"unexercised": "nobody asked for a lock after a heal"}),
+    ("a fault in a file", elsewhere(), {"first@cut#1": 9000 - 4999}),
+)
+
+test_deadlock = known(
+    deadlock,
+    ("a lock that nobody gets any more", IN_VAIN, {"longest": 80, "allowed": 30, "keys": 1, **VAIN}),
+    ("a holder is no deadlock", HELD, {"longest": 0, "alert": None}),
+)
+
+test_bypass = known(
+    bypass,
+    ("bypasses", queue(), {"bypasses": 3, "passed": 1, "most": 3, "acquires": 5, "delta": 2}),
+    ("who was passed", queue(), {"rows": ((1,),), "alert": None, "property": "fifo"}),
+    ("at nearly the same time", passed(2), {"bypasses": 0}),
+    ("not at nearly the same time", passed(1), {"bypasses": 1}),
+    ("who tells when it was queued needs no delta", passed(9, queued=6, base=8), {"bypasses": 1, "delta": None}),
+    ("readers pass rightly", passed(1, 9, flags=SHARED), {"bypasses": 0}),
+    ("no delta", a_book(ttl=1000).acquire(1, 2, 1), NO_DELTA),
+)
+
+test_starvation = known(
+    starvation,
+    ("starvation", unequal(), {"workers": 3, "least_grants": 0, "most_grants": 3, "jain": 16 / 30}),
+    ("waits", unequal(), {"longest_wait": 40, "median_wait": 3, "longest_by_median": 40 / 3}),
+    ("who waited longest", unequal(), {"rows": ((1,),)}),
+    ("one worker", ONE_WORKER, {"unexercised": "only one worker asked"}),
+)
+
+test_acquire_latency = known(
+    acquire_latency,
+    # Of five, 1 is done after 1; then 1 of 4 after 2, where one is given up; then 1 of 2, and the last.
+    ("answered", timed(), {"answered@all": 4, "censored@all": 1}),
+    ("latencies", timed(), {"p50@all": 3, "p90@all": 4, "longest@all": 4, "rows": ((6,),)}),
+    ("before", PHASES, {"answered@before": 4, "censored@before": 1, "p50@before": 3}),
+    # One of two: half are done after 51, and the other may never be.
+    ("during", PHASES, {"p50@during": 51, "p90@during": None, "censored@during": 1}),
+    ("after", PHASES, {"answered@after": 1, "p50@after": 9, "answered@all": 6}),
+    ("no acquire", Book(), {"unexercised": "nobody asked for a lock"}),
+    ("no answer", Book().acquire(5, 0, 0, outcome=INFO), {"unexercised": "none was answered"}),
+    ("phases in a file", elsewhere(), {"answered@before": 1, "answered@after": 1}),
+    ("times in a file", places((1000, 1500), (2000, 2007)), {"p50@all": 500, "longest@all": 500}),
+    ("no times", places((0, 0), (0, 0)), {"unexercised": "the file has no times"}),
+    ("backwards", places((5, 4), (3, 6)), {"unexercised": "the times in the file run backwards"}),
+)
+
+test_release_latency = known(
+    release_latency,
+    ("releases", timed(), {"p50@all": 2, "p90@all": 4, "censored@all": 0}),
+    ("no release", Book(), {"unexercised": "nobody released anything"}),
+    ("releases in a file", places((1000, 1500), (2000, 2007)), {"p50@all": 7}),
+)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from checkers.check import missing
-from checkers.properties.updates import FORKS, LOST
-from checkers.tests.build import INFO, Book, cases
-from checkers.tests.compare import VALID, answers, result_on
+from checkers.properties.no_lost_update import FORKS, LOST
+from checkers.tests.build import INFO, Book
+from checkers.tests.compare import VALID, known, result_on
 
 NAME = "no-lost-update"
 
@@ -47,9 +47,8 @@ REGISTER = Book(keys=("a",)).acquire(1, 2, 1).write(3, 4, 1, 10).write(5, 6, 1, 
 FORK = {"kind": "lost-update", "at": 30, "owners": (1, 2), LOST: 2, FORKS: 1, "unexercised": None}
 NO_LIST = {"valid": True, "unexercised": "the workload register keeps no list of updates"}
 
-
-@cases(
-    "book, expected",
+test_lists = known(
+    NAME,
     ("a fork", final(10, 1), FORK),
     ("the stale write is lost", STALE, {"at": 15, "owners": (1, 2)}),
     ("three branches are two forks", three(), {"kinds": ["lost-update", "lost-update"]}),
@@ -62,8 +61,6 @@ NO_LIST = {"valid": True, "unexercised": "the workload register keeps no list of
     ("a fault met a write", delayed(36), {"unexercised": None}),
     ("it met none", delayed(39), {"unexercised": "store-reply-lost left no write without an answer"}),
 )
-def test_lists(book: Book, expected: dict[str, object]) -> None:
-    assert answers(NAME, book, expected) == expected
 
 
 def test_a_fork_names_both_writers_and_their_reads() -> None:

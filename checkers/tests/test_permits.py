@@ -1,12 +1,10 @@
 """Known histories of semaphores: how many the service let in, and how many were inside."""
 
-import pytest
-
 from checkers.check import applicable
 from checkers.history.view import View
-from checkers.properties.exclusion import MOST_INSIDE
-from checkers.tests.build import Book, cases
-from checkers.tests.compare import GOOD, answers
+from checkers.properties.permits import MOST_INSIDE
+from checkers.tests.build import Book
+from checkers.tests.compare import GOOD, known
 
 PERMITS, HOLDERS = "permits", "holder-exclusion"
 
@@ -19,22 +17,20 @@ def three(third: int) -> Book:
 
 
 EMPTY = Book(keys=("a",), permits=3).acquire(1, 2, 1).acquire(3, 4, 2).release(8, 9, 1).release(8, 9, 2)
+NOT_ALL = {"unexercised": "no more than 2 inside at once, 3 needed", MOST_INSIDE: 2}
 
-
-@cases(
-    "name, book, expected",
-    ("as many as there are permits", PERMITS, three(21), GOOD),
-    ("one more granted", PERMITS, three(19), {"kind": "too-many-granted", "at": 19, "holders": (0, 1, 2)}),
-    ("one more inside", HOLDERS, three(19), {"kind": "too-many-inside", "at": 19, "holders": (0, 1, 2)}),
+test_permits = known(
+    PERMITS,
+    ("as many as there are", three(21), GOOD),
+    ("one more granted", three(19), {"kind": "too-many-granted", "at": 19, "holders": (0, 1, 2)}),
+    ("unexercised until all were taken", EMPTY, NOT_ALL),
 )
-def test_permits(name: str, book: Book, expected: dict[str, object]) -> None:
-    assert answers(name, book, expected) == expected
 
-
-@pytest.mark.parametrize("name", [PERMITS, HOLDERS])
-def test_unexercised_until_all_permits_were_taken(name: str) -> None:
-    expected = {"unexercised": "no more than 2 inside at once, 3 needed", MOST_INSIDE: 2}
-    assert answers(name, EMPTY, expected) == expected
+test_holder_exclusion = known(
+    HOLDERS,
+    ("one more inside", three(19), {"kind": "too-many-inside", "at": 19, "holders": (0, 1, 2)}),
+    ("unexercised until all permits were taken", EMPTY, NOT_ALL),
+)
 
 
 def test_a_semaphore_is_asked_for_permits_and_not_for_exclusion() -> None:

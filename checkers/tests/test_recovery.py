@@ -6,7 +6,7 @@ from checkers.check import check
 from checkers.properties.recovery import ASKED, SLOWEST
 from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import GOOD, VALID, answers
+from checkers.tests.compare import GOOD, VALID, known
 
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
 
@@ -35,25 +35,20 @@ HELD = refused(15, 95, healed().acquire(11, 12, 2).renew(40, 41, 2).renew(95, 96
 # A worker did not run for 5 or 4 of the 35 from the heal to the grant at 55.
 STALLED, STALLED_LESS = (healed().acquire(15, 55, 2).add(F.STALL, 30, end, process=3) for end in (35, 34))
 NEVER_HEALED = {"unexercised": "the fault was never healed"}
-NO_FAULT = {"unexercised": "there was no fault to recover from"}
-NO_BOUND = {"unexercised": "the lock declares no bound"}
 
-
-@cases(
-    "book, expected",
+test_recovery = known(
+    "recovery",
     ("in time", healed().acquire(15, 50, 2), {**GOOD, ASKED: 1}),
     ("too late", healed().acquire(15, 51, 2), {"kinds": ["not-recovered"], "moments": [50]}),
     ("who gave up before the bound", gave_up(), {"unexercised": NOBODY}),
     ("it counts from the next request", gave_up().acquire(60, 61, 2), {"unexercised": None, SLOWEST: 0}),
     ("a bound beyond the end", gave_up().add(F.ACQUIRE, 98, 0, INFO), {"unexercised": NOBODY}),
-    ("no bound", Book().acquire(1, 2, 1), NO_BOUND),
-    ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), NO_FAULT),
+    ("no bound", Book().acquire(1, 2, 1), {"unexercised": "the lock declares no bound"}),
+    ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), {"unexercised": "there was no fault to recover from"}),
     ("one of two", refused(15, 95).fault("kill-server", 12, 0, applied=13), NEVER_HEALED),
     ("a live holder is no failure to recover", HELD, {"unexercised": NOBODY}),
     ("time in which the machine stalled does not count", STALLED, VALID),
 )
-def test_recovery(book: Book, expected: dict[str, object]) -> None:
-    assert answers("recovery", book, expected) == expected
 
 
 def told(book: Book, errors: tuple[str, ...] = ("",)) -> str:

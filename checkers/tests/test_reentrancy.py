@@ -5,10 +5,8 @@ from typing import Any
 from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
 from checkers.properties.shared_counters import CONTENDED, GRANTS
 from checkers.row_format import NESTED, Outcome, Reason
-from checkers.tests.build import FAIL, INFO, OK, Book, cases
-from checkers.tests.compare import GOOD, VALID, answers, result_on
-
-NAME = "reentrancy"
+from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.compare import GOOD, VALID, known
 
 
 def held(**inner: Any) -> Book:
@@ -28,39 +26,29 @@ def released(outcome: Outcome) -> Book:
     return book.acquire(6, 12, 2)
 
 
-def awaited() -> Book:
-    return held().acquire(6, 32, 2).release(33, 34, 2)
-
-
-TIMED_OUT = refused(Reason.TIMEOUT).fault("cut-client-drop", 3, 4)
+TAKEN_AGAIN = held().acquire(6, 32, 2).release(33, 34, 2)
 TWO_RELEASES = held().acquire(9, 10, 1, token=7, flags=NESTED).release(10, 11, 1, flags=NESTED).acquire(6, 12, 2)
-FREED = {"kind": "freed-by-inner-release", "at": 12}
+CHANGED = "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at 0.000 s"
+FREED = {"kind": "freed-by-inner-release", "at": 12, "told": ("worker 1's nested release, sent at",)}
 
-
-@cases(
-    "name, book, expected",
-    ("the same grant again", NAME, awaited(), {**GOOD, NESTED_ACQUIRES: 1, AWAITED: 1}),
-    # Neither a grant nor a release of its own, and its own hold is no contention.
-    ("it is part of the outer hold", "server-exclusion", awaited(), {"valid": True, GRANTS: 2, CONTENDED: 1}),
-    ("refused as held", NAME, refused(Reason.HELD), {"kind": "nested-refused"}),
-    ("refused as another's", NAME, refused(Reason.NOT_OWNER), {"kind": "nested-refused"}),
-    ("timed out", NAME, refused(Reason.TIMEOUT), {"kind": "nested-refused"}),
-    ("unavailable", NAME, refused(Reason.UNAVAILABLE), VALID),
-    ("a timeout under a fault is nobody's refusal", NAME, TIMED_OUT, VALID),
-    ("another token", NAME, held(token=8), {"kind": "token-changed"}),
-    ("an inner release that frees the lock", NAME, held().acquire(6, 12, 2), FREED),
-    ("a refused inner release frees nothing", NAME, released(FAIL), VALID),
-    ("an unanswered one may", NAME, released(INFO), FREED),
-    ("the latest inner release is to blame once", NAME, TWO_RELEASES, {"sent": (1, 10, 6)}),
-    ("nothing nested", NAME, Book().acquire(1, 2, 1), {"unexercised": "nobody acquired again what it held"}),
-    ("nobody waits", NAME, held(outcome=OK), {"valid": True, "unexercised": "nobody waited at an inner release"}),
+test_reentrancy = known(
+    "reentrancy",
+    ("the same grant again", TAKEN_AGAIN, {**GOOD, NESTED_ACQUIRES: 1, AWAITED: 1}),
+    ("refused as held", refused(Reason.HELD), {"kind": "nested-refused"}),
+    ("refused as another's", refused(Reason.NOT_OWNER), {"kind": "nested-refused"}),
+    ("timed out", refused(Reason.TIMEOUT), {"kind": "nested-refused"}),
+    ("unavailable", refused(Reason.UNAVAILABLE), VALID),
+    ("a timeout under a fault is nobody's refusal", refused(Reason.TIMEOUT).fault("cut-client-drop", 3, 4), VALID),
+    ("another token", held(token=8), {"kind": "token-changed", "told": (CHANGED,)}),
+    ("an inner release that frees the lock", held().acquire(6, 12, 2), FREED),
+    ("a refused inner release frees nothing", released(FAIL), VALID),
+    ("an unanswered one may", released(INFO), FREED),
+    ("the latest inner release is to blame once", TWO_RELEASES, {"sent": (1, 10, 6)}),
+    ("nothing nested", Book().acquire(1, 2, 1), {"unexercised": "nobody acquired again what it held"}),
+    ("nobody waits", held(outcome=OK), {"valid": True, "unexercised": "nobody waited at an inner release"}),
 )
-def test_reentrancy(name: str, book: Book, expected: dict[str, object]) -> None:
-    assert answers(name, book, expected) == expected
 
-
-def test_stories_tell_of_nested_operations() -> None:
-    (violation,) = result_on(held(token=8), NAME).violations
-    assert violation.story[1] == "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at 0.000 s"
-    (violation,) = result_on(held().acquire(6, 12, 2), NAME).violations
-    assert "worker 1's nested release, sent at" in " ".join(violation.story)
+# Neither a grant nor a release of its own, and its own hold is no contention.
+test_server_exclusion = known(
+    "server-exclusion", ("it is part of the outer hold", TAKEN_AGAIN, {"valid": True, GRANTS: 2, CONTENDED: 1})
+)
