@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from checkers.check import check
+from checkers.claims import Verdict
 from checkers.history.history import History
+from checkers.judging.judgement import judge
 from checkers.measures.measure import Gauge
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.engine_answer import EngineAnswer
@@ -53,6 +55,7 @@ def result_on(book: Book, name: str) -> CheckResult:
 
 VALID, INVALID = {"valid": True}, {"valid": False}
 GOOD = {"valid": True, "unexercised": None}
+VIOLATED, DOCUMENTED = {"word": Verdict.VIOLATED}, {"word": Verdict.BROKEN_AS_DOCUMENTED}
 
 
 def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, Any]]) -> Callable[..., None]:
@@ -76,19 +79,22 @@ def measured(book: Book) -> MeasuredHistory:
 
 
 def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, object]:
-    """What a property says of a book, by these names: a counter, or a field of `CheckResult`; of all violations their
-    ``kinds`` and ``moments``; of the only one a field of `Violation`, the ``owners`` of its grants, the invocations of
-    its rows (``sent``), and its story, or where all its expected parts stand there, these (``told``).
+    """What a property says of a book, by these names: a counter, or a field of `CheckResult`; the ``word`` of the
+    verdict that it comes to; of all violations their ``kinds`` and ``moments``; of the only one a field of `Violation`,
+    the ``owners`` of its grants, the invocations of its rows (``sent``), and its story, or where all its expected parts
+    stand there, these (``told``).
     """
-    result, columns = result_on(book, name), book.history().columns
+    history, result = book.history(), result_on(book, name)
     found: dict[str, object] = {**result.counters}
     found |= {of: getattr(result, of) for of in ("valid", "unexercised", "reason")}
     found |= {"kinds": [v.kind for v in result.violations], "moments": [v.at for v in result.violations]}
+    if "word" in expected:
+        found["word"] = judge(result, history).word
     if len(result.violations) == 1:
         (violation,) = result.violations
         found |= {of: getattr(violation, of) for of in ("kind", "at", "rows", "holders")}
-        found["owners"] = tuple(columns["owner"][list(violation.holders)].tolist())
-        found["sent"] = tuple(columns["inv"][list(violation.rows)].tolist())
+        found["owners"] = tuple(history.columns["owner"][list(violation.holders)].tolist())
+        found["sent"] = tuple(history.columns["inv"][list(violation.rows)].tolist())
         story, parts = " ".join(violation.story), expected.get("told", ())
         found["told"] = parts if all(part in story for part in parts) else story
     return {of: found.get(of) for of in expected}

@@ -10,9 +10,11 @@ from checkers.claims import Claim, Hazard, Verdict, heaviest
 from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.row_format import F
-from checkers.tests.build import FAIL, Book, cases
+from checkers.tests.build import FAIL, Book
+from checkers.tests.compare import DOCUMENTED, VIOLATED, known
 
-HAZARD = Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl")
+HOLDERS, SERVER, FENCE = "holder-exclusion", "server-exclusion", "fenced-store"
+HAZARD = Hazard(HOLDERS, ("freeze-holder",), "frozen-past-ttl")
 FROZEN = ("freeze-holder",)
 
 
@@ -23,11 +25,7 @@ def overlap(*, lease_ends: int = 12, **facts: Any) -> Book:
     return book.acquire(3, 20, 2, sent=19, ttl=50).release(30, 31, 2)
 
 
-def word(book: Book, name: str = "holder-exclusion") -> Verdict:
-    return judged(book, name).word
-
-
-def judged(book: Book, name: str = "holder-exclusion") -> Judgement:
+def judged(book: Book, name: str = HOLDERS) -> Judgement:
     history = book.history()
     return judge(check(history, [name])[0], history)
 
@@ -67,7 +65,7 @@ def stalled(believed: int = 12, **facts: Any) -> Book:
 
 def stall_holder() -> Book:
     """Its client looks at the clock in another thread, so the late notice is the machine's."""
-    claims = (Claim("holder-exclusion", under=("stall-holder",)),)
+    claims = (Claim(HOLDERS, under=("stall-holder",)),)
     book = overlap(fault_names=("stall-holder",), claims=claims).lost(25, 1, sent=12)
     return book.fault("stall-holder", 5, 40, kind="stall", owner=1)
 
@@ -79,15 +77,17 @@ def went_backwards() -> Book:
     return book.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)
 
 
-EVERYWHERE = Claim("holder-exclusion")
-QUIET = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", certain=False)
-FENCED = Hazard("holder-exclusion", FROZEN, "frozen-past-ttl", stores=("fence-*",))
+EVERYWHERE = Claim(HOLDERS)
+QUIET = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", certain=False)
+FENCED = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", stores=("fence-*",))
 STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
-VIOLATED, DOCUMENTED, BROKEN = Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN
+BROKEN, NOT_SHOWN = {"word": Verdict.NOT_CLAIMED_BROKEN}, {"word": Verdict.HAZARD_NOT_SHOWN}
+HELD, UPHELD = {"word": Verdict.NOT_CLAIMED_HELD}, {"word": Verdict.UPHELD}
+UNEXERCISED, NOT_APPLICABLE = {"word": Verdict.UNEXERCISED}, {"word": Verdict.NOT_APPLICABLE}
 
 
-@cases(
-    "book, expected",
+test_what_a_hazard_excuses = known(
+    HOLDERS,
     ("frozen only when the lease had ended", freeze(overlap(), 13, 40), VIOLATED),
     ("thawed before the lease ended", freeze(overlap(), 5, 11), VIOLATED),
     ("the later holder was frozen", freeze(overlap(), 5, 40, 2), VIOLATED),
@@ -101,10 +101,10 @@ VIOLATED, DOCUMENTED, BROKEN = Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, V
     ("a hung thread", overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1), VIOLATED),
     ("a freeze that was never healed", freeze(overlap(), 5, 0), DOCUMENTED),
     ("a freeze by another fault", by_another(), BROKEN),
-    ("a freeze by another fault, claimed", by_another(Claim("holder-exclusion", under=("late-write",))), VIOLATED),
+    ("a freeze by another fault, claimed", by_another(Claim(HOLDERS, under=("late-write",))), VIOLATED),
     ("renewed at 9 it runs until 19", freeze(overlap().renew(9, 10, 1), 15, 40), DOCUMENTED),
-    ("a hazard that does not show", freeze(overlap().lost(15, 1), 5, 40), Verdict.HAZARD_NOT_SHOWN),
-    ("one that need not show", freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40), Verdict.NOT_CLAIMED_HELD),
+    ("a hazard that does not show", freeze(overlap().lost(15, 1), 5, 40), NOT_SHOWN),
+    ("one that need not show", freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40), HELD),
     ("it goes before a wider claim", freeze(overlap(claims=(EVERYWHERE,)), 5, 40), DOCUMENTED),
     ("without the fault", overlap(claims=(EVERYWHERE,), fault_names=("none",)), VIOLATED),
     ("of other store modes", freeze(overlap(hazards=(FENCED,), claims=(EVERYWHERE,)), 5, 40), VIOLATED),
@@ -119,8 +119,6 @@ VIOLATED, DOCUMENTED, BROKEN = Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, V
     ("a fault that came after the machine stalled", late_write(15, 40), DOCUMENTED),
     ("a thread that a fault stalled is not the one that notices", stall_holder(), DOCUMENTED),
 )
-def test_what_a_hazard_excuses(book: Book, expected: Verdict) -> None:
-    assert word(book) is expected
 
 
 def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
@@ -134,10 +132,10 @@ def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
 
 def test_unknown_is_never_hidden_by_something_lighter() -> None:
     history = freeze(overlap(), 5, 40).history()
-    (result,) = check(history, ["holder-exclusion"])
+    (result,) = check(history, [HOLDERS])
     partly = CheckResult(result.property, False, result.violations, reason="another key: too long")
     assert judge(partly, history).word is Verdict.UNKNOWN
-    assert judge(CheckResult("holder-exclusion", None, reason="too long"), history).word is Verdict.UNKNOWN
+    assert judge(CheckResult(HOLDERS, None, reason="too long"), history).word is Verdict.UNKNOWN
     unexplained = (*result.violations, Violation("overlap", 1, (0,), (0,), ()))
     assert judge(CheckResult(result.property, False, unexplained, reason="x"), history).word is Verdict.VIOLATED
 
@@ -157,21 +155,18 @@ def test_heaviest(words: Sequence[Verdict], expected: Verdict) -> None:
 def test_a_grant_that_was_over_when_it_arrived_is_no_hold() -> None:
     book = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sent=10, ttl=5).lost(29, 3, sent=15)
     history = book.history()
-    (result,) = check(history, ["holder-exclusion"])
+    (result,) = check(history, [HOLDERS])
     owners = [history.columns["owner"][list(violation.holders)].tolist() for violation in result.violations]
     assert owners == [[1, 2]]
 
 
-BOTH = (*FROZEN, "cut-client-drop")
-LATE = Hazard("holder-exclusion", ("late-write",), "frozen-past-ttl")
+LATE = Hazard(HOLDERS, ("late-write",), "frozen-past-ttl")
 UNCERTAIN = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
-HOLDERS, SERVER, FENCE = "holder-exclusion", "server-exclusion", "fenced-store"
-HELD, NOT_APPLICABLE = Verdict.NOT_CLAIMED_HELD, Verdict.NOT_APPLICABLE
 
 
 def claimed(*under: str) -> Book:
     """Two faults, and a claim under some."""
-    claim = Claim("holder-exclusion", under=under)
+    claim = Claim(HOLDERS, under=under)
     book = overlap(fault_names=("cut-client-drop", "pause-server"), hazards=(), claims=(claim,)).lost(15, 1)
     return book.fault("cut-client-drop", 4, 8).fault("pause-server", 10, 12)
 
@@ -183,7 +178,7 @@ def undeclared(fault: str = "none", **facts: Any) -> Book:
 
 def masked(applied: int = 5, kind: str = "cut", **facts: Any) -> Book:
     """Under two faults, of which one freezes the holder."""
-    book = overlap(fault_names=BOTH, **facts)
+    book = overlap(fault_names=(*FROZEN, "cut-client-drop"), **facts)
     return freeze(book.fault("cut-client-drop", 5, 40, kind=kind, owner=kind == "freeze"), applied, 40)
 
 
@@ -193,7 +188,7 @@ def two_hazards(*hazards: Hazard) -> Book:
 
 
 def alone(*faults: str) -> Book:
-    return Book(claims=(Claim("server-exclusion"),), fault_names=faults).acquire(1, 2, 1)
+    return Book(claims=(Claim(SERVER),), fault_names=faults).acquire(1, 2, 1)
 
 
 LIES = freeze(overlap(store="fence-writes", hazards=(STORE,)), 5, 40)
@@ -201,40 +196,46 @@ LIES.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
 CONTROL = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
 QUIET_CONTROL = freeze(overlap(hazards=(UNCERTAIN,), store="unfenced"), 5, 40)
 NO_FAULT = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
-NOTICED_ANYHOW = freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40)
 
 
-@cases(
-    "name, book, expected",
-    ("a store that lies is not explained by a freeze", FENCE, LIES, VIOLATED),
-    ("a claim under one of two faults", HOLDERS, claimed("cut-*"), HELD),
-    ("a claim under both", HOLDERS, claimed("cut-*", "pause-server"), Verdict.UPHELD),
-    ("a claim under all", HOLDERS, claimed("*"), Verdict.UPHELD),
-    ("without declarations", SERVER, undeclared(), Verdict.UPHELD),
-    ("without declarations, another property", HOLDERS, undeclared(), BROKEN),
-    ("without declarations, broken", SERVER, undeclared(lease_ends=45), VIOLATED),
-    ("without declarations, under a fault", SERVER, undeclared("pause-server"), HELD),
-    ("unexercised is never upheld", SERVER, alone("none"), Verdict.UNEXERCISED),
-    ("unexercised under several faults, of which one may mask another", SERVER, alone("a", "b"), NOT_APPLICABLE),
-    ("unexercised in a rolling upgrade", SERVER, alone("roll-version", "b"), Verdict.UNEXERCISED),
-    ("recovery without a fault", "recovery", NO_FAULT, NOT_APPLICABLE),
-    ("no fence, on which nobody counts", FENCE, undeclared(store="unfenced"), NOT_APPLICABLE),
-    ("no fence, as a control", FENCE, CONTROL, Verdict.HAZARD_NOT_SHOWN),
-    ("no fence, as an uncertain control", FENCE, QUIET_CONTROL, NOT_APPLICABLE),
-    ("no fence, and a stale write", FENCE, undeclared(store="unfenced").write(40, 41, 1, 10), BROKEN),
-    # Whatever other faults do, the mechanism must explain the violation.
-    ("the hazard of one of two faults excuses", HOLDERS, masked(), DOCUMENTED),
-    ("the other froze the holder in time", HOLDERS, masked(13, "freeze"), BROKEN),
-    ("any hazard of two excuses", HOLDERS, two_hazards(HAZARD, LATE), DOCUMENTED),
-    ("in any order", HOLDERS, two_hazards(LATE, HAZARD), DOCUMENTED),
-    # The holder noticed in time, since it could not be reached either.
-    ("another fault may mask it", HOLDERS, masked().lost(15, 1), HELD),
-    ("no fault masks nothing", HOLDERS, NOTICED_ANYHOW, Verdict.HAZARD_NOT_SHOWN),
-    ("unexplained, the other fault claimed", HOLDERS, masked(13, claims=(Claim(HOLDERS, under=("cut-*",)),)), VIOLATED),
-    ("unexplained, the other fault not claimed", HOLDERS, masked(13, claims=(Claim(HOLDERS, under=()),)), BROKEN),
+test_what_becomes_of_a_store = known(
+    FENCE,
+    ("a store that lies is not explained by a freeze", LIES, VIOLATED),
+    ("no fence, on which nobody counts", undeclared(store="unfenced"), NOT_APPLICABLE),
+    ("no fence, as a control", CONTROL, NOT_SHOWN),
+    ("no fence, as an uncertain control", QUIET_CONTROL, NOT_APPLICABLE),
+    ("no fence, and a stale write", undeclared(store="unfenced").write(40, 41, 1, 10), BROKEN),
 )
-def test_what_claims_and_several_faults_make_of_it(name: str, book: Book, expected: Verdict) -> None:
-    assert word(book, name) is expected
+
+test_what_claims_and_several_faults_make_of_it = known(
+    HOLDERS,
+    ("a claim under one of two faults", claimed("cut-*"), HELD),
+    ("a claim under both", claimed("cut-*", "pause-server"), UPHELD),
+    ("a claim under all", claimed("*"), UPHELD),
+    ("without declarations, another property", undeclared(), BROKEN),
+    # Whatever other faults do, the mechanism must explain the violation.
+    ("the hazard of one of two faults excuses", masked(), DOCUMENTED),
+    ("the other froze the holder in time", masked(13, "freeze"), BROKEN),
+    ("any hazard of two excuses", two_hazards(HAZARD, LATE), DOCUMENTED),
+    ("in any order", two_hazards(LATE, HAZARD), DOCUMENTED),
+    # The holder noticed in time, since it could not be reached either.
+    ("another fault may mask it", masked().lost(15, 1), HELD),
+    ("no fault masks nothing", freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40), NOT_SHOWN),
+    ("unexplained, the other fault claimed", masked(13, claims=(Claim(HOLDERS, under=("cut-*",)),)), VIOLATED),
+    ("unexplained, the other fault not claimed", masked(13, claims=(Claim(HOLDERS, under=()),)), BROKEN),
+)
+
+test_what_claims_make_of_it = known(
+    SERVER,
+    ("without declarations", undeclared(), UPHELD),
+    ("without declarations, broken", undeclared(lease_ends=45), VIOLATED),
+    ("without declarations, under a fault", undeclared("pause-server"), HELD),
+    ("unexercised is never upheld", alone("none"), UNEXERCISED),
+    ("unexercised under several faults, of which one may mask another", alone("a", "b"), NOT_APPLICABLE),
+    ("unexercised in a rolling upgrade", alone("roll-version", "b"), UNEXERCISED),
+)
+
+test_recovery_without_a_fault = known("recovery", ("does not apply", NO_FAULT, NOT_APPLICABLE))
 
 
 def test_without_a_fence_a_trial_misses_a_stale_write_only_as_a_control() -> None:
@@ -245,10 +246,10 @@ def test_without_a_fence_a_trial_misses_a_stale_write_only_as_a_control() -> Non
 
 def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:
     silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
-    expected = {"holder-exclusion": "no violation by frozen-past-ttl yet"}
-    assert missing(silent.history(), ["holder-exclusion"]) == expected
-    assert missing(shown.history(), ["holder-exclusion"]) == {}
-    assert missing(freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40).history(), ["holder-exclusion"]) == {}
+    expected = {HOLDERS: "no violation by frozen-past-ttl yet"}
+    assert missing(silent.history(), [HOLDERS]) == expected
+    assert missing(shown.history(), [HOLDERS]) == {}
+    assert missing(freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40).history(), [HOLDERS]) == {}
 
 
 @pytest.mark.parametrize("kind", ["clock", "wipe", "failover"])
@@ -256,31 +257,27 @@ def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> No
     """Worker 1's lease is in force until 12, worker 2's from 19 to 31."""
 
     def struck(*moments: int) -> Book:
-        book = overlap(fault_names=("f",), hazards=(), claims=(Claim("server-exclusion"),))
+        book = overlap(fault_names=("f",), hazards=(), claims=(Claim(SERVER),))
         for begun in moments:
             book.fault("f", begun, 45, applied=begun + 1, kind=kind, target="redis1")
         return book
 
-    for begun, expected in (
-        (10, Verdict.UPHELD),
-        (25, Verdict.UPHELD),
-        (14, Verdict.UNEXERCISED),
-        (40, Verdict.UNEXERCISED),
-    ):
-        assert word(struck(begun), "server-exclusion") is expected
-    assert word(struck(40, 25), "server-exclusion") is Verdict.UPHELD
+    for begun in (10, 25, 14, 40):
+        expected = Verdict.UPHELD if begun in (10, 25) else Verdict.UNEXERCISED
+        assert judged(struck(begun), SERVER).word is expected
+    assert judged(struck(40, 25), SERVER).word is Verdict.UPHELD
 
 
 def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_gets_the_lock() -> None:
     def words(*hazards: Hazard) -> dict[str, Verdict]:
-        claims = tuple(Claim(name, under=("cut-*",)) for name in ("server-exclusion", "recovery"))
+        claims = tuple(Claim(name, under=("cut-*",)) for name in (SERVER, "recovery"))
         bounds = {"recovery": 5}
         book = Book(keys=("a",), claims=claims, hazards=hazards, bounds=bounds, fault_names=("cut-client-drop",))
         book.acquire(1, 2, 1).release(3, 4, 1).fault("cut-client-drop", 5, 10)
         history = book.add(F.ACQUIRE, 6, 60, FAIL, process=2).history()
-        judged = judge_all(check(history, ["server-exclusion", "recovery"]), history)
+        judged = judge_all(check(history, [SERVER, "recovery"]), history)
         return {judgement.property: judgement.word for judgement in judged}
 
     documented = Hazard("recovery", ("cut-*",), "left-behind", certain=False)
-    assert words() == {"server-exclusion": Verdict.UNEXERCISED, "recovery": Verdict.VIOLATED}
-    assert words(documented) == {"server-exclusion": Verdict.NOT_APPLICABLE, "recovery": Verdict.BROKEN_AS_DOCUMENTED}
+    assert words() == {SERVER: Verdict.UNEXERCISED, "recovery": Verdict.VIOLATED}
+    assert words(documented) == {SERVER: Verdict.NOT_APPLICABLE, "recovery": Verdict.BROKEN_AS_DOCUMENTED}
