@@ -18,10 +18,9 @@ from checkers.models.model import UNSET, Settings
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import FIELDS, NONE, F, Outcome
 from checkers.tests.batches import Batched, names
-from checkers.tests.brute import FOREVER
+from checkers.tests.brute import FOREVER, explained
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
-from checkers.tests.orders import explained
 
 KEYS = ("a", "b")
 _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")

@@ -1,15 +1,51 @@
-"""Exhaustive search on tiny histories: nothing clever, nothing shared with the engines."""
+"""Exhaustive search on tiny histories: nothing clever, nothing shared with the engines or the search."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from typing import Any, NamedTuple
 
 from checkers.history.holds_and_leases import Hold
 from checkers.row_format import NONE
-from checkers.tests.orders import explained
 
 FOREVER = 10**6
+
+
+def explained(
+    ops: Sequence[Any],
+    spans: Sequence[tuple[int, int]],
+    unknown: Sequence[bool],
+    initial: Hashable,
+    step: Callable[[Any, Any], Iterable[Any]],
+) -> bool:
+    """Whether some order of them respects real time and `step`, with unknown operations in it or left out.
+
+    spans: of each operation the invocation and the return, late for unknown ones. step: the states that may follow.
+    Every order is tried. Sets of operations are the bits of a number, and what has to come before an operation is found
+    once, before the search: that is all that makes it fast. What failed once, with the same operations left in the same
+    state, is not tried again.
+    """
+    by_end = sorted(range(len(ops)), key=lambda n: spans[n][1])  # the likely ones first
+    ends = [spans[n][1] for n in by_end]
+    moves = [(1 << place, (1 << bisect_left(ends, spans[n][0])) - 1, ops[n]) for place, n in enumerate(by_end)]
+    answered = sum(1 << place for place, n in enumerate(by_end) if not unknown[n])
+    dead: set[tuple[int, Any]] = set()
+
+    def possible(left: int, state: Any) -> bool:
+        if not left & answered:
+            return True
+        if (left, state) in dead:
+            return False
+        for bit, earlier, op in moves:
+            if left & bit and not left & earlier:
+                for after in step(state, op):
+                    if possible(left ^ bit, after):
+                        return True
+        dead.add((left, state))
+        return False
+
+    return possible((1 << len(moves)) - 1, initial)
 
 
 class Op(NamedTuple):
@@ -96,13 +132,20 @@ def _instants(span: tuple[int, int], least: int) -> range:
     return range(max(span[0], least), span[1] + 1)
 
 
-def earliest_end(lease: Lease, a: int, kind: str, limit: int) -> int | None:
-    """The earliest end of a hold that began at `a`, over all instants of everything that concerned it; or None.
+def ends(lease: Lease, kind: str = "grant") -> dict[int, int]:
+    """When it can have begun → its earliest end then."""
+    found = {a: _earliest_end(lease, a, kind) for a in range(lease.start, lease.ret + 1)}
+    return {a: end for a, end in found.items() if end is not None}
+
+
+def _earliest_end(lease: Lease, a: int, kind: str) -> int | None:
+    """Of a hold that began at `a`, over all instants of everything that concerned it; or None.
 
     A renewal that was acknowledged happened while the lock was held, and extended it; a release that was
-    acknowledged happened; expiry may come late. limit: an instant after everything.
+    acknowledged happened; expiry may come late.
     """
     best: int | None = None
+    limit = max([lease.ret, *(ret for _, ret in lease.renewals), lease.release[0] if lease.release else 0])
     releases: list[int | None] = [None]
     certain = lease.release is not None and lease.release[1] < FOREVER
     if lease.release is not None:
@@ -131,24 +174,18 @@ def earliest_end(lease: Lease, a: int, kind: str, limit: int) -> int | None:
 
 def told(leases: Sequence[Lease], kind: str = "grant") -> bool:
     """Whether the holds can have followed one another, in some order (of tokens, where all have one)."""
-    spans = [(lease.start, lease.ret) for lease in leases] + [s for lease in leases for s in lease.renewals]
-    spans += [lease.release for lease in leases if lease.release is not None]
-    limit = max((moment for span in spans for moment in span if moment < FOREVER), default=0)
-    ends = []
-    for lease in leases:
-        by_start = {a: earliest_end(lease, a, kind, limit) for a in range(lease.start, lease.ret + 1)}
-        ends.append({a: end for a, end in by_start.items() if end is not None})
     orders: Any = permutations(range(len(leases)))
     if all(lease.token >= 0 for lease in leases) and tokens_ordered(leases):
         orders = [sorted(range(len(leases)), key=lambda n: leases[n].token)]
-    return any(_fits(order, ends) for order in orders)
+    possible = [ends(lease, kind) for lease in leases]
+    return any(_fits(order, possible) for order in orders)
 
 
-def _fits(order: Sequence[int], ends: Sequence[dict[int, int]]) -> bool:
+def _fits(order: Sequence[int], possible: Sequence[dict[int, int]]) -> bool:
     """Tries all starts, one grant after another."""
     reachable = {0}
     for n in order:
-        reachable = {end for before in reachable for a, end in ends[n].items() if a >= before}
+        reachable = {end for before in reachable for a, end in possible[n].items() if a >= before}
         if not reachable:
             return False
     return True
@@ -170,8 +207,8 @@ def inside_together(holds: Sequence[tuple[int, int]]) -> int:
 
 def schedulable(holds: Sequence[Hold]) -> bool:
     """Whether holds with these start windows can follow one another in some order: tries every order and start."""
-    ends = [{a: hold.end(a) for a in range(hold.start, hold.latest + 1)} for hold in holds]
-    return any(_fits(order, ends) for order in permutations(range(len(holds))))
+    possible = [{a: hold.end(a) for a in range(hold.start, hold.latest + 1)} for hold in holds]
+    return any(_fits(order, possible) for order in permutations(range(len(holds))))
 
 
 def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
@@ -189,6 +226,7 @@ def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
 
 
 def _core(lease: Lease) -> tuple[int, int] | None:
-    end = earliest_end(lease, lease.start, "grant", FOREVER // 1000)
-    latest = min([lease.ret, *(ret for _, ret in lease.renewals)])
-    return (latest, end) if end is not None and end > latest else None
+    """The time in which it certainly held, if it did."""
+    possible = ends(lease)
+    latest, end = max(possible, default=0), possible.get(lease.start, 0)
+    return (latest, end) if end > latest else None

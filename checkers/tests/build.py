@@ -60,8 +60,10 @@ class Book:
         key: int = 0,
         reason: Reason = Reason.NONE,
         flags: int = 0,
+        given_up: int = 0,
     ) -> Book:
-        done = 0 if outcome == INFO else ret
+        """given_up: when it was, where there was no answer."""
+        done = given_up if outcome == INFO else ret
         row = (inv, done, sent, ttl, token, owner, value, base, session, process, 0, key, f, outcome, reason, flags)
         self.rows.append(row)
         return self

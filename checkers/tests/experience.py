@@ -3,15 +3,18 @@
 Nothing is shared with them but the notion of who certainly came later (`brute.comes_after`).
 """
 
+import math
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from random import Random
+from typing import NamedTuple
 
+from checkers.properties.recovery import ASKED
 from checkers.row_format import SHARED, F, Outcome, Reason
 from checkers.tests import brute, generate
 from checkers.tests.brute import FOREVER, Lease
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import compare, counted, result_on
+from checkers.tests.compare import Disagreement, compare, counted, result_on
 
 
 def belief(rng: Random) -> str:
@@ -75,15 +78,13 @@ def renewal(rng: Random) -> str:
     )
     for owner, grant in enumerate(made, 1):
         for _ in range(rng.choice((0, 1, 1, 2))):
-            inv = grant.ret + rng.randint(0, 9)
-            ret = inv + rng.randint(0, 2)
+            inv, ret = generate.call(rng, grant.ret, grant.ret + 9, 2)
             if any(span[0] < ret and inv < span[1] for span in grant.renewals):
                 continue  # of what overlaps nobody can say which came first
             book.renew(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
             truth += not _can_be_over(grant, inv, ret)
         if rng.random() < 0.3:
-            inv = grant.ret + rng.randint(0, 9)
-            ret = inv + rng.randint(0, 2)
+            inv, ret = generate.call(rng, grant.ret, grant.ret + 9, 2)
             book.release(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
             truth += not _can_be_over(grant, inv, ret)
     return counted(result_on(book, "honest-renewal"), truth, book.rows)
@@ -99,13 +100,8 @@ def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
 def crash_release(rng: Random) -> str:
     """Every tick from when the lock should be free: did anybody wait, hold beside the dead, and did the machine run?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 6)
-    book = Book(
-        keys=("a",),
-        bounds={"crash-release": bound, "recovery": 2},
-        fault_names=("kill-holder",),
-        ttl=ttl,
-        lease="grant",
-    )
+    bounds = {"crash-release": bound, "recovery": 2}
+    book = Book(keys=("a",), bounds=bounds, fault_names=("kill-holder",), ttl=ttl, lease="grant")
     hung = rng.random() < 0.3
     struck = rng.randint(4, 8)
     resumed = struck + rng.randint(1, 25) if hung else FOREVER
@@ -124,8 +120,7 @@ def crash_release(rng: Random) -> str:
     free = last + ttl
     waits, beside, doubt, granted, finish = [], [], FOREVER, FOREVER, 0
     for owner in range(2, 2 + rng.randint(0, 4)):
-        inv = rng.randint(4, 30)
-        ret = inv + rng.randint(0, 15)
+        inv, ret = generate.call(rng, 4, 30, 15)
         outcome = rng.choice((OK, FAIL, FAIL, FAIL, INFO))
         refused = outcome == FAIL and rng.random() < 0.2
         reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
@@ -145,8 +140,7 @@ def crash_release(rng: Random) -> str:
             granted = min(granted, ret)
     exempt = []
     for _ in range(rng.choice((0, 0, 1, 2))):
-        inv = rng.randint(4, 30)
-        ret = inv + rng.randint(0, 5)
+        inv, ret = generate.call(rng, 4, 30, 5)
         if rng.random() < 0.7:
             book.add(F.STALL, inv, ret, process=9)
             finish = max(finish, ret)
@@ -181,22 +175,13 @@ def hand_over(rng: Random) -> str:
     unanswered: list[int] = []
     doubt, finish = FOREVER, 0
     for owner in range(1, 2 + rng.randint(0, 6)):
-        inv = rng.randint(1, 40)
-        ret = inv + rng.randint(0, 15)
+        inv, ret = generate.call(rng, 1, 40, 15)
         outcome = rng.choice((OK, OK, OK, FAIL, FAIL, INFO))
         refused = outcome == FAIL and rng.random() < 0.2
         reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
         reader = outcome == INFO and rng.random() < 0.3
-        book.acquire(
-            inv,
-            ret,
-            owner if outcome == OK else 0,
-            outcome=outcome,
-            reason=reason,
-            process=owner,
-            ttl=ttl,
-            flags=SHARED * reader,
-        )
+        who, flags = owner if outcome == OK else 0, SHARED * reader
+        book.acquire(inv, ret, who, outcome=outcome, reason=reason, process=owner, ttl=ttl, flags=flags)
         finish = max(finish, inv if outcome == INFO else ret)
         if reader:
             doubt = min(doubt, inv)
@@ -207,8 +192,7 @@ def hand_over(rng: Random) -> str:
         if outcome == OK:
             over, freed = inv + ttl, FOREVER
             if rng.random() < 0.8:
-                at = ret + rng.randint(0, 8)
-                freed = at + rng.randint(0, 1)
+                at, freed = generate.call(rng, ret, ret + 8, 1)
                 book.release(at, freed, owner)
                 over = min(over, at)
                 finish = max(finish, freed)
@@ -281,6 +265,71 @@ def calls(rng: Random) -> str:
         )
         truth += ran - told > margin
     return counted(result_on(book, "fail-fast"), truth, (book.rows, book.faults))
+
+
+class Request(NamedTuple):
+    """An acquire; `ret` is infinite where it never returned, `left` 0 where nothing was granted."""
+
+    inv: int
+    ret: float
+    outcome: Outcome
+    left: int
+
+
+def recovery(rng: Random) -> str:
+    """One key after one heal: holders from before it, readers, several permits, requests that end in every way."""
+    healed, bound = rng.randint(4, 12), rng.randint(2, 10)
+    book = Book(keys=("a",), bounds={"recovery": bound}, fault_names=("cut",), permits=rng.choice((1, 1, 2)))
+    book.fault("cut", 2, healed)
+    requests = []
+    for owner in range(1, rng.randint(2, 7)):
+        inv, flags = rng.randint(1, 30), SHARED * (rng.random() < 0.3)
+        ret, outcome = inv + rng.randint(0, 12), rng.choice((OK, OK, FAIL, INFO))
+        left = ret + rng.randint(0, 15) if outcome == OK else 0
+        if outcome == OK:
+            book.acquire(inv, ret, owner, flags=flags).release(left, left, owner)
+        else:
+            ret = 0 if outcome == INFO and rng.random() < 0.5 else ret  # it never returned
+            book.add(F.ACQUIRE, inv, ret, outcome, process=owner, flags=flags, given_up=ret)
+        requests.append(Request(inv, ret or math.inf, outcome, left))
+    finish = max(int(moment) for r in requests for moment in (r.inv, r.ret, r.left) if moment < math.inf)
+    stalled: set[int] = set()
+    for process in range(8, 8 + rng.choice((0, 0, 1, 3))):
+        begun, ended = sorted((rng.randint(1, finish), rng.randint(1, finish)))
+        book.add(F.STALL, begun, ended, process=process)
+        stalled.update(range(begun, ended))
+    missed, judged = _truth(sorted(requests), healed, bound, finish, stalled)
+    result = result_on(book, "recovery")
+    if [violation.at for violation in result.violations] != missed or result.counters[ASKED] != judged:
+        drawn = (healed, bound, requests, stalled)
+        raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {drawn}")
+    return compare(result.valid, not missed, requests)
+
+
+def _truth(requests: list[Request], healed: int, bound: int, finish: int, stalled: set[int]) -> tuple[list[int], int]:
+    """When the bound was missed, if it was, and how many keys were judged. stalled: ticks that do not count."""
+
+    def ran(begin: int, end: int) -> int:
+        return sum(tick not in stalled for tick in range(begin, end))
+
+    since_before = [r.left for r in requests if r.left and r.ret <= healed]
+    free = next(t for t in count(healed) if all(left <= t for left in since_before))
+    granted = min(((r.ret, r.inv) for r in requests if r.left and r.ret > healed), default=None)
+    asked = [r for r in requests if r.ret > free and (r.ret if r.ret < math.inf else r.inv) > healed]
+    for request in asked:
+        since = max(free, request.inv)
+        passed = next(t for t in count(since) if ran(since, t + 1) > bound)
+        if granted is not None and granted[0] <= passed:
+            return [], 1
+        if finish <= passed:
+            break
+        waiting = any(r.inv <= passed < r.ret for r in asked)
+        refused = any(r.outcome == FAIL and passed < r.ret and (granted is None or r.ret < granted[0]) for r in asked)
+        if waiting or refused:
+            return [passed], 1
+    if granted is not None and ran(max(healed, granted[1]), int(granted[0])) <= bound:
+        return [], 1
+    return [], 0
 
 
 def _grants(rng: Random, bounds: dict[str, int]) -> tuple[list[Lease], Book]:

@@ -36,14 +36,9 @@ OUTCOMES: Final = {
     "info": (int(Outcome.INFO), int(Reason.NONE)),
 }
 KINDS: Final = {
-    "acquire": int(F.ACQUIRE),
-    "renew": int(F.RENEW),
-    "release": int(F.RELEASE),
-    "open": int(F.SESSION_OPEN),
-    "keep": int(F.KEEP_ALIVE),
-    "close": int(F.SESSION_CLOSE),
-    "believe": int(F.BELIEF),
-}
+    "acquire": int(F.ACQUIRE), "renew": int(F.RENEW), "release": int(F.RELEASE), "believe": int(F.BELIEF),
+    "open": int(F.SESSION_OPEN), "keep": int(F.KEEP_ALIVE), "close": int(F.SESSION_CLOSE),
+}  # fmt: skip
 APART: Final = 128
 """More attempts, and sessions, than a history has; the strange one is 99."""
 

@@ -12,11 +12,10 @@ from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
 from checkers.models.model import Model, Settings
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests.batches import Batched, names, sorted_history
-from checkers.tests.brute import FOREVER
+from checkers.tests.brute import FOREVER, explained
 from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.generate import nudged
-from checkers.tests.orders import explained
 
 OUTCOMES: Final = {"ok": int(Outcome.OK), "fail": int(Outcome.FAIL), "info": int(Outcome.INFO)}
 KINDS: Final = {"acquire": int(F.ACQUIRE), "try": int(F.TRY_ACQUIRE), "release": int(F.RELEASE)}
@@ -58,7 +57,7 @@ def admits(name: str, permits: int, state: State, op: Op) -> bool:
 
 
 def step(name: str, permits: int) -> Callable[[State, Op], tuple[State, ...]]:
-    """The specification as `orders.explained` asks for it."""
+    """The specification as `brute.explained` asks for it."""
 
     def steps(state: State, op: Op) -> tuple[State, ...]:
         if op.what == "release":

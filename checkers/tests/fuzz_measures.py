@@ -290,8 +290,7 @@ def attempts(rng: Random) -> str:
     free = dict.fromkeys((1, 2, 3), 1)
     for _ in range(rng.randint(1, 6)):
         owner = rng.choice((1, 2, 3))
-        inv = free[owner] + rng.randint(0, 3)
-        ret = inv + rng.randint(0, 3)
+        inv, ret = generate.call(rng, free[owner], free[owner] + 3, 3)
         book.acquire(inv, ret, owner)
         begun, ended = ret, INFINITY
         free[owner] = ret + rng.randint(0, 4)

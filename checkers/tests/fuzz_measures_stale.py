@@ -60,16 +60,14 @@ def landed(rng: Random) -> str:
     writes = []
     for number in range(rng.randint(1, 3)):
         owner = rng.randint(1, holders)
-        inv = begins[owner] + rng.randint(0, 8)
-        at = inv + rng.randint(0, 8)
+        inv, at = generate.call(rng, begins[owner], begins[owner] + 8, 8)
         outcome = rng.choice((OK, OK, INFO))
         writes.append(_Write(owner, inv, at + rng.randint(0, 3), at, outcome))
         book.write(inv, writes[-1].ret, owner, number, outcome)
     reads = []
     for _ in range(rng.randint(1, 4)):
         owner = rng.randint(1, holders)
-        inv = begins[owner] + rng.randint(0, 14)
-        at = inv + rng.randint(0, 3)
+        inv, at = generate.call(rng, begins[owner], begins[owner] + 14, 3)
         before = [n for n, write in enumerate(writes) if (write.at, n) < (at, -1)]
         value = max(before, key=lambda n: (writes[n].at, n), default=NONE)
         book.read(inv, at + rng.randint(0, 3), owner, value)

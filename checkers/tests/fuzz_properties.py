@@ -62,8 +62,7 @@ def holder(rng: Random) -> str:
     book = Book(keys=("a",))
     holds = []
     for owner in range(1, rng.randint(2, 6)):
-        inv = rng.randint(1, 12)
-        ret = inv + rng.randint(0, 3)
+        inv, ret = generate.call(rng, 1, 12, 3)
         ends = []
         book.acquire(inv, ret, owner)
         for end in (book.release, book.lost):
@@ -177,5 +176,6 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "honest-renewal": experience.renewal,
     "crash-release": experience.crash_release,
     "fail-fast": experience.calls,
+    "recovery": experience.recovery,
     **shapes.CHECKS,
 }

@@ -1,6 +1,6 @@
 """Engines, the search in all its forms, the shrinker and the verifier, against exhaustive search, for every model.
 
-The truth is that of `orders`: all of them, of the same specification. See `checkers.tests.fuzz`.
+The truth is that of `brute.explained`: all orders, of the same specification. See `checkers.tests.fuzz`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.proofs.shrink import shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.tests.brute import explained
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
-from checkers.tests.orders import explained
 
 LONG: Final = 1e9
 """Seconds; tiny histories are never given up."""

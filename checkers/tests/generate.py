@@ -75,6 +75,12 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
     return ops
 
 
+def call(rng: Random, first: int, last: int, longest: int) -> tuple[int, int]:
+    """When something was invoked, between these instants, and when it returned, up to so much later."""
+    inv = rng.randint(first, last)
+    return inv, inv + rng.randint(0, longest)
+
+
 def nudged(op: Any, rng: Random) -> Any:
     """Earlier or later by a little, and longer or shorter."""
     inv = max(1, op.inv + rng.randint(-2, 2))

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from random import Random
 
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests import generate
-from checkers.tests.brute import FOREVER, Lease, earliest_end, tokens_ordered
+from checkers.tests.brute import FOREVER, Lease, ends, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, counted, result_on, sound
 
@@ -30,32 +30,23 @@ def readers(rng: Random) -> str:
     known = all(lease.token >= 0 for lease in leases) and tokens_ordered(leases)
     truth = _room(leases, shared, ordered=known)
     valid = result_on(book, "server-exclusion").valid
-    floats = any(_end(lease, lease.start) <= min([lease.ret, *(r for _, r in lease.renewals)]) for lease in leases)
+    floats = any(ends(lease)[lease.start] <= max(ends(lease)) for lease in leases)
     if known or not floats:
         return compare(valid, truth, (leases, shared))
     return sound(valid, truth, (leases, shared))
 
 
-def _end(lease: Lease, a: int) -> int:
-    end = earliest_end(lease, a, "grant", 60)
-    return FOREVER if end is None else end
-
-
 def _room(leases: list[Lease], shared: list[bool], *, ordered: bool) -> bool:
     """Whether some choice of instants keeps all but readers apart."""
-    latest = [min([lease.ret, *(ret for _, ret in lease.renewals)]) for lease in leases]
-    pairs = [(i, j) for i in range(len(leases)) for j in range(i) if not (shared[i] and shared[j])]
-    starts = [range(lease.start, last + 1) for lease, last in zip(leases, latest, strict=True)]
-    ends = [{a: _end(lease, a) for a in span} for lease, span in zip(leases, starts, strict=True)]
-    for moments in product(*starts):
-        holds = [(a, ends[n][a], leases[n].token) for n, a in enumerate(moments)]
-        if all(
-            (holds[i][1] <= holds[j][0] and (not ordered or holds[i][2] < holds[j][2]))
-            or (holds[j][1] <= holds[i][0] and (not ordered or holds[j][2] < holds[i][2]))
-            for i, j in pairs
-        ):
-            return True
-    return False
+    pairs = [(i, j) for i, j in combinations(range(len(leases)), 2) if not (shared[i] and shared[j])]
+    choices = [[(a, end, lease.token * ordered) for a, end in ends(lease).items()] for lease in leases]
+    return any(
+        all(_before(holds[i], holds[j]) or _before(holds[j], holds[i]) for i, j in pairs) for holds in product(*choices)
+    )
+
+
+def _before(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    return one[1] <= other[0] and one[2] <= other[2]
 
 
 def reading_holders(rng: Random) -> str:
@@ -64,8 +55,7 @@ def reading_holders(rng: Random) -> str:
     holds = []
     for owner in range(1, rng.randint(2, 6)):
         inv, flags = rng.randint(1, 12), SHARED * (rng.random() < 0.6)
-        ret = inv + rng.randint(0, 3)
-        left = ret + rng.randint(0, 6)
+        ret, left = generate.call(rng, inv, inv + 3, 6)
         book.acquire(inv, ret, owner, flags=flags).release(left, left + 1, owner, flags=flags)
         holds.append((ret, left, flags))
     pairs = sum(
@@ -84,18 +74,11 @@ def capacity(rng: Random) -> str:
         leases = [replace(lease, start=lease.ret, renewals=()) for lease in leases]
     book = generate.lease_book([replace(lease, token=NONE) for lease in leases], "grant", rng)
     book.facts = replace(book.facts, permits=room)
-    truth = any(all(sum(a <= t < end for a, end in holds) <= room for t in range(60)) for holds in _choices(leases))
+    choices = product(*(ends(lease).items() for lease in leases))
+    truth = any(all(sum(a <= t < end for a, end in holds) <= room for t in range(60)) for holds in choices)
     valid = result_on(book, "permits").valid
     points = all(lease.start == lease.ret for lease in leases)
     return compare(valid, truth, (room, leases)) if points else sound(valid, truth, (room, leases))
-
-
-def _choices(leases: list[Lease]) -> list[list[tuple[int, int]]]:
-    spans = []
-    for lease in leases:
-        latest = min([lease.ret, *(ret for _, ret in lease.renewals)])
-        spans.append([(a, _end(lease, a)) for a in range(lease.start, latest + 1)])
-    return [list(choice) for choice in product(*spans)]
 
 
 def crowd(rng: Random) -> str:
@@ -199,8 +182,7 @@ def circles(rng: Random) -> str:
         clock, owner = rng.randint(1, 8), worker + 1
         for turn in range(rng.randint(1, 2)):
             mine, wanted = rng.sample(range(len(keys)), 2)
-            ret = clock + rng.randint(0, 2)
-            asked = ret + rng.randint(0, 2)
+            ret, asked = generate.call(rng, clock, clock + 2, 2)
             answered = asked + rng.randint(0, 12)
             left = answered + rng.randint(-1, 2)
             reads = rng.random() < 0.2
@@ -241,8 +223,7 @@ def refused_readers(rng: Random) -> str:
     reads: list[tuple[int, int, Reason]] = []
     seen: list[tuple[int, int, int]] = []
     for owner in range(1, rng.randint(2, 7)):
-        inv = rng.randint(1, 30)
-        ret = inv + rng.randint(0, 4)
+        inv, ret = generate.call(rng, 1, 30, 4)
         outcome = rng.choice((OK, OK, FAIL, FAIL, INFO))
         if rng.random() < 0.4:
             released = ret + rng.randint(0, 6)
@@ -310,8 +291,7 @@ def nested(rng: Random) -> str:
     clock = ret
     releases = []
     for _ in range(rng.randint(0, 3)):
-        asked = clock + rng.randint(0, 2)
-        answered = asked + rng.randint(0, 1)
+        asked, answered = generate.call(rng, clock, clock + 2, 1)
         outcome = rng.choice((OK, OK, OK, FAIL, INFO))
         token, reason = rng.choice((5, 5, 6)), rng.choice((Reason.HELD, Reason.UNAVAILABLE))
         held = {"token": token} if outcome == OK else {"reason": reason}
@@ -324,8 +304,7 @@ def nested(rng: Random) -> str:
             releases.append(clock)
             clock += 1
     for other in range(2, rng.randint(2, 4)):
-        start = rng.randint(1, 24)
-        granted = start + rng.randint(0, 3)
+        start, granted = generate.call(rng, 1, 24, 3)
         book.acquire(start, granted, other, token=5 + other)
         if any(sent < granted for sent in releases) and granted < until:
             wrong.add(("freed", start, granted, other))

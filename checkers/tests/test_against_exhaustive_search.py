@@ -11,11 +11,10 @@ import pytest
 
 from checkers.tests import brute, fuzz, generate
 from checkers.tests.batches import Batched
+from checkers.tests.brute import explained
 from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz import CHECKS, run
-from checkers.tests.orders import explained
 
-COUNT = 150
 TOGETHER = 1_000
 """Histories where many are judged in one call, which costs little."""
 WORDS = ("valid", "invalid")
@@ -23,7 +22,7 @@ WORDS = ("valid", "invalid")
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_agrees_with_exhaustive_search(name: str) -> None:
-    count = TOGETHER if isinstance(CHECKS[name], Batched) else COUNT
+    count = TOGETHER if isinstance(CHECKS[name], Batched) else 150
     seen = run(name, count, seed=7)
     assert sum(seen.values()) == count
     answers = Counter({word: sum(n for key, n in seen.items() if key.split(",")[0] == word) for word in WORDS})
@@ -57,33 +56,25 @@ def test_all_files_of_checks_are_merged() -> None:
         assert CHECKS.keys() >= import_module(f"checkers.tests.{file.stem}").CHECKS.keys() != set(), file
 
 
-def test_a_disagreement_names_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    def odd(rng: Random) -> str:
-        if rng.random() < 0.02:
-            raise Disagreement("here")
-        return "valid"
+def _odd(numbers: Sequence[float]) -> list[str]:
+    if min(numbers) < 0.001:
+        raise Disagreement("here")
+    return ["valid" for _ in numbers]
 
+
+@pytest.mark.parametrize(
+    "odd",
+    [lambda rng: _odd([rng.random()])[0], Batched(lambda rng: rng.random(), lambda number: number < 0.5, _odd)],
+    ids=["alone", "among others"],
+)
+def test_a_disagreement_names_its_history(odd: fuzz.Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz, "CHECKS", {"odd": odd})
-    with pytest.raises(Disagreement, match=r"odd, history 3/\d+: here") as raised:
-        run("odd", 1_000, seed=3)
-    history = str(raised.value).split("history ")[1].split(":")[0]
-    with pytest.raises(Disagreement, match="here"):
-        fuzz.one("odd", history)
-    number = int(history.split("/")[1])
-    assert fuzz.one("odd", f"3/{number - 1}") == "valid"
-    assert run("odd", number, seed=3) == {"valid": number}
-
-
-def test_among_others_a_disagreement_names_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    def odd(numbers: Sequence[float]) -> list[str]:
-        if min(numbers) < 0.001:
-            raise Disagreement("here")
-        return ["valid" for _ in numbers]
-
-    monkeypatch.setattr(fuzz, "CHECKS", {"odd": Batched(lambda rng: rng.random(), lambda number: number < 0.5, odd)})
     first = next(n for n in range(10_000) if Random(f"3/{n}").random() < 0.001)
     with pytest.raises(Disagreement, match=f"odd, history 3/{first}: here"):
         run("odd", 10_000, seed=3)
+    with pytest.raises(Disagreement, match="here"):
+        fuzz.one("odd", f"3/{first}")
+    assert fuzz.one("odd", f"3/{first - 1}") == "valid"
     assert run("odd", first, seed=3) == {"valid": first}
     assert sum(run("odd", 10, seed=3, first=first + 1).values()) == 10
 
