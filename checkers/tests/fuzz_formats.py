@@ -46,6 +46,8 @@ def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
             one = {**pending.pop(process), "type": rng.choice(("ok", "fail", "info"))}
             if one["f"] == "read" and one["type"] == "ok":
                 one["value"] = _value(rng)
+            elif rng.random() < 0.3:  # before the rest of the event
+                one = {"error": rng.choice(("late", ["x", "y, :f 3"])), "note": time, **one}
         else:
             f = rng.choice(list(KINDS))
             given = {"write": _value(rng), "cas": [_value(rng), 2], "txn": [["w", "x", 1]]}
@@ -71,10 +73,10 @@ def written(rng: Random, name: str) -> str:
             pending[one["process"]] = one
         else:
             ends[id(pending[one["process"]])] = one
-    columns = ("f", "inv", "ret", "process", "outcome", "value", "base")
+    columns = ("f", "inv", "ret", "process", "outcome", "error", "value", "base")
     rows = zip(*(history.columns[column].tolist() for column in columns), strict=True)
     invoked = [one for one in told if one["type"] == "invoke"]
-    for one, (f, inv, ret, process, outcome, value, base) in zip(invoked, rows, strict=True):
+    for one, (f, inv, ret, process, outcome, error, value, base) in zip(invoked, rows, strict=True):
         end = ends.get(id(one), {})
         expected: tuple[Any, Any] = ("-", "-")
         if one["f"] == "write":
@@ -86,9 +88,10 @@ def written(rng: Random, name: str) -> str:
         elif one["f"] == "txn":
             expected = ([["w", "x", 1]], "-")
         found = tuple("-" if place < 0 else history.values[place] for place in (value, base))
-        said = (F(f), Outcome(outcome).name.lower(), inv, ret, process)
+        said = (F(f), Outcome(outcome).name.lower(), inv, ret, process, history.errors[error] == "late")
         if found != tuple(map(_hashable, expected)) or said != (
             KINDS[one["f"]], end.get("type", "info"), places[id(one)], places.get(id(end), 0), one["process"],
+            end.get("error") == "late",
         ):  # fmt: skip
             raise Disagreement(f"{one} became {(*said, found)}:\n{lines}")
     return name

@@ -13,8 +13,7 @@ from checkers.formats import edn
 from checkers.formats.edn import Malformed, Reader, value_of
 from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import BadHistory
-from checkers.tests import files
-from checkers.tests.files import column, event, loaded, values
+from checkers.tests.files import column, loaded, values
 
 
 @pytest.mark.parametrize(
@@ -134,28 +133,6 @@ def test_damaged_layouts(tmp_path: Path, text: str, message: str, few: int, monk
     with pytest.raises(BadHistory) as caught:
         loaded(tmp_path, text)
     assert message in str(caught.value)
-
-
-def test_both_ways_of_reading_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = []
-    for n in range(400):
-        one_ = event(n % 7, "invoke" if n % 14 < 7 else "ok", "cas" if n % 7 == 3 else "write", None, index=n)
-        one_["value"] = (
-            [[n % 7, None], "a b"] if n % 7 == 3 else ([n % 7], ":k", 'a"b', "é", None, {"a": [1]}, -4)[n % 7]
-        )
-        if n % 5 == 0:
-            one_ = {"error": ["x", "y, :f 3"], **one_}
-        events.append({"note": n % 3, **one_})
-    content = files.edn(events)
-    monkeypatch.setattr("checkers.formats.lines.CHUNK", 90)
-    fast = loaded(tmp_path, content)
-    monkeypatch.setattr("checkers.formats.lines.FEW", 1 << 30)
-    slow = loaded(tmp_path, content)
-    assert values(fast) == values(slow)
-    assert values(fast, "base") == values(slow, "base")
-    for name in ("inv", "ret", "f", "outcome", "process"):
-        assert column(fast, name) == column(slow, name)
-    assert [fast.errors[at] for at in column(fast, "error")] == [slow.errors[at] for at in column(slow, "error")]
 
 
 _PIECES = st.sampled_from(

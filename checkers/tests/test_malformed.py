@@ -169,5 +169,6 @@ def test_marks_and_ends_of_lines(tmp_path: Path) -> None:
 def test_random_files_that_are_read_as_many_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As few lines the fuzz reads them."""
     monkeypatch.setattr("checkers.formats.lines.FEW", 0)
+    monkeypatch.setattr("checkers.formats.lines.CHUNK", 5)
     words = {CHECKS[name](Random(f"0/{number}")) for number in range(100)}
     assert words == ({"refused", "a history"} if name == "format-damaged" else {name.removeprefix("format-")})
