@@ -81,35 +81,20 @@ class Book:
         return self.add(F.LOST, at, at, owner=owner, process=more.pop("process", owner), **more)
 
     def read(self, inv: int, ret: int, owner: int, value: int, outcome: Outcome = OK, **more: Any) -> Book:
-        reason = Reason.STALE_TOKEN if outcome == FAIL else Reason.NONE
-        return self.add(F.READ, inv, ret, outcome, owner=owner, value=value, reason=reason, **_who(owner, more))
+        more = {"process": owner, "reason": Reason.STALE_TOKEN if outcome == FAIL else Reason.NONE, **more}
+        return self.add(F.READ, inv, ret, outcome, owner=owner, value=value, **more)
 
     def write(self, inv: int, ret: int, owner: int, value: int, outcome: Outcome = OK, **more: Any) -> Book:
-        reason = more.pop("reason", Reason.STALE_TOKEN if outcome == FAIL else Reason.NONE)
-        return self.add(F.WRITE, inv, ret, outcome, owner=owner, value=value, reason=reason, **_who(owner, more))
+        more = {"process": owner, "reason": Reason.STALE_TOKEN if outcome == FAIL else Reason.NONE, **more}
+        return self.add(F.WRITE, inv, ret, outcome, owner=owner, value=value, **more)
 
     def final(self, inv: int, ret: int, value: int, length: int = 0, key: int = 0) -> Book:
         return self.add(F.READ, inv, ret, value=value, base=length, process=-1, key=key, flags=FINAL)
 
     def fault(self, name: str, begun: int, healed: int, **more: Any) -> Book:
-        self.faults.append(
-            FaultInterval(
-                name=name,
-                kind=more.pop("kind", "cut"),
-                target=more.pop("target", ""),
-                begun=begun,
-                applied=more.pop("applied", begun),
-                healing=more.pop("healing", healed),
-                healed=healed,
-                **more,
-            )
-        )
+        more = {"kind": "cut", "target": "", "applied": begun, "healing": healed, **more}
+        self.faults.append(FaultInterval(name=name, begun=begun, healed=healed, **more))
         return self
 
     def history(self) -> History:
-        rows = np.array(self.rows, DTYPE)
-        return from_rows(self.facts, rows, self.faults)
-
-
-def _who(owner: int, more: dict[str, Any]) -> dict[str, Any]:
-    return {"process": owner, **more}
+        return from_rows(self.facts, np.array(self.rows, DTYPE), self.faults)

@@ -87,8 +87,7 @@ def single(rng: Random) -> Case:
         if rng.random() < 0.2:
             q = ret + rng.randint(0, 8)
             acts.append(Act("believe", "ok", q, q, attempt))
-        clock = max(end, a) + (rng.choice((-3, -2, -1)) if rng.random() < 0.35 else 0)
-        clock = max(clock, 1)
+        clock = max(1, max(end, a) + (rng.choice((-3, -2, -1)) if rng.random() < 0.35 else 0))
     if rng.random() < 0.04:
         acts.append(Act(rng.choice(("renew", "release")), rng.choice(("ok", "fail")), *_around(clock, rng, 1), 99))
     return _case(_nudged(acts, rng), "grant", length)

@@ -13,7 +13,7 @@ from checkers.models.model import Model, Settings
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests.batches import Batched, names, sorted_history
 from checkers.tests.brute import FOREVER, explained
-from checkers.tests.build import FACTS, Book
+from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.generate import nudged
 
@@ -124,13 +124,6 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
         ops = [op._replace(owner=rng.choice(names)) if rng.random() < 0.3 else op for op in ops]
     rng.shuffle(ops)
     return ops
-
-
-def book(ops: list[Op], key: int = 0, into: Book | None = None) -> Book:
-    """The same operations as a history."""
-    into = into or Book()
-    into.rows += (row_of(op, key, op.owner) for op in ops)
-    return into
 
 
 def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:

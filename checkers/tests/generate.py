@@ -45,16 +45,12 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
             accepted = not fenced or (token > highest if strict and write else token >= highest)
         if fenced and rng.random() < fault:
             accepted = not accepted
-        if not write and not fenced:
-            accepted = True
         outcome = "ok" if accepted else "fail"
         if rng.random() < 0.2:
             outcome = "info"
             if rng.random() < 0.5:
                 accepted = accepted and rng.random() < 0.5
-        if mode == "compare-owner" and not write and outcome == "fail":
-            outcome = "ok"
-        shown = value
+        shown = place if write else value
         if accepted:
             if fenced and mode.startswith("fence"):
                 highest = max(highest, token)
@@ -63,9 +59,7 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
                 past.append(place)
         if not write and rng.random() < fault:
             shown = rng.choice([*past, place])
-        if write:
-            shown = place
-        elif outcome != "ok":
+        if not write and outcome != "ok":
             shown = NONE
         ops.append(Op(write, outcome, token, token + 1, shown, inv, ret))
         busy[token] = FOREVER if outcome == "info" else ret
@@ -174,8 +168,7 @@ def leases(rng: Random, kind: str) -> list[Lease]:
                 keep_alives=tuple(keep_alives),
             )
         )
-        clock = max(end, a) + (rng.choice((-3, -2, -1)) if rng.random() < 0.35 else 0)
-        clock = max(clock, 1)
+        clock = max(1, max(end, a) + (rng.choice((-3, -2, -1)) if rng.random() < 0.35 else 0))
     if rng.random() < 0.3 and result:
         n = rng.randrange(len(result))
         result[n] = replace(result[n], token=rng.randrange(4) if tokens else NONE)

@@ -95,19 +95,6 @@ def test_what_disagrees_only_together_is_named_by_a_range(monkeypatch: pytest.Mo
     assert fuzz.one("odd", "3/701-703") == "valid; valid; valid"
 
 
-@pytest.mark.parametrize("name", sorted(name for name, check in CHECKS.items() if isinstance(check, Batched)))
-def test_a_history_is_the_same_alone_and_among_others(name: str) -> None:
-    """Only an engine may decide more, or less, of it there."""
-    alone = Counter(fuzz.one(name, f"11/{number}") for number in range(60))
-    together = Counter(fuzz.one(name, "11/0-59").split("; "))
-    assert _without_doubt(together) == _without_doubt(alone)
-
-
-def _without_doubt(words: Counter[str]) -> Counter[str]:
-    """How often which answer; where an engine leaves it open, that is not always told."""
-    return Counter({word: sum(n for said, n in words.items() if word in said.split(", ")) for word in WORDS})
-
-
 def test_an_order_is_found_wherever_there_is_one() -> None:
     """The one search behind most of exhaustive search, against trying all permutations."""
     rng = Random(1)

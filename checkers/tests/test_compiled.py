@@ -3,6 +3,7 @@
 All tests that compile stand here, so that one process compiles, and a machine without numba lacks this file alone.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,23 +12,20 @@ import pytest
 
 from checkers import __main__ as command
 from checkers.bench import generate
-from checkers.bench.generate import HistoryShape
-from checkers.engines import lease_kernels, locks_by_owner
+from checkers.bench.generate import GENERATORS, HistoryShape
+from checkers.engines import locks_slots
 from checkers.engines.fenced import fenced_store
-from checkers.engines.fenced_accesses import sort_rows
 from checkers.engines.kernel import LARGE, Column, always, kernel
-from checkers.engines.leases import lease
-from checkers.engines.registers import cas_register
+from checkers.engines.sorting import sort_rows
 from checkers.engines.tokens import fencing_tokens
 from checkers.history.history import History, save
+from checkers.models.all_models import MODELS
 from checkers.models.engine_answer import Engine, EngineAnswer
 from checkers.models.model import Settings
-from checkers.models.registers import CasRegister
 from checkers.models.stores import RULES, FencedStore
-from checkers.row_format import NONE
-from checkers.tests import fuzz_locks
-from checkers.tests.batches import Batched
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests import fuzz_fenced, fuzz_locks
+from checkers.tests.batches import Batched, names, sorted_history
+from checkers.tests.build import FACTS, Book
 from checkers.tests.compare import replayed
 from checkers.tests.fuzz_data import CHECKS
 
@@ -48,43 +46,29 @@ def in_both_forms(engine: Engine, history: History, settings: Settings = PLAIN) 
     return plain
 
 
-def large(rng: Random, mode: str, rows: int, *, wrong: float, spread: int) -> History:
-    """Accesses at instants that a correct store would answer so, some answers wrong or lost."""
-    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
-    keys = 5
-    book = Book(store=mode, keys=tuple("abcde"))
-    highest, value = [-9] * keys, [NONE] * keys
-    for n in range(rows):
-        key, at = rng.randrange(keys), 10 * n + 100
-        token = max(0, n // 12 + rng.choice((-2, -1, 0, 0, 0, 0, 1)))
-        write = rng.random() < 0.5
-        fits = token > highest[key] or (token == highest[key] and not (write and strict))
-        ok = (not write and not reads) or fits
-        if rng.random() < wrong:
-            ok = not ok
-        outcome = INFO if rng.random() < 0.03 else OK if ok else FAIL
-        if ok and (outcome == OK or rng.random() < 0.5):
-            if write or reads:
-                highest[key] = max(highest[key], token)
-            value[key] = n if write else value[key]
-        inv, ret = max(1, at - rng.randint(0, spread)), at + rng.randint(0, spread)
-        shown = n if write else value[key] if rng.random() >= wrong else rng.randint(-1, n)
-        if write:
-            book.write(inv, ret, 1, shown, outcome, token=token, key=key)
-        elif reads or outcome != FAIL:
-            book.read(inv, ret, 1, shown, outcome, token=token, key=key)
-    return book.history()
-
-
 @pytest.mark.parametrize("mode", RULES)
 def test_fenced_stores(mode: str) -> None:
-    for seed in range(12):
-        rng = Random(seed)
-        size, wrong, spread = rng.choice((50, 400, 1500)), rng.choice((0.0, 0.0, 0.003)), rng.choice((4, 30, 200))
-        history = large(rng, mode, size, wrong=wrong, spread=spread)
-        answer = in_both_forms(fenced_store, history)
-        assert wrong or not (answer.conflicts or answer.undecided), "what a correct store answers is valid"
-        replayed(history, answer, FencedStore.of(history, PLAIN))
+    rng = Random(mode)
+    many = [fuzz_fenced.shop(rng, mode=mode).told for _ in range(500)]
+    small = fuzz_fenced.Judged([one for one in many if one.scale == (1, 1)], mode).history
+    for history in (small, fuzz_fenced.Judged(many, mode).history):
+        replayed(history, in_both_forms(fenced_store, history), FencedStore.of(history, PLAIN))
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("wide", [0, 40])
+@pytest.mark.parametrize("name", GENERATORS)
+def test_histories_of_the_benchmark(name: str, wide: int, bad: bool) -> None:
+    history = GENERATORS[name](HistoryShape(3_000, 10, 20, unknown=60, bad=bad))
+    for column in ("value", "base"):
+        numbers = history.columns[column]
+        history.columns[column][:] = np.where(numbers > 0, numbers << wide, numbers)
+    engine, model = MODELS[name].engine, MODELS[name].make(history, PLAIN)
+    assert engine is not None
+    answer = in_both_forms(engine, history)
+    assert bool(answer.conflicts) is bad
+    if model is not None:
+        replayed(history, answer, model)
 
 
 def test_fencing_tokens() -> None:
@@ -97,39 +81,16 @@ def test_fencing_tokens() -> None:
     assert {conflict.key for conflict in answer.conflicts} == {0, 1}
 
 
-def test_leases() -> None:
-    book = Book(ttl=10)
-    for number in range(1, 30):
-        at, key = number * 10, number % 2
-        book.acquire(at, at + 1, number, key=key).renew(at + 2, at + 3, number, key=key)
-        book.release(at + 5, at + 6, number, OK if number % 3 else INFO, key=key)
-    in_both_forms(lease, book.history())
-    assert lease_kernels.settle.loaded
-
-
 @pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
 def test_locks_with_many_keys(name: str) -> None:
     rng, base = Random(name), name.removesuffix("-strict")
     settings = Settings(permits=2 if base == "semaphore" else 1, strict_try=base != name)
-    book = Book(keys=tuple(map(str, range(300))))
-    for key in range(300):
-        fuzz_locks.book(fuzz_locks.story(rng, base, settings.permits), key, book)
-    history = book.history()
+    stories = [fuzz_locks.story(rng, base, settings.permits) for _ in range(300)]
+    rows = [fuzz_locks.row_of(op, key, op.owner) for key, story in enumerate(stories) for op in story]
+    history, _ = sorted_history(replace(FACTS, keys=names(300)), rows)
     engine, model = fuzz_locks.MODELS[base]
     answer = in_both_forms(engine, history, settings)
     replayed(history, answer, model(settings))
-
-
-@pytest.mark.parametrize("bad", [False, True])
-@pytest.mark.parametrize("wide", [0, 40])
-def test_registers(bad: bool, wide: int) -> None:
-    history = generate.cas_register(HistoryShape(3_000, 10, 20, unknown=60, bad=bad))
-    for name in ("value", "base"):
-        numbers = history.columns[name]
-        history.columns[name][:] = np.where(numbers > 0, numbers << wide, numbers)
-    answer = in_both_forms(cas_register, history)
-    assert bool(answer.conflicts) is bad
-    replayed(history, answer, CasRegister.of(history, PLAIN))
 
 
 both = pytest.mark.parametrize("compiled", [False, True])
@@ -169,7 +130,7 @@ def test_owners_may_be_any_numbers() -> None:
         owner, key, at = int(rng.integers(80)), int(rng.integers(3)), 3 * n + 1
         for book, who in ((small, owner + 1), (wide, names[owner])):
             book.acquire(at, at + 1, who, key=key, process=1).release(at + 1, at + 2, who, key=key, process=1)
-    slots, expected = (locks_by_owner.slots(book.history()).of.tolist() for book in (wide, small))
+    slots, expected = (locks_slots.slots(book.history()).of.tolist() for book in (wide, small))
     assert len(set(zip(slots, expected, strict=True))) == len(set(slots)) == len(set(expected))
 
 
@@ -183,7 +144,7 @@ def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(str
         pairs.append((owner, int(rng.integers(20)) if n >= 200 - strays else owner % 20))
         book.acquire(at, at + 1, owner, key=pairs[-1][1], process=1)
     with always(compiled=compiled):
-        slots = locks_by_owner.slots(book.history())
+        slots = locks_slots.slots(book.history())
     of = slots.of.tolist()
     assert len(set(zip(of, pairs, strict=True))) == len(set(of)) == len(set(pairs))
     assert set(of) <= set(range(slots.total))

@@ -19,7 +19,6 @@ from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.proofs.witness import tell
 from checkers.row_format import NONE, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.test_search import many_unknown
 
 SETTINGS = Settings(initial=NONE)
 REGISTER = replace(MODELS["register"], engine=None)
@@ -129,12 +128,6 @@ def test_a_history_without_operations_of_the_model_is_valid(name: str) -> None:
     for book in (Book(keys=("a",)), other):
         judged = decide(book.history(), name, Settings(ttl=1))
         assert (judged.valid, judged.order().tolist()) == (True, [])
-
-
-def test_many_unknown_operations_in_a_bad_key() -> None:
-    judged = decide(many_unknown(40).history(), REGISTER, SETTINGS, 600.0)
-    assert judged.valid is False
-    assert judged.minimal
 
 
 def test_models_that_need_times() -> None:
