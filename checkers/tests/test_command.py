@@ -1,18 +1,24 @@
-"""`python -m checkers` on recordings: what it prints and how it ends."""
+"""`python -m checkers`, on recordings and files of every format: what it prints, how it ends, a line for each error."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkers import __main__ as command
+from checkers.__main__ import FASTER
+from checkers.bench.generate import GENERATORS, HistoryShape
+from checkers.engines import kernel
 from checkers.history.history import save
+from checkers.models.all_models import MODELS
+from checkers.models.stores import RULES
 from checkers.properties.all_properties import PROPERTIES
 from checkers.tests.build import Book
-
-ROOT = Path(__file__).parents[2]
-
 
 Run = Callable[..., tuple[int, str, str]]
 """Takes the arguments; gives the exit status, and what was printed to both outputs."""
@@ -97,7 +103,7 @@ def test_json(folder: Path, run: Run) -> None:
     assert result["violations"][0]["kind"] == "overlap"
 
 
-def test_usage(run: Run) -> None:
+def test_usage_of_recordings(run: Run) -> None:
     for arguments in ((), ("--property", "nonsense", "x"), ("--jso", "x")):
         assert run(*arguments)[0] == 2
     assert "server-exclusion" in run("--property", "nonsense", "x")[2]
@@ -107,3 +113,273 @@ def test_every_property_can_be_asked_for(folder: Path, run: Run) -> None:
     status, out, _ = run(folder / "good.arrow", *(word for name in PROPERTIES for word in ("--property", name)))
     assert status == 0
     assert all(name in out for name in PROPERTIES)
+
+
+ROOT = Path(__file__).parents[2]
+
+STALE = """\
+{:process 0, :type :invoke, :f :write, :value 1}
+{:process 0, :type :ok, :f :write, :value 1}
+{:process 1, :type :invoke, :f :write, :value 2}
+{:process 1, :type :ok, :f :write, :value 2}
+{:process 0, :type :invoke, :f :read, :value nil}
+{:process 0, :type :ok, :f :read, :value 1}
+"""
+FRESH = STALE.replace(":read, :value 1}", ":read, :value 2}")
+LOG = """\
+INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]
+INFO  jepsen.util - 0\t:fail\t:cas\t[1 2]
+"""
+
+
+def events(*told: tuple[Any, ...], **more: Any) -> str:
+    """JSONL: process, type, f, value, and maybe what else there is."""
+    lines = []
+    for number, (process, kind, f, value, *rest) in enumerate(told):
+        event = {"process": process, "type": kind, "f": f, "value": value, **(rest[0] if rest else {})}
+        lines.append({**event, **{name: number * 1000 if given is True else given for name, given in more.items()}})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def calls(*told: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Operations one after the other: process, f, value, type at the end, and maybe more."""
+    result = []
+    for process, f, value, kind, *rest in told:
+        result += [(process, "invoke", f, None if f == "read" else value, *rest), (process, kind, f, value, *rest)]
+    return result
+
+
+TWO_HOLD = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")))
+FENCED = events(*calls((0, "write", 1, "ok", {"token": 2}), (1, "write", 2, "ok", {"token": 1}), (1, "read", 2, "ok")))
+FENCED_WELL = FENCED.replace('"token": 1', '"token": 2')
+TOKENS = events(*calls((0, "acquire", None, "ok", {"token": 5}), (1, "acquire", None, "ok", {"token": 4})))
+LEASES = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")), time=True)
+NIL, WORD = events(*calls((0, "read", None, "ok"))), events(*calls((0, "read", "x", "ok")))
+REFUSED = events(*calls((0, "try-acquire", None, "fail", {"error": "held"})))
+
+
+def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> tuple[int, dict[str, Any]]:
+    """Exit status and JSON for one file."""
+    file = tmp_path / "history"
+    file.write_text(text)
+    status = command.main([str(file), "--json", *options])
+    out, err = capsys.readouterr()
+    (line,) = out.splitlines()
+    answer = json.loads(line)
+    assert answer["file"] == str(file)
+    assert {"file", "valid", "model", "operations", "seconds", "witness", "reason"} <= answer.keys()
+    assert err.splitlines() == ([answer["reason"]] if status == 2 else [])
+    return status, answer
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "valid"),
+    [
+        (FRESH, "register", True),
+        (STALE, "register", False),
+        (TWO_HOLD, "mutex", False),
+        (TWO_HOLD, "semaphore", False),
+        (TWO_HOLD, "semaphore --permits 2", True),
+        (TOKENS, "fencing-tokens", False),
+        (FENCED, "fenced-store", False),
+        (FENCED_WELL, "fenced-store", True),
+        (FENCED_WELL, "fenced-store --store fence-writes-strict", False),
+        (LEASES, "lease --ttl 1", False),
+        (LEASES, "lease --ttl 0.000000001", True),
+        (LOG, "cas-register --initial 1", False),
+        (LOG, "cas-register --initial 1 --failed-cas ignored", True),
+        (LOG, "cas-register", True),
+        (NIL, "register --initial 3", False),
+        (NIL, "register --initial 3 --nil-read unknown", True),
+        (WORD, "register --initial x", True),
+        (REFUSED, "mutex", True),
+        (REFUSED, "mutex --strict-try", False),
+        (events(*calls((0, "generate", 4, "ok"), (1, "generate", 4, "ok"))), "unique-ids", False),
+        (events(*calls((0, "add", 4, "ok"), (1, "read", [], "ok"))), "set", False),
+    ],
+)
+def test_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, valid: bool) -> None:
+    status, answer = judge(tmp_path, capsys, text, "--model", *options.split())
+    assert (status, answer["valid"]) == (0 if valid else 1, valid)
+    assert answer["model"] == options.partition(" ")[0]
+    assert answer["operations"] == text.count('"invoke"') + text.count(":invoke")
+    assert answer["seconds"] > 0
+    if valid:
+        assert answer["witness"] is answer["reason"] is None
+    else:
+        assert answer["reason"] == answer["witness"]["kind"]
+        assert answer["witness"]["story"]
+        assert all(operation["lines"] for operation in answer["witness"]["operations"])
+
+
+def test_a_witness_names_operations_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, answer = judge(tmp_path, capsys, STALE, "--model", "register")
+    read = answer["witness"]["operations"][-1]
+    assert (read["f"], read["value"], read["lines"], read["type"]) == ("read", 1, [5, 6], "ok")
+    assert len(answer["witness"]["operations"]) == 3
+
+
+def test_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("stale", STALE), ("fresh", FRESH)):
+        (tmp_path / name).write_text(text)
+    assert command.main([str(tmp_path / "stale"), str(tmp_path / "fresh"), "--model", "register"]) == 1
+    out, err = capsys.readouterr()
+    assert f"{tmp_path / 'stale'}: invalid (register, 3 operations): " in out
+    assert "read 1" in out
+    assert out.splitlines()[-1] == f"{tmp_path / 'fresh'}: valid (register, 3 operations)"
+    assert err == ""
+
+
+@pytest.mark.parametrize("text", [STALE, FRESH, TWO_HOLD, LEASES])
+def test_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    model = "lease" if text == LEASES else "mutex" if text == TWO_HOLD else "register"
+    _, answer = judge(tmp_path, capsys, text, "--model", model, "--explain", "--ttl", "1")
+    assert answer["proof"] == "verified"
+    assert answer["measures"]
+    command.main([str(tmp_path / "history"), "--model", model, "--explain", "--ttl", "1"])
+    assert "The proof was verified" in capsys.readouterr().out
+
+
+def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begun = [(n, "invoke", "write", n % 3) for n in range(40)] + [(99, "invoke", "read", None), (99, "ok", "read", 7)]
+    ended = [(n, "ok", "write", n % 3) for n in range(40)]
+    reads = [(100 + n, kind, "read", value) for n in range(30) for kind, value in (("invoke", None), ("ok", n % 2))]
+    text = events(*begun[:40], *reads, *ended)
+    status, answer = judge(tmp_path, capsys, text, "--model", "multi-register", "--budget", "0.001")
+    assert (status, answer["valid"]) in {(3, "unknown"), (0, True)}
+    if status == 3:
+        assert answer["reason"]
+        assert answer["witness"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (STALE, "", f"--model is missing, one of {', '.join(MODELS)}"),
+        ("", "--model mutex", "history"),
+        ("nonsense\n", "--model mutex", "history:1"),
+        (TWO_HOLD, "--model lease --ttl 1", "needs times"),
+        ("[" * 100_000, "--model register", "history"),
+    ],
+)
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, said: str) -> None:
+    status, answer = judge(tmp_path, capsys, text, *options.split())
+    assert status == 2
+    assert answer["valid"] is answer["operations"] is answer["seconds"] is answer["witness"] is None
+    assert said in answer["reason"]
+    assert "\n" not in answer["reason"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--model nonsense",
+        "--model no.such.module:Model",
+        "--model mutex --permits 0",
+        "--model mutex --budget nan",
+        "--model lease --ttl 0",
+        "--model lease --drift 1",
+        "--model register --failed-cas maybe",
+        "--model register --property fifo",
+        "--mod mutex",
+    ],
+)
+def test_usage_of_models(tmp_path: Path, run: Run, options: str) -> None:
+    (tmp_path / "history").write_text(STALE)
+    status, out, err = run(tmp_path / "history", *options.split())
+    assert (status, out, err.startswith("usage: "), "invalid _" in err) == (2, "", True, False)
+
+
+def test_folders_and_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.edn").write_text(FRESH)
+    (tmp_path / "b.jsonl").write_text(events(*calls((0, "write", 1, "ok"))))
+    (tmp_path / "c.txt").write_text("0\t:invoke\t:read\tnil\n0\t:ok\t:read\tnil\n")
+    (tmp_path / "notes.md").write_text("no history")
+    save(Book(keys=("a",)).write(1, 2, 1, 5).read(3, 4, 1, 5).history(), tmp_path / "d.arrow")
+    assert command.main([str(tmp_path), "--model", "register", "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [Path(answer["file"]).name for answer in answers] == ["b.jsonl", "c.txt", "d.arrow", "a.edn"]
+    (tmp_path / "z.edn").write_text("{")
+    assert command.main([str(tmp_path), "--model", "register"]) == 2
+    (tmp_path / "y.edn").write_text(STALE)
+    assert command.main([str(tmp_path), "--model", "register"]) == 1
+    (tmp_path / "empty").mkdir()
+    assert command.main([str(tmp_path / "empty"), "--model", "register"]) == 2
+    assert "no history" in capsys.readouterr().err
+
+
+def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(Book(keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2).history(), tmp_path / "r.arrow")
+    assert command.main([str(tmp_path / "r.arrow"), "--model", "mutex"]) == 1
+    assert "invalid (mutex, 2 operations)" in capsys.readouterr().out
+    assert command.main([str(tmp_path / "r.arrow"), "--model", "register"]) == 2
+    assert "model register speaks of read, write; there is only acquire" in capsys.readouterr().err
+
+
+def test_store_rules_are_those_that_models_know() -> None:
+    assert tuple(RULES) == command.STORES
+
+
+def as_a_process(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    odd = os.fsdecode(bytes(tmp_path / "a") + b"\xff\nb")
+    Path(odd).write_text(STALE)
+    done = as_a_process("-m", "checkers", odd, "--model", "register")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "invalid (register, 3 operations)" in done.stdout
+    done = as_a_process("-m", "checkers", odd)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_path: Path) -> None:
+    """Starting is most of the time that a small history takes."""
+    (tmp_path / "history.edn").write_text(FRESH)
+    program = (
+        "import sys; from checkers.__main__ import main; "
+        f"status = main([{str(tmp_path / 'history.edn')!r}, '--model', 'register']); "
+        "print(*(name for name in ('numba', 'rich', 'jinja2', 'checkers.check', 'checkers.judging.judgement', "
+        "'checkers.proofs.verify_proof', 'checkers.measures.all_measures') if name in sys.modules)); sys.exit(status)"
+    )
+    done = as_a_process("-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == ""
+
+
+WITHOUT = "import sys; sys.modules['numba'] = None; from checkers.__main__ import main; sys.exit(main())"
+"""A process in which numba cannot be imported."""
+
+
+def test_large_histories_without_numba(tmp_path: Path) -> None:
+    for bad in (False, True):
+        save(GENERATORS["mutex"](HistoryShape(kernel.LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
+    done = as_a_process("-c", WITHOUT, str(tmp_path), "--model", "mutex")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(f"{tmp_path}/False.arrow: valid")
+    assert f"{tmp_path}/True.arrow: invalid" in done.stdout
+    assert done.stderr.splitlines() == [FASTER]
+
+
+def test_recorded_runs_without_numba(capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = ROOT / "results/tests/formats/2"
+    done = as_a_process("-c", WITHOUT, str(recorded))
+    assert done.returncode == command.main([str(recorded)]) == 1
+    assert done.stdout == capsys.readouterr().out
+    assert "fenced-store       invalid (1)" in done.stdout
+    assert done.stderr == ""  # small ones are checked in plain Python anyway
+
+
+def test_asking_for_the_compiled_form_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "compiler", lambda: None)
+    with (
+        pytest.raises(RuntimeError, match=r"numba, which is missing: pip install 'fencepost\[fast\]'"),
+        kernel.always(compiled=True),
+    ):
+        pass
+    with kernel.always(compiled=False):
+        pass

@@ -13,6 +13,7 @@ from checkers.row_format import F
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import INVALID, VALID, known, result_on
 
+MS = 1_000_000
 SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
 
 
@@ -53,24 +54,6 @@ def cut(*begun: int) -> Book:
     return book
 
 
-def handed_over() -> Book:
-    """Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited."""
-    ms, book = 1_000_000, Book(keys=("a",), ttl=10**12)
-    times = ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80))
-    for owner, (inv, ret, left) in enumerate(times, 1):
-        book.acquire(inv * ms, ret * ms, owner).release(left * ms, left * ms + 1, owner)
-    return book
-
-
-def frozen() -> Book:
-    """For more than the second that its lease lasts."""
-    second = 10**9
-    book = Book(keys=("a",), ttl=second, fault_names=("freeze-holder",))
-    book.acquire(1, second // 10, 1, ttl=second).acquire(second, 2 * second, 2, ttl=second, process=6)
-    book.release(3 * second, 3 * second + 1, 1).release(3 * second, 3 * second + 1, 2)
-    return book.fault("freeze-holder", second // 5, 5 * second // 2, kind="freeze", owner=1)
-
-
 # Any two of them fit; only all three together do not.
 THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
 # Each of three is granted inside the hold of the first.
@@ -91,6 +74,16 @@ STORY = (
     "worker 2 was granted the lock at 2.000 s",
 )
 HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
+# Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited.
+HANDED_OVER = Book(keys=("a",), ttl=10**12)
+TIMES = ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80))
+for owner, (inv, ret, left) in enumerate(TIMES, 1):
+    HANDED_OVER.acquire(inv * MS, ret * MS, owner).release(left * MS, left * MS + 1, owner)
+# For more than the second that its lease lasts.
+FROZEN = Book(keys=("a",), ttl=1000 * MS, fault_names=("freeze-holder",))
+FROZEN.acquire(1, 100 * MS, 1, ttl=1000 * MS).acquire(1000 * MS, 2000 * MS, 2, ttl=1000 * MS, process=6)
+FROZEN.release(3000 * MS, 3000 * MS + 1, 1).release(3000 * MS, 3000 * MS + 1, 2)
+FROZEN.fault("freeze-holder", 200 * MS, 2500 * MS, kind="freeze", owner=1)
 
 test_server_exclusion = known(
     SERVER,
@@ -121,8 +114,8 @@ test_holder_exclusion = known(
     HOLDERS,
     ("clients inside two keys", TWO_KEYS, VALID),
     ("released after the other came in", INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
-    ("the story names workers, times and the freeze", frozen(), {"told": STORY}),
-    ("gap and overlap at hand-over", handed_over(), {GAP: 3, OVERLAP: 4}),
+    ("the story names workers, times and the freeze", FROZEN, {"told": STORY}),
+    ("gap and overlap at hand-over", HANDED_OVER, {GAP: 3, OVERLAP: 4}),
 )
 
 test_tokens = known(

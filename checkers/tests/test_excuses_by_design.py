@@ -62,15 +62,9 @@ def handed(sent: int, answered: int, outcome: Any = OK, lease: int = 20) -> Book
     return told.acquire(12, 60, 3, sent=59, ttl=40).release(sent, answered, 1, outcome)
 
 
-def freed_in_turn(by_another: bool) -> Book:
-    """Worker 1 may free worker 2's, which worker 4 gets; worker 2 then frees worker 4's, which worker 3 gets."""
-    told = book()
-    if by_another:
-        told.acquire(9, 10, 1, sent=10, ttl=5).release(43, 44, 1)
-    told.acquire(11, 40, 2, sent=39, ttl=90).acquire(12, 50, 4, sent=44, ttl=90)
-    return told.release(48, 52, 2).acquire(13, 60, 3, sent=51, ttl=90)
-
-
+# Worker 2 frees its own, which worker 4 gets; it then frees worker 4's, which worker 3 gets.
+FREED_IN_TURN = book().acquire(11, 40, 2, sent=39, ttl=90).acquire(12, 50, 4, sent=44, ttl=90)
+FREED_IN_TURN.release(48, 52, 2).acquire(13, 60, 3, sent=51, ttl=90)
 OTHER_KEY = (
     Book(keys=("a", "b"), workers=8)
     .acquire(9, 10, 1, sent=10, ttl=20, key=1).release(45, 47, 1, key=1)
@@ -87,7 +81,7 @@ OTHER_KEY = (
     ("not one that was answered before", handed(35, 38), TWICE, (2, 3), False),
     ("not one that was sent after", handed(61, 62), TWICE, (2, 3), False),
     ("not one that was refused", handed(45, 47, FAIL), TWICE, (2, 3), False),
-    ("who was not hands over", freed_in_turn(by_another=False), TWICE, (4, 3), False),
+    ("who was not hands over", FREED_IN_TURN, TWICE, (4, 3), False),
     ("not of another key", OTHER_KEY, TWICE, (2, 3), False),
 )
 def test_released_by_another(told: Book, kind: str, owners: tuple[int, ...], expected: bool) -> None:
@@ -148,8 +142,7 @@ def left_behind(outcome: Any = INFO, alive: int = 30, key: int = 0) -> Book:
     return told.fault("f", 15, 35).acquire(40, 55, 2, outcome=FAIL, reason=Reason.TIMEOUT)
 
 
-def waited(inv: int, ret: int) -> Book:
-    return left_behind(OK).acquire(inv, ret, 3, outcome=FAIL, reason=Reason.TIMEOUT)
+WAITED = left_behind(OK).acquire(16, 18, 3, outcome=FAIL, reason=Reason.TIMEOUT)
 
 
 @cases(
@@ -158,7 +151,7 @@ def waited(inv: int, ret: int) -> Book:
     ("that explains nothing else", left_behind(), "never-freed", False),
     ("not in a session that was not heard of again", left_behind(alive=19), "not-recovered", False),
     ("not of another key", left_behind(key=1), "not-recovered", False),
-    ("a wait that ended during the fault", waited(16, 18), "not-recovered", True),
+    ("a wait that ended during the fault", WAITED, "not-recovered", True),
 )
 def test_what_was_left_behind(told: Book, kind: str, expected: bool) -> None:
     view = View(told.history())
@@ -258,8 +251,7 @@ def test_a_lock_that_another_name_keeps(left: int, explained: bool) -> None:
 
 @cases("sent, given_up, explained", ("met", 15, 25, True), ("after", 23, 40, False))
 def test_a_wait_that_a_clock_was_set_in(sent: int, given_up: int, explained: bool) -> None:
-    told = book().acquire(9, 10, 1).acquire(sent, 0, 0, process=2, outcome=INFO)
-    told.rows[-1] = (sent, given_up, *told.rows[-1][2:])
+    told = book().acquire(9, 10, 1).acquire(sent, 0, 0, process=2, outcome=INFO, given_up=given_up)
     told.fault("clock-jump-forward", 4, 22, kind="clock", healing=20)
     assert explains("timers-set-back", told, "not-recovered", 1) is explained
     assert not explains("timers-set-back", told, "deadlock", 1)

@@ -17,17 +17,6 @@ def a_book(**facts: Any) -> Book:
     return Book(**{"keys": ("a",), "bounds": {"fail-fast": 10}, "patience": 100, **facts})
 
 
-def one(f: F, ret: int, outcome: Outcome = Outcome.OK) -> Book:
-    return a_book().add(f, 10, ret, outcome, process=1)
-
-
-def unanswered() -> Book:
-    """It has no answer, and ended at 21."""
-    book = a_book().renew(10, 0, 1, INFO)
-    book.rows[0] = (10, 21, *book.rows[0][2:])
-    return book
-
-
 def struck(kind: str) -> Book:
     book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
     return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=1, process=1)
@@ -42,7 +31,7 @@ test_which_calls_are_too_long = known(
     ("an acquire may wait as long as it was told to", a_book().acquire(10, 120, 1), VALID),
     ("and no longer", a_book().acquire(10, 121, 1), LONG),
     ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), VALID),
-    ("a call without an answer ends as well", unanswered(), LONG),
+    ("a call without an answer ends as well", a_book().renew(10, 0, 1, INFO, given_up=21), LONG),
     ("every call that is too long", a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
     ("frozen", struck("freeze"), VALID),
     ("stalled by a fault", struck("stall"), VALID),
@@ -59,6 +48,6 @@ test_which_calls_are_too_long = known(
 @pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])
 @pytest.mark.parametrize("outcome", [Outcome.OK, FAIL])
 def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
-    assert answers(NAME, one(f, 20, outcome), VALID) == VALID
+    assert answers(NAME, a_book().add(f, 10, 20, outcome, process=1), VALID) == VALID
     hung = {"kind": "hung-call", "at": 20, "rows": (0,)}
-    assert answers(NAME, one(f, 21, outcome), hung) == hung
+    assert answers(NAME, a_book().add(f, 10, 21, outcome, process=1), hung) == hung

@@ -24,10 +24,6 @@ def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
     return book.write(13, 14, 1, 10, outcome, **token, **more)
 
 
-def two(store: str, **more: Any) -> Book:
-    return Book(store=store, keys=("a",), **more).acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2)
-
-
 def one() -> Book:
     return Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
 

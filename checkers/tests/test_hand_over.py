@@ -28,11 +28,6 @@ def twice_late(**facts: Any) -> Book:
     return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
 
 
-def long_ago() -> Book:
-    book = Book(keys=("a",), workers=4, ttl=5, bounds={NAME: 5, "recovery": 2}).fault("f", 1, 3)
-    return book.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
-
-
 def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
     """Two workers take turns, with leases of 20. Each releases at once, and the other, who waits, is granted the lock
     when the lease could have ended; after the release of this number already at its return.
@@ -52,6 +47,8 @@ AT_ONCE = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1
 AT_ONCE.acquire(5, 23, 2, process=2)
 COUNTED = {JUDGED: 1, SLOWEST: 0, "unexercised": None}
 STORY = ("worker 1 was granted", "worker 2")
+LONG_AGO = Book(keys=("a",), workers=4, ttl=5, bounds={NAME: 5, "recovery": 2}).fault("f", 1, 3)
+LONG_AGO.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
 
 test_hand_over = known(
     NAME,
@@ -59,7 +56,7 @@ test_hand_over = known(
     ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
     ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
     ("a fault meanwhile", late().fault("f", 25, 28), VALID),
-    ("a fault long ago", long_ago(), {"moments": [26]}),
+    ("a fault long ago", LONG_AGO, {"moments": [26]}),
     ("counted", released(24), COUNTED),
     ("granted before the release returned", AT_ONCE, COUNTED),
     ("in time though stalled", released(24).add(F.STALL, 3, 30, process=3), COUNTED),

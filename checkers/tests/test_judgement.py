@@ -63,20 +63,6 @@ def stalled(believed: int = 12, **facts: Any) -> Book:
     return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=believed)
 
 
-def stall_holder() -> Book:
-    """Its client looks at the clock in another thread, so the late notice is the machine's."""
-    claims = (Claim(HOLDERS, under=("stall-holder",)),)
-    book = overlap(fault_names=("stall-holder",), claims=claims).lost(25, 1, sent=12)
-    return book.fault("stall-holder", 5, 40, kind="stall", owner=1)
-
-
-def went_backwards() -> Book:
-    """The counter was lost: worker 1, who was stalled, has the larger token although it came first."""
-    facts = {"fault_names": ("none",), "claims": (EVERYWHERE,), "hazards": (HAZARD,)}
-    book = Book(keys=("a",), **facts).acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
-    return book.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)
-
-
 EVERYWHERE = Claim(HOLDERS)
 QUIET = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", certain=False)
 FENCED = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", stores=("fence-*",))
@@ -84,6 +70,14 @@ STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
 BROKEN, NOT_SHOWN = {"word": Verdict.NOT_CLAIMED_BROKEN}, {"word": Verdict.HAZARD_NOT_SHOWN}
 HELD, UPHELD = {"word": Verdict.NOT_CLAIMED_HELD}, {"word": Verdict.UPHELD}
 UNEXERCISED, NOT_APPLICABLE = {"word": Verdict.UNEXERCISED}, {"word": Verdict.NOT_APPLICABLE}
+# Its client looks at the clock in another thread, so the late notice is the machine's.
+STALL_HOLDER = overlap(fault_names=("stall-holder",), claims=(Claim(HOLDERS, under=("stall-holder",)),))
+STALL_HOLDER.lost(25, 1, sent=12)
+STALL_HOLDER.fault("stall-holder", 5, 40, kind="stall", owner=1)
+# The counter was lost: worker 1, who was stalled, has the larger token although it came first.
+WENT_BACKWARDS = Book(keys=("a",), fault_names=("none",), claims=(EVERYWHERE,), hazards=(HAZARD,))
+WENT_BACKWARDS.acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
+WENT_BACKWARDS.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)
 
 
 test_what_a_hazard_excuses = known(
@@ -113,11 +107,11 @@ test_what_a_hazard_excuses = known(
     ("it still believed when worker 2 came in", stalled(21), VIOLATED),
     ("nothing documents that a freeze breaks it", stalled(hazards=()), VIOLATED),
     ("something documents that it breaks another", stalled(store="unfenced", hazards=(STORE,)), VIOLATED),
-    ("a stall where tokens went backwards", went_backwards(), DOCUMENTED),
+    ("a stall where tokens went backwards", WENT_BACKWARDS, DOCUMENTED),
     ("a late notice by a fault that no hazard names", late_write(5, 40), BROKEN),
     ("a fault that came and went before the machine stalled", late_write(4, 6), DOCUMENTED),
     ("a fault that came after the machine stalled", late_write(15, 40), DOCUMENTED),
-    ("a thread that a fault stalled is not the one that notices", stall_holder(), DOCUMENTED),
+    ("a thread that a fault stalled is not the one that notices", STALL_HOLDER, DOCUMENTED),
 )
 
 

@@ -1,4 +1,4 @@
-"""All measures at once: each answers on any history, and every answer can be written down."""
+"""All measures at once: each answers on any history, and can be written down; and what reached the store too late."""
 
 import json
 from dataclasses import asdict
@@ -8,9 +8,11 @@ import pytest
 
 from checkers.history.history import History
 from checkers.measures.all_measures import MEASURES, measures
+from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.row_format import F, Reason
 from checkers.tests import generate
 from checkers.tests.build import FAIL, INFO, Book
+from checkers.tests.compare import known
 
 
 def full(**facts: object) -> Book:
@@ -67,3 +69,87 @@ def test_any_history_has_an_answer() -> None:
         answered(book.history())
         book.facts = Book(trial="", keys=("a",), ttl=0).facts
         answered(book.history())
+
+
+def fenced(mode: str = "fence-writes") -> Book:
+    """Token 2 is accepted at [3, 4]."""
+    return Book(store=mode, keys=("a",)).write(3, 4, 2, 20, token=2)
+
+
+def refused(mode: str) -> Book:
+    return fenced(mode).write(5, 6, 2, 21, FAIL, token=2)
+
+
+def unfenced() -> Book:
+    """Owner 1 holds from 2 on, owner 2, who certainly came later, from 12 on."""
+    return Book(store="unfenced", keys=("a",), ttl=5).acquire(1, 2, 1).acquire(10, 12, 2)
+
+
+def late() -> Book:
+    """Sent at 8, answered at 20."""
+    return unfenced().write(3, 4, 1, 5).write(8, 20, 1, 7)
+
+
+STALE = fenced().write(5, 6, 1, 10, token=1).write(7, 8, 1, 11, FAIL, token=1).read(9, 10, 1, 20, token=1)
+READ = fenced("fence-reads-and-writes").read(9, 10, 1, 20, token=1)
+NO_TOKENS = {"unexercised": "the store looks at no tokens"}
+APART = Book(store="fence-writes").write(3, 4, 2, 20, token=2).write(5, 6, 1, 10, token=1, key=1)
+# Refused at [1, 2], before anything larger was sent; and at [5, 6], after.
+NEEDLESS = fenced().write(1, 2, 1, 10, FAIL, token=1).write(5, 6, 1, 11, FAIL, token=1)
+REASON = Book(store="fence-writes", keys=("a",)).write(1, 0, 2, 20, INFO, token=2).write(5, 6, 1, 10, FAIL, token=1)
+OVERWRITTEN = Book(workload="set", keys=("a",)).write(1, 2, 1, 10).write(3, 4, 2, 20).final(9, 10, 20, 1)
+# The unknown write of 6 may have happened; 99 is nobody's.
+DIRTY = Book(keys=("a",)).write(1, 2, 1, 5, FAIL).read(3, 4, 2, 5).write(5, 6, 1, 6, FAIL).write(7, 0, 1, 6, INFO)
+DIRTY.read(8, 9, 2, 6).read(10, 11, 2, 99).write(12, 13, 1, 8, FAIL, reason=Reason.UNAVAILABLE)
+SENT = unfenced().write(13, 14, 1, 7)
+LANDED = late().read(13, 14, 2, 5)  # what was there before
+NONE_LATE = {"accepted": 0, "unexercised": "nobody sent anything under a token that a larger one had overtaken"}
+NONE_NEAR = {"unexercised": "no write came near the moment at which another was given the lock"}
+ALERT, LATE_ALERT = {"alert": "a stale access was accepted"}, {"alert": "a stale write was accepted"}
+
+test_stale_write = known(
+    stale_write,
+    ("stale", STALE, {"accepted": 1, "refused": 1, "rows": ((0, 1),), **ALERT}),
+    ("reads count where they carry tokens", READ, {"accepted": 1}),
+    ("a write at the same time is not stale", fenced().write(4, 6, 1, 10, token=1), NONE_LATE),
+    ("keys are apart", APART, {"accepted": 0}),
+    ("a store without tokens", Book().write(1, 2, 1, 1), NO_TOKENS),
+)
+
+test_needless_rejection = known(
+    needless_rejection,
+    ("a store without tokens refuses", Book().write(1, 2, 1, 1), NO_TOKENS),
+    ("needless", NEEDLESS, {"needless": 1, "refused": 2, "rows": ((0,),)}),
+    ("no refusal", fenced(), {"unexercised": "nothing was refused"}),
+    ("an unknown write may be why", REASON, {"needless": 0}),
+    ("the same token", refused("fence-writes"), {"needless": 1}),
+    ("the same token in a strict store", refused("fence-writes-strict"), {"needless": 0}),
+)
+
+test_unfenced_stale_write = known(
+    unfenced_stale_write,
+    ("sent late", SENT, {"sent_late": 1, "landed_late": 0, "in_flight": 0}),
+    ("the one sent late", SENT, {"rows": ((1, 2),), **LATE_ALERT}),
+    ("in flight", late(), {"in_flight": 1}),
+    ("landed late", LANDED, {"sent_late": 0, "landed_late": 1, "in_flight": 0}),
+    ("the one that landed late", LANDED, {"rows": ((3, 4, 2),)}),
+    ("a read sent before proves nothing", late().read(11, 14, 2, 5), {"landed_late": 0}),
+    ("the initial value is older than all", unfenced().write(8, 20, 1, 7).read(13, 14, 2, -1), {"landed_late": 1}),
+    ("not read", unfenced().write(13, 0, 1, 7, INFO), {"sent_late": 0}),
+    ("read", unfenced().write(13, 0, 1, 7, INFO).read(30, 31, 2, 7), {"sent_late": 1}),
+    ("no write near the hand-over", unfenced().write(3, 4, 1, 7), NONE_NEAR),
+    ("a fence", fenced(), {"unexercised": "the store is no store without a fence"}),
+)
+
+test_lost_update = known(
+    lost_update,
+    ("lost", OVERWRITTEN, {"lost": 1, "acknowledged": 2, "rows": ((0,),)}),
+    ("no list", Book(), {"unexercised": "nobody keeps a list of updates"}),
+)
+
+test_dirty_value = known(
+    dirty_value,
+    ("dirty", DIRTY, {"reads": 1, "failed_writes": 3, "rows": ((0, 1),)}),
+    ("no read", Book().write(1, 2, 1, 5, FAIL), {"unexercised": "nothing was read"}),
+    ("no failed write", Book().read(1, 2, 1, 5), {"unexercised": "no write was refused or failed"}),
+)

@@ -34,26 +34,10 @@ def wanted() -> Book:
     return book.acquire(12, 20, 3).release(30, 31, 3)
 
 
-def queue() -> Book:
-    """Owner 2 asks at 5 and waits; 3, 4 and 5 ask later and go first. A release takes 2."""
-    book = a_book(ttl=1000).acquire(1, 2, 1).release(8, 10, 1).acquire(5, 50, 2).release(60, 61, 2)
-    for owner, inv in ((3, 11), (4, 21), (5, 31)):
-        book.acquire(inv, inv + 1, owner).release(inv + 5, inv + 6, owner)
-    return book
-
-
 def passed(took: int, inv: int = 7, **more: int) -> Book:
     """Owner 2 asked at 5, and got it after owner 3, who asked later; a release took so long."""
     book = a_book(ttl=1000).acquire(5, 50, 2, base=more.pop("queued", -1)).release(60, 60 + took, 2)
     return book.acquire(inv, inv + 1, 3, **more).release(inv + 2, inv + 3, 3)
-
-
-def unequal() -> Book:
-    """Three workers: one gets 3, one 1; one asks in vain for 40."""
-    book = a_book(ttl=1000)
-    for n, (inv, process) in enumerate(((1, 0), (11, 0), (21, 0), (31, 1)), 1):
-        book.acquire(inv, inv + n, n, process=process).release(inv + 5, inv + 6, n, process=process)
-    return book.acquire(2, 42, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
 
 
 def timed() -> Book:
@@ -64,17 +48,9 @@ def timed() -> Book:
     return book.acquire(60, 62, 0, outcome=FAIL, reason=Reason.TIMEOUT)
 
 
-def elsewhere() -> MeasuredHistory:
-    """Between the events at 2 and 5, which the file puts at 2000 and 5000, and those at 7 and 10."""
-    book = Book(trial="", ttl=0).acquire(1, 2, 1).release(5, 6, 1).acquire(7, 10, 2).fault("cut", 3, 4)
-    clock = np.array(((1000, 2000), (5000, 6000), (7000, 9000)), np.int64)
-    return MeasuredHistory(replace(book.history(), clock=clock), Settings())
-
-
-def places(*clock: tuple[int, int]) -> MeasuredHistory:
-    """From elsewhere: granted at places [1, 2], released at [3, 4], at these times."""
-    history = Book(trial="", ttl=0).acquire(1, 2, 1).release(3, 4, 1).history()
-    return MeasuredHistory(replace(history, clock=np.array(clock, np.int64)), Settings())
+def at_times(book: Book, *clock: tuple[int, int]) -> MeasuredHistory:
+    """From elsewhere, with the times of each row."""
+    return MeasuredHistory(replace(book.history(), clock=np.array(clock, np.int64)), Settings())
 
 
 # TTL 10: left 8 before the end, 1 after it, and, renewed at 45, 5 before.
@@ -94,6 +70,20 @@ NO_DELTA = {"unexercised": "nothing tells how long a request takes to the servic
 ONE_WORKER = Book().acquire(1, 2, 1, process=1).release(3, 4, 1).acquire(5, 6, 2, process=1)
 PHASES = timed().fault("pause-server", 100, 200).acquire(99, 150, 7).acquire(199, 0, 0, outcome=INFO)
 PHASES.acquire(300, 309, 8).acquire(400, 0, 0, outcome=INFO)
+# Owner 2 asks at 5 and waits; 3, 4 and 5 ask later and go first. A release takes 2.
+QUEUE = a_book(ttl=1000).acquire(1, 2, 1).release(8, 10, 1).acquire(5, 50, 2).release(60, 61, 2)
+for owner, inv in ((3, 11), (4, 21), (5, 31)):
+    QUEUE.acquire(inv, inv + 1, owner).release(inv + 5, inv + 6, owner)
+# Three workers: one gets 3, one 1; one asks in vain for 40.
+UNEQUAL = a_book(ttl=1000)
+for n, (inv, process) in enumerate(((1, 0), (11, 0), (21, 0), (31, 1)), 1):
+    UNEQUAL.acquire(inv, inv + n, n, process=process).release(inv + 5, inv + 6, n, process=process)
+UNEQUAL.acquire(2, 42, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
+# Between the events at 2 and 5, which the file puts at 2000 and 5000, and those at 7 and 10.
+HELD_ONCE = Book(trial="", ttl=0).acquire(1, 2, 1).release(3, 4, 1)
+PLACES = at_times(HELD_ONCE, (1000, 1500), (2000, 2007))
+HELD_TWICE = Book(trial="", ttl=0).acquire(1, 2, 1).release(5, 6, 1).acquire(7, 10, 2).fault("cut", 3, 4)
+ELSEWHERE = at_times(HELD_TWICE, (1000, 2000), (5000, 6000), (7000, 9000))
 
 test_hold_versus_ttl = known(
     hold_versus_ttl,
@@ -125,7 +115,7 @@ test_recovery_after_heal = known(
     ("no fault", wanted(), {"unexercised": "there was no fault to recover from"}),
     ("no heal", wanted().fault("f", 7, 0), {"unexercised": "no fault was healed"}),
     ("nobody asked since", wanted().fault("f", 7, 40), {"unexercised": "nobody asked for a lock after a heal"}),
-    ("a fault in a file", elsewhere(), {"first@cut#1": 9000 - 4999}),
+    ("a fault in a file", ELSEWHERE, {"first@cut#1": 9000 - 4999}),
 )
 
 test_deadlock = known(
@@ -136,8 +126,8 @@ test_deadlock = known(
 
 test_bypass = known(
     bypass,
-    ("bypasses", queue(), {"bypasses": 3, "passed": 1, "most": 3, "acquires": 5, "delta": 2}),
-    ("who was passed", queue(), {"rows": ((1,),), "alert": None, "property": "fifo"}),
+    ("bypasses", QUEUE, {"bypasses": 3, "passed": 1, "most": 3, "acquires": 5, "delta": 2}),
+    ("who was passed", QUEUE, {"rows": ((1,),), "alert": None, "property": "fifo"}),
     ("at nearly the same time", passed(2), {"bypasses": 0}),
     ("not at nearly the same time", passed(1), {"bypasses": 1}),
     ("who tells when it was queued needs no delta", passed(9, queued=6, base=8), {"bypasses": 1, "delta": None}),
@@ -147,9 +137,9 @@ test_bypass = known(
 
 test_starvation = known(
     starvation,
-    ("starvation", unequal(), {"workers": 3, "least_grants": 0, "most_grants": 3, "jain": 16 / 30}),
-    ("waits", unequal(), {"longest_wait": 40, "median_wait": 3, "longest_by_median": 40 / 3}),
-    ("who waited longest", unequal(), {"rows": ((1,),)}),
+    ("starvation", UNEQUAL, {"workers": 3, "least_grants": 0, "most_grants": 3, "jain": 16 / 30}),
+    ("waits", UNEQUAL, {"longest_wait": 40, "median_wait": 3, "longest_by_median": 40 / 3}),
+    ("who waited longest", UNEQUAL, {"rows": ((1,),)}),
     ("one worker", ONE_WORKER, {"unexercised": "only one worker asked"}),
 )
 
@@ -164,15 +154,15 @@ test_acquire_latency = known(
     ("after", PHASES, {"answered@after": 1, "p50@after": 9, "answered@all": 6}),
     ("no acquire", Book(), {"unexercised": "nobody asked for a lock"}),
     ("no answer", Book().acquire(5, 0, 0, outcome=INFO), {"unexercised": "none was answered"}),
-    ("phases in a file", elsewhere(), {"answered@before": 1, "answered@after": 1}),
-    ("times in a file", places((1000, 1500), (2000, 2007)), {"p50@all": 500, "longest@all": 500}),
-    ("no times", places((0, 0), (0, 0)), {"unexercised": "the file has no times"}),
-    ("backwards", places((5, 4), (3, 6)), {"unexercised": "the times in the file run backwards"}),
+    ("phases in a file", ELSEWHERE, {"answered@before": 1, "answered@after": 1}),
+    ("times in a file", PLACES, {"p50@all": 500, "longest@all": 500}),
+    ("no times", at_times(HELD_ONCE, (0, 0), (0, 0)), {"unexercised": "the file has no times"}),
+    ("backwards", at_times(HELD_ONCE, (5, 4), (3, 6)), {"unexercised": "the times in the file run backwards"}),
 )
 
 test_release_latency = known(
     release_latency,
     ("releases", timed(), {"p50@all": 2, "p90@all": 4, "censored@all": 0}),
     ("no release", Book(), {"unexercised": "nobody released anything"}),
-    ("releases in a file", places((1000, 1500), (2000, 2007)), {"p50@all": 7}),
+    ("releases in a file", PLACES, {"p50@all": 7}),
 )

@@ -13,11 +13,6 @@ def two(flags: int = 0, **more: Any) -> Book:
     return Book(keys=("a",)).acquire(8, 10, 1, ttl=10, flags=flags).acquire(25, 30, 2, flags=flags, **more)
 
 
-def three() -> Book:
-    """Worker 2 has gone by 32, and worker 3 has it from 35 on."""
-    return two().release(31, 32, 2).acquire(33, 35, 3)
-
-
 LIE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
 ANOTHERS = {"told": ("So a release was acknowledged although the lock was another's by then.",)}
 NOT_ITS_OWN = {
@@ -27,6 +22,8 @@ NOT_ITS_OWN = {
 EXERCISED = {**GOOD, STALE_RELEASES: 1}
 IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
 LONG_LEASE = two(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
+# Worker 2 has gone by 32, and worker 3 has it from 35 on.
+THREE = two().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 1)
 
 test_owner_release = known(
     "owner-release",
@@ -34,8 +31,7 @@ test_owner_release = known(
     ("refused", two().release(31, 32, 1, FAIL), EXERCISED),
     ("not answered", two().release(31, 32, 1, INFO), EXERCISED),
     ("sent before the grant returned", two().release(30, 32, 1), IN_DOUBT),
-    # Worker 2 had gone by then, and worker 3 has it, whose grant came last.
-    ("who had it at that moment", three().release(36, 37, 1), {"rows": (0, 3, 4), "holders": (0, 3), **ANOTHERS}),
+    ("who had it at that moment", THREE, {"rows": (0, 3, 4), "holders": (0, 3), **ANOTHERS}),
     ("when it could be over", two().release(35, 36, 1), NOT_ITS_OWN),
     ("a long lease that began before others", LONG_LEASE, {"holders": (0, 1), **ANOTHERS}),
 )
@@ -64,32 +60,11 @@ def unanswered(inv: int, book: Book | None = None) -> Book:
     return (book or crash()).add(F.ACQUIRE, inv, 0, INFO, process=3)
 
 
-def session() -> Book:
-    book = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
-    book.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1)
-    return book.acquire(15, 29, 2, session=8)
-
-
-def passed_on_before() -> Book:
-    """Worker 2 had it when worker 1 was killed."""
-    book = Book(**FACTS).acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
-    book.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1)
-    return refused(9, 38, process=3, book=book)
-
-
 def beside() -> Book:
     """A writer asks from 13 to 35; the dead reader's lease is over at 22, that of the other at 26."""
     book = Book(**FACTS).acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
     book.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
     return book.acquire(14, 16, 2, ttl=10, flags=SHARED)
-
-
-def both_died() -> Book:
-    book = Book(**FACTS)
-    for owner, at in ((1, 9), (2, 13)):
-        book.acquire(at, at + 1, owner, ttl=10, flags=SHARED)
-        book.fault("kill-holder", at + 2, 60, kind="kill", owner=owner, process=owner)
-    return book.acquire(14, 60, 3)
 
 
 SLOW = Book(**{**FACTS, "bounds": {"crash-release": 10**9}}, ttl=10**7).acquire(1, 2, 1)
@@ -99,6 +74,16 @@ NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told
 NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
 NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
 HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
+SESSION = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
+SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15, 29, 2, session=8)
+# Worker 2 had it when worker 1 was killed.
+PASSED_ON_BEFORE = Book(**FACTS).acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
+PASSED_ON_BEFORE.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1).add(F.ACQUIRE, 9, 38, FAIL, process=3)
+BOTH_DIED = Book(**FACTS)
+for owner, at in ((1, 9), (2, 13)):
+    BOTH_DIED.acquire(at, at + 1, owner, ttl=10, flags=SHARED)
+    BOTH_DIED.fault("kill-holder", at + 2, 60, kind="kill", owner=owner, process=owner)
+BOTH_DIED.acquire(14, 60, 3)
 
 test_crash_release = known(
     "crash-release",
@@ -108,12 +93,12 @@ test_crash_release = known(
     ("who was not in line did not wait", refused(13, 90, Reason.UNAVAILABLE), NOT_LONG),
     ("an unanswered acquire may have been granted", unanswered(26, refused(13, 90)), NOT_LONG),
     ("who gets it late after an unanswered one", unanswered(5).acquire(13, 28, 2), {"valid": True, WAITED_FOR: 0}),
-    ("the TTL counts from the last keep-alive", session(), VALID),
+    ("the TTL counts from the last keep-alive", SESSION, VALID),
     ("late without a lease", crash(lease="none").acquire(13, 19, 2), INVALID),
-    ("what had been passed on before", passed_on_before(), NO_CRASH),
+    ("what had been passed on before", PASSED_ON_BEFORE, NO_CRASH),
     ("another reader's renewed lease, until 31", beside().renew(20, 21, 2), VALID),
     ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
-    ("two readers that died", both_died(), {"kinds": ["freed-late", "freed-late"]}),
+    ("two readers that died", BOTH_DIED, {"kinds": ["freed-late", "freed-late"]}),
     ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
     ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
     ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22}),
@@ -127,5 +112,5 @@ test_crash_release = known(
 
 
 def test_each_reader_that_died_is_told() -> None:
-    violations = result_on(both_died(), "crash-release").violations
+    violations = result_on(BOTH_DIED, "crash-release").violations
     assert sorted(violation.holders[0] for violation in violations) == [0, 1]

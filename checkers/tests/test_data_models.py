@@ -1,4 +1,4 @@
-"""Registers, several at once, and maps with append."""
+"""Registers, several at once, maps with append, sets, what became of their elements, counters, and identities."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,10 @@ import pytest
 from checkers.bench.generate import HistoryShape
 from checkers.bench.generate import cas_register as cas_register_of
 from checkers.engines.registers import cas_register, kv, register
+from checkers.engines.set_full import certify, set_full
 from checkers.history.history import BadHistory, History
-from checkers.linearizability import decide
+from checkers.linearizability import ModelResult, decide
+from checkers.models.accumulators import Counter, Elements
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.kv import Kv
 from checkers.models.model import Operation, Settings
@@ -140,15 +142,6 @@ def test_appended_strings_are_taken_apart(acts: list[Act], valid: bool) -> None:
     assert decide(history_of([*before, *acts]), "kv", PLAIN).valid is valid
 
 
-@pytest.mark.parametrize("nothing", [None, "", ()])
-def test_nothing_is_nil_an_empty_string_and_an_empty_list(nothing: Any) -> None:
-    for acts in (
-        [read(nothing, 1, 2), append("a", 3, 4), read("a", 5, 6)],
-        [read(nothing, 1, 2), write(1, 3, 4), read(1, 5, 6)],
-    ):
-        assert decide(history_of(acts), "kv", PLAIN).valid
-
-
 def test_appended_keys_are_left_to_the_search() -> None:
     acts = [append("a", 1, 2), read("a", 3, 4), write(1, 1, 2, key="b"), read(None, 3, 4, key="b")]
     answer = kv(history_of(acts), PLAIN)
@@ -179,3 +172,116 @@ def test_what_must_stay_with_an_operation() -> None:
     assert needed(Kv(PLAIN), listed, 2) == {1}
     torn = [transact((("w", "x", 1), ("w", "y", 1)), 1, 2), transact((("r", "y", 1),), 3, 4), write(2, 1, 2)]
     assert needed(MultiRegister(PLAIN), torn, 2) == {0}
+
+
+def add(value: Any, inv: int, ret: int, outcome: str = "ok", **more: Any) -> Act:
+    return Act(F.ADD, outcome, value, inv, ret, **more)
+
+
+def generated(value: Any, inv: int, **more: Any) -> Act:
+    return Act(F.GENERATE, "ok", value, inv, inv + 1, **more)
+
+
+def judged(model: str, acts: Sequence[Act]) -> ModelResult:
+    return decide(history_of(acts), model, PLAIN)
+
+
+# Sets and counters are compared with exhaustive search (fuzz_data): these are values that it does not draw.
+
+
+@pytest.mark.parametrize("model", ["set", "counter"])
+def test_what_is_no_set_and_no_number_cannot_have_been_read(model: str) -> None:
+    judgement = judged(model, [read(5 if model == "set" else "x", 1, 2)])
+    assert (judgement.valid, judgement.minimal) == (False, True)
+
+
+@pytest.mark.parametrize("number", [1 << 70, 0.5])
+def test_a_counter_holds_any_number(number: Any) -> None:
+    assert judged("counter", [add(number, 1, 2), read(number, 3, 4)]).valid
+
+
+def test_identities_may_be_the_same_under_another_key() -> None:
+    assert judged("unique-ids", [generated(1, 1), generated(1, 3, key="b")]).valid
+
+
+def test_what_only_grows_needs_no_search() -> None:
+    """Two hundred additions without an answer, of which half happened: too many choices to try them."""
+    happened = [add(n, n, 0, "info") for n in range(1, 100)]
+    acts = [*happened, *(add(n, n, 0, "info") for n in range(101, 200))]
+    assert decide(history_of([*acts, read(tuple(range(1, 100)), 500, 501)]), "set", PLAIN, 0).valid
+    once = [act._replace(value=1) for act in acts]
+    assert decide(history_of([*once, read(99, 500, 501)]), "counter", PLAIN, 0).valid
+    assert decide(history_of([*once, read(199, 500, 501)]), "counter", PLAIN, 0).valid is False
+
+
+def test_only_numbers_are_added_to_a_counter() -> None:
+    with pytest.raises(BadHistory, match="'x'"):
+        Counter.of(history_of([add("x", 1, 2)]), PLAIN)
+
+
+def test_what_became_of_each_element() -> None:
+    acts = [
+        add("lost", 1, 2),
+        add("stale", 1, 2),
+        add("stable", 1, 2),
+        read(("stable",), 10, 11),
+        read(("stable", "stale", "unconfirmed"), 20, 21),
+        add("unconfirmed", 15, 0, "info"),
+        add("late", 30, 31),
+        add("never", 1, 0, "info"),
+    ]
+    history = history_of(acts)
+    (conflict,) = set_full(history, PLAIN).conflicts
+    assert (conflict.kind, conflict.rows) == ("element-lost", (0, 6))
+    assert certify(history, PLAIN, False, conflict.rows) is None
+    assert certify(history, PLAIN, False, (1, 2)) is not None
+    assert certify(history, PLAIN, True, range(len(acts))) is not None
+
+
+def test_an_element_that_came_back_is_not_lost() -> None:
+    acts = [add(1, 1, 2), read((), 3, 4), read((1,), 5, 6)]
+    history = history_of(acts)
+    assert not set_full(history, PLAIN).conflicts
+    assert certify(history, PLAIN, True, (0, 1, 2)) is None
+    assert certify(history, PLAIN, True, (0, 1)) is not None
+    assert judged("set", acts).valid is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "acts"),
+    [
+        ("element-duplicated", [add(1, 1, 2), read((1, 1), 3, 4)]),
+        ("value-never-written", [read((1,), 3, 4)]),
+        ("refused-value-read", [add(1, 1, 2, "fail"), read((1,), 3, 4)]),
+        ("value-read-before-write", [read((1,), 1, 2), add(1, 3, 4)]),
+        ("not-a-collection", [read("x", 1, 2)]),
+    ],
+)
+def test_reads_of_elements_that_cannot_be_right(kind: str, acts: list[Act]) -> None:
+    history = history_of(acts)
+    answer = set_full(history, PLAIN)
+    assert [conflict.kind for conflict in answer.conflicts] == [kind]
+    assert certify(history, PLAIN, False, answer.conflicts[0].rows) is None
+
+
+def test_an_element_added_twice_may_stand_twice() -> None:
+    assert not set_full(history_of([add(1, 1, 2), add(1, 1, 0, "info"), read((1, 1), 3, 4)]), PLAIN).conflicts
+
+
+def test_what_no_read_showed_is_not_exercised() -> None:
+    answer = set_full(history_of([add(1, 1, 2)]), PLAIN)
+    assert not answer.conflicts
+    assert "unexercised" in answer.undecided[0]
+
+
+def test_sets_share_memory_with_what_they_grew_from() -> None:
+    first = Elements((1, 2))
+    left, right = first.grown(3), first.grown(4)
+    assert list(left) == [1, 2, 3]
+    assert list(right) == [1, 2, 4]
+    assert (list(first), 3 in first, 3 in left, 3 in right) == ([1, 2], False, True, False)
+    assert Elements((3, 2, 1)) == left != right
+    assert hash(Elements((3, 2, 1))) == hash(left)
+    assert left.grown(3) is left
+    assert repr(first) == "{1, 2}"
+    assert first != {1, 2}

@@ -1,16 +1,96 @@
-"""Engines for fencing tokens and fenced stores: what they find, in words and rows, and that both forms are the same."""
+"""Engines for locks, tokens and stores: how they tell what they find. That they find it: fuzz_locks, fuzz_fenced."""
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from checkers.engines.fenced import LOOSE, REPEATED, fenced_store
+from checkers.bench.generate import GENERATORS, HistoryShape
+from checkers.engines import locks
+from checkers.engines.fenced import LOOSE, REPEATED, fenced_store, posed, screened
 from checkers.engines.tokens import fencing_tokens
-from checkers.models.engine_answer import EngineAnswer
+from checkers.models.engine_answer import Engine, EngineAnswer
 from checkers.models.model import Settings
-from checkers.row_format import FINAL, NONE
+from checkers.models.stores import RULES
+from checkers.row_format import FINAL, NONE, F, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
+
+PLAIN, STRICT = Settings(), Settings(strict_try=True)
+
+
+def refused(book: Book, inv: int, ret: int, owner: int, reason: Reason = Reason.HELD) -> Book:
+    return book.add(F.TRY_ACQUIRE, inv, ret, FAIL, owner=owner, reason=reason)
+
+
+def judged(engine: Engine, book: Book, settings: Settings = PLAIN) -> tuple[str, tuple[int, ...]]:
+    """(kind, rows) of the only conflict, ("undecided", ()), or ("valid", order)."""
+    answer = engine(book.history(), settings)
+    if answer.conflicts:
+        (conflict,) = answer.conflicts
+        return conflict.kind, conflict.rows
+    return ("undecided", ()) if answer.undecided else ("valid", tuple(answer.order().tolist()))
+
+
+def test_two_holds_at_once_are_told_with_their_four_events() -> None:
+    book = Book().acquire(1, 2, 7).acquire(1, 3, 8).release(4, 5, 7).release(8, 9, 8)
+    assert judged(locks.mutex, book) == ("overlap", (0, 2, 3, 1))
+    assert judged(locks.reentrant_mutex, book) == ("overlap", (0, 2, 3, 1))
+    assert judged(locks.semaphore, book) == ("overlap", (0, 2, 3, 1))
+    assert judged(locks.semaphore, book, Settings(permits=2))[0] == "valid"
+
+
+def test_who_never_released_holds_for_ever() -> None:
+    book = Book().acquire(1, 2, 7).acquire(5, 6, 8)
+    assert judged(locks.mutex, book) == ("overlap", (0, 1))
+    book.release(3, 4, 7, INFO)
+    assert judged(locks.mutex, book)[0] == "valid"
+
+
+@pytest.mark.parametrize("engine", [locks.mutex, locks.rwlock, locks.semaphore])
+def test_a_second_acquire_by_the_holder_is_a_verdict(engine: Engine) -> None:
+    book = Book().acquire(1, 2, 7).acquire(3, 4, 7)
+    assert judged(engine, book)[0] == "second-acquire"
+    assert judged(engine, book)[1] == (0, 1)
+    assert judged(locks.reentrant_mutex, book)[0] == "valid"
+
+
+@pytest.mark.parametrize("engine", [locks.mutex, locks.rwlock, locks.semaphore, locks.reentrant_mutex])
+def test_a_release_by_somebody_who_holds_nothing_is_a_verdict(engine: Engine) -> None:
+    assert judged(engine, Book().release(1, 2, 7)) == ("release-by-another", (0,))
+    book = Book().acquire(1, 2, 8).release(3, 4, 7)
+    assert judged(engine, book) == ("release-by-another", (1,))
+    assert judged(engine, Book().acquire(1, 2, 7).release(3, 4, 7).release(5, 6, 7)) == ("release-by-another", (2,))
+    assert judged(engine, Book().acquire(1, 2, 7).release(3, 4, 7).release(5, 6, 7, FAIL))[0] == "valid"
+
+
+def test_an_owner_whose_operations_overlap_is_left_to_the_search_and_no_other_key_with_it() -> None:
+    book = Book().acquire(1, 5, 7).release(3, 6, 7).acquire(1, 2, 8, key=1).acquire(3, 4, 8, key=1)
+    answer = locks.mutex(book.history(), Settings())
+    assert list(answer.undecided) == [0]
+    assert [conflict.key for conflict in answer.conflicts] == [1]
+
+
+def test_a_refused_try_is_evidence_only_if_asked_for_and_refused_because_held() -> None:
+    book = refused(Book().acquire(1, 2, 7).release(3, 4, 7), 6, 7, 8)
+    assert judged(locks.mutex, book)[0] == "valid"
+    assert judged(locks.mutex, book, STRICT) == ("refused-while-free", (0, 1, 2))
+    other = refused(Book().acquire(1, 2, 7).release(3, 4, 7), 6, 7, 8, Reason.UNAVAILABLE)
+    assert judged(locks.mutex, other, STRICT)[0] == "valid"
+    met = refused(Book().acquire(1, 2, 7).release(3, 6, 7), 6, 7, 8)
+    assert judged(locks.mutex, met, STRICT) == ("valid", (0, 2, 1))
+
+
+def test_permits_are_counted() -> None:
+    book = Book().acquire(1, 2, 7).acquire(3, 4, 7).acquire(5, 6, 8).release(8, 9, 7)
+    assert judged(locks.semaphore, book, Settings(permits=3))[0] == "valid"
+    kind, rows = judged(locks.semaphore, book, Settings(permits=2))
+    assert kind == "too-many"
+    assert set(rows) == {0, 1, 2, 3}
+    tried = refused(Book().acquire(1, 2, 7).acquire(3, 4, 8), 5, 6, 9)
+    assert judged(locks.semaphore, tried, Settings(permits=2, strict_try=True))[0] == "valid"
+    assert judged(locks.semaphore, tried, Settings(permits=3, strict_try=True))[0] == "refused-while-free"
+
 
 MODES = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes", "fence-reads-and-writes-strict")
 
@@ -112,17 +192,11 @@ def test_a_conflict_outweighs_a_doubt() -> None:
 
 def test_reads_past_the_fence() -> None:
     book = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 20, token=2)
-    good = judge(replace_flags(book.read(9, 10, 0, 20)))
+    good = judge(book.read(9, 10, 0, 20, flags=FINAL))
     assert (good.conflicts, good.undecided) == ((), {})
     assert good.order().tolist() == [0, 1, 2]
     book = store("fence-reads-and-writes").write(1, 2, 1, 10, token=1).write(3, 4, 2, 20, token=2).read(4, 10, 0, 20)
     assert judge(book).undecided == {0: LOOSE}
-
-
-def replace_flags(book: Book) -> Book:
-    *others, last = book.rows
-    book.rows = [*others, (*last[:-1], FINAL)]
-    return book
 
 
 def test_values_of_files_from_elsewhere() -> None:
@@ -163,3 +237,29 @@ def test_tokens_must_grow_in_real_time() -> None:
     ):
         (conflict,) = fencing_tokens(book.history(), Settings()).conflicts
         assert (conflict.kind, conflict.rows) == (kind, (0, 1))
+
+
+# The first look: what is normal passes, and nothing else does, of whatever size.
+
+
+def test_a_value_of_two_keys_is_no_reason_to_pass_either() -> None:
+    book = Book(store="fence-writes").write(1, 2, 1, 10, token=1).write(3, 4, 1, 10, token=1, key=1)
+    book.write(5, 6, 1, 11, token=1).write(7, 8, 1, 11, token=1, key=1)
+    assert not fenced_store(book.history(), Settings()).conflicts
+    book.read(9, 10, 1, 10, key=1)
+    (conflict,) = fenced_store(book.history(), Settings()).conflicts
+    assert conflict.key == 1
+
+
+@pytest.mark.parametrize("processes", [2, 50])
+def test_what_is_normal_passes_and_what_is_not_is_judged_alone(processes: int) -> None:
+    shape = HistoryShape(20_000, processes, 20, unknown=50)
+    history = GENERATORS["fenced-store"](shape)
+    doubt = screened(*posed(history, Settings(), RULES["fence-writes"]))
+    assert not doubt.any()
+    bad = GENERATORS["fenced-store"](shape._replace(bad=True, unknown=0))
+    doubt = screened(*posed(bad, Settings(), RULES["fence-writes"]))
+    assert np.count_nonzero(doubt) == 1
+    (conflict,) = fenced_store(bad, Settings()).conflicts
+    assert doubt[conflict.key]
+    assert {int(bad.columns["key"][row]) for row in conflict.rows} == {conflict.key}

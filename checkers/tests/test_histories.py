@@ -1,5 +1,6 @@
-"""Histories on disk: what comes back, and what is refused."""
+"""Histories on disk: what comes back, and what is refused. Spans of time against counting moments."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ import pytest
 from checkers import row_format
 from checkers.claims import Claim, Hazard
 from checkers.history.history import DTYPE, BadHistory, from_rows, load, read_recording, save
+from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.row_format import F, Outcome
 from checkers.tests.build import FACTS, INFO, Book
 
@@ -44,8 +46,8 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "lane.arrow"
     save(some().history(), path)
     data = path.read_bytes()
-    for length in (0, 1, 7, 8, 100, len(data) // 2, len(data) - 9, len(data) - 1):
-        path.write_bytes(data[:length])
+    for size in (0, 1, 7, 8, 100, len(data) // 2, len(data) - 9, len(data) - 1):
+        path.write_bytes(data[:size])
         with pytest.raises(BadHistory) as caught:
             load(path)
         assert str(path) in str(caught.value)
@@ -133,3 +135,29 @@ def test_recordings(tmp_path: Path) -> None:
     path.write_bytes(b"x")
     with pytest.raises(BadHistory, match="shorter"):
         read_recording(path)
+
+
+def moments(spans: Iterable[Span]) -> set[int]:
+    return {at for begin, end in spans for at in range(begin, end)}
+
+
+def test_against_counting() -> None:
+    rng = Random(5)
+    for _ in range(2000):
+        some, others = (
+            [(begin, begin + rng.randint(0, 5)) for begin in (rng.randint(0, 20) for _ in range(rng.randint(0, 4)))]
+            for _ in range(2)
+        )
+        assert moments(united(some)) == moments(some)
+        assert length(united(some)) == len(moments(some))
+        assert moments(clipped(some, 5, 12)) == moments(some) & set(range(5, 12))
+        left = without(united(some), united(others))
+        assert moments(left) == moments(some) - moments(others)
+        assert length(left) == len(moments(left))
+        for place, at in enumerate(sorted(moments(left))):
+            assert moment(left, place) == at
+
+
+def test_there_is_no_moment_after_their_end() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        moment([(1, 3)], 2)

@@ -1,9 +1,10 @@
-"""Known histories of two locks taken together."""
+"""Known histories of two locks: taken together, and taken for one by a service."""
 
 from typing import Any
 
 from checkers.properties.deadlock_free import BOTH, CYCLES, LONGEST
-from checkers.row_format import SHARED, F
+from checkers.properties.independence import BESIDE
+from checkers.row_format import NESTED, SHARED, F
 from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import GOOD, INVALID, VALID, known
 
@@ -45,4 +46,32 @@ test_circles = known(
     ("who was killed while it waited waits no more", crossed(18, outcome=INFO), VALID),
     ("nobody takes two", Book().acquire(1, 2, 1).release(3, 4, 1), {"unexercised": "no holder asked for another lock"}),
     ("permits", crossed(18, permits=2), {"valid": True, "unexercised": "several may hold at once"}),
+)
+
+
+def held(**facts: Any) -> Book:
+    """Worker 1 holds lock a from 2 to 20; the bound is 5."""
+    book = Book(**{"bounds": {"independence": 5}, "ttl": 100, **facts})
+    return book.acquire(1, 2, 1).release(20, 21, 1)
+
+
+# Lock b comes with the release of a.
+LATE = held().acquire(3, 22, 2, key=1)
+BOTH_TOLD = ("worker 1 was granted a at", "worker 2's acquire of b, sent at")
+NOBODY = {"unexercised": "nobody asked for a free lock while another was held"}
+
+test_independence = known(
+    "independence",
+    ("given at once", held().acquire(3, 8, 2, key=1).release(9, 10, 2, key=1), {**GOOD, BESIDE: 1}),
+    (
+        "with the release of another",
+        LATE,
+        {"kind": "kept-by-another-name", "at": 8, "holders": (0,), "told": BOTH_TOLD},
+    ),
+    ("late by a fault", held().acquire(3, 22, 2, key=1).fault("cut-client-drop", 4, 5), VALID),
+    ("late by a stall", held().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=2), VALID),
+    ("another's stall", held().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=3), INVALID),
+    ("when nothing was held", held().acquire(22, 23, 2, key=1), NOBODY),
+    ("no bound", held(bounds={}).acquire(3, 4, 2, key=1), {"unexercised": "the lock declares no bound"}),
+    ("nested", held().acquire(3, 30, 1, flags=NESTED, key=1), VALID),
 )

@@ -1,13 +1,16 @@
-"""Known histories of the set workload."""
+"""Known histories of lists that nothing may be lost from, and of jobs and sales that are done once."""
 
 from typing import Any
 
-from checkers.check import missing
+from checkers.check import applicable, missing
+from checkers.history.view import View
+from checkers.properties.no_duplicate import DUPLICATES, JOBS, PER_JOBS
 from checkers.properties.no_lost_update import FORKS, LOST
+from checkers.row_format import NONE, F
 from checkers.tests.build import INFO, Book
-from checkers.tests.compare import VALID, known, result_on
+from checkers.tests.compare import GOOD, VALID, known, result_on
 
-NAME = "no-lost-update"
+UPDATES = "no-lost-update"
 
 
 def overwritten(**facts: Any) -> Book:
@@ -21,14 +24,6 @@ def overwritten(**facts: Any) -> Book:
 
 def final(value: int, length: int) -> Book:
     return overwritten().final(40, 41, value, length)
-
-
-def three() -> Book:
-    """Each lost branch is judged by itself: what excuses the one does not excuse the other."""
-    book = Book(workload="set", keys=("a",))
-    for owner in (1, 2, 3):
-        book.acquire(owner, 5 + owner, owner).read(10, 11, owner, -1).write(20 + owner, 30, owner, owner, base=-1)
-    return book.final(40, 41, 2, 1)
 
 
 def delayed(sent: int) -> Book:
@@ -46,12 +41,17 @@ TWO_KEYS.write(6, 7, 2, 20, base=-1, key=1).final(40, 41, 10, 1).final(42, 43, 2
 REGISTER = Book(keys=("a",)).acquire(1, 2, 1).write(3, 4, 1, 10).write(5, 6, 1, 11).final(7, 8, 11)
 FORK = {"kind": "lost-update", "at": 30, "owners": (1, 2), LOST: 2, FORKS: 1, "unexercised": None}
 NO_LIST = {"valid": True, "unexercised": "the workload register keeps no list of updates"}
+# Each lost branch is judged by itself: what excuses the one does not excuse the other.
+THREE = Book(workload="set", keys=("a",))
+for owner in (1, 2, 3):
+    THREE.acquire(owner, 5 + owner, owner).read(10, 11, owner, -1).write(20 + owner, 30, owner, owner, base=-1)
+THREE.final(40, 41, 2, 1)
 
 test_lists = known(
-    NAME,
+    UPDATES,
     ("a fork", final(10, 1), FORK),
     ("the stale write is lost", STALE, {"at": 15, "owners": (1, 2)}),
-    ("three branches are two forks", three(), {"kinds": ["lost-update", "lost-update"]}),
+    ("three branches are two forks", THREE, {"kinds": ["lost-update", "lost-update"]}),
     ("a list of another length", final(10, 2), {"kinds": ["lost-update", "corrupt-list"]}),
     ("an element that nobody wrote", final(99, 1), {"kinds": ["value-never-written"]}),
     ("what nothing overwrote", final(20, 1), {"kinds": ["vanished", "lost-update"]}),
@@ -64,10 +64,49 @@ test_lists = known(
 
 
 def test_a_fork_names_both_writers_and_their_reads() -> None:
-    (violation,) = result_on(final(10, 1), NAME).violations
+    (violation,) = result_on(final(10, 1), UPDATES).violations
     assert final(10, 1).history().columns["value"][list(violation.rows)].tolist() == [-1, -1, 20, 10, 10]
 
 
 def test_while_a_trial_runs_only_what_is_missing_besides_counts() -> None:
-    assert missing(overwritten().history(), [NAME]) == {}
-    assert NAME in missing(Book(workload="set").acquire(1, 2, 1).history(), [NAME])
+    assert missing(overwritten().history(), [UPDATES]) == {}
+    assert UPDATES in missing(Book(workload="set").acquire(1, 2, 1).history(), [UPDATES])
+
+
+def jobs(*done: int) -> Book:
+    """Two workers in turn, the second waiting for the first, one job each."""
+    book = Book(workload="once", keys=("a",))
+    for owner, job in enumerate(done, 1):
+        at = 10 * owner
+        book.acquire(at - 8, at + 1, owner).add(F.EFFECT, at + 2, at + 2, owner=owner, process=owner, value=job)
+        book.release(at + 4, at + 5, owner)
+    return book
+
+
+def sales(*bases: int) -> Book:
+    book = Book(workload="inventory", keys=("a",))
+    for owner, base in enumerate(bases, 1):
+        at = 10 * owner
+        book.acquire(at - 8, at + 1, owner).read(at + 2, at + 2, owner, base)
+        book.write(at + 3, at + 4, owner, 100 * owner, base=base).release(at + 5, at + 6, owner)
+    return book
+
+
+SOLD = ("worker 3's write of 300",)
+TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
+
+test_jobs_and_sales = known(
+    "no-duplicate",
+    ("each job once", jobs(0, 1, 2), {**GOOD, JOBS: 3}),
+    ("a job done again, and again", jobs(0, 1, 1, 1), TWICE),
+    ("the two that did it", jobs(0, 1, 1), {"owners": (2, 3), "told": ("worker 2 did job 1 at 0.000 s",)}),
+    ("two sales from one list", sales(NONE, 100, 100), {"kind": "sold-twice", "at": 33, "told": SOLD}),
+    ("no job", jobs(), {"unexercised": "no jobs done, 2 needed"}),
+    ("one job", jobs(3), {"unexercised": "1 job done, 2 needed"}),
+)
+
+test_sales_are_a_list_of_updates = known(UPDATES, ("too", sales(NONE, 100).final(60, 61, 200, 2), GOOD))
+
+
+def test_what_a_history_shows_is_asked() -> None:
+    assert all("no-duplicate" in applicable(View(book.history())) for book in (jobs(0), sales(NONE)))

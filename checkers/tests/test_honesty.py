@@ -1,0 +1,206 @@
+"""Known histories of what clients thought and were told: beliefs when the lock was another's, renewals, keep-alives."""
+
+from typing import Any
+
+from checkers.claims import Claim, Hazard, Verdict
+from checkers.properties.honest_belief import LONGEST, NOTICED
+from checkers.properties.honest_renewal import REFUSED, RENEWED
+from checkers.row_format import SHARED, F, Reason
+from checkers.tests.build import FAIL, INFO, Book, cases
+from checkers.tests.compare import DOCUMENTED, GOOD, INVALID, VALID, VIOLATED, known, result_on
+
+BELIEF = "honest-belief"
+
+
+def two(bound: int = 5, **facts: Any) -> Book:
+    """Worker 1 is granted at 10, worker 2 at 30; the bound is 5."""
+    book = Book(keys=("a",), bounds={BELIEF: bound}, **facts)
+    return book.acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, ttl=10)
+
+
+def queued(lease: str, *tokens: int) -> Book:
+    """Simultaneous requests."""
+    book = Book(keys=("a",), bounds={BELIEF: 0}, lease=lease)
+    for owner, inv, ret, left, token in zip((1, 2), (1, 2), (10, 40), (50, 60), tokens or (-1, -1), strict=True):
+        book.acquire(inv, ret, owner, ttl=3, token=token).release(left, left + 1, owner, FAIL)
+    return book
+
+
+def stalled(lease: str, process: int) -> Book:
+    return two(lease=lease).release(37, 38, 1).add(F.STALL, 31, 33, process=process)
+
+
+def alone(**facts: Any) -> Book:
+    """Nobody else asks: sent at 9, its lease can end at 19, and the bound is 5."""
+    return Book(keys=("a",), **{"bounds": {BELIEF: 5}, **facts}).acquire(8, 10, 1, sent=9, ttl=10)
+
+
+def under(fault: str) -> Book:
+    book = Book(keys=("a",), bounds={BELIEF: 1}, fault_names=(fault,), claims=(Claim(BELIEF, under=("*",)),), ttl=90)
+    return book.acquire(1, 2, 1).release(10, 11, 1).acquire(5, 12, 2).fault(fault, 6, 8)
+
+
+def cut_short(mechanism: str, kind: str) -> Book:
+    """The server's clock is set ahead while worker 1 holds, or its data are lost."""
+    hazards = (Hazard(BELIEF, ("f",), mechanism),)
+    book = Book(
+        keys=("a",), bounds={BELIEF: 0}, fault_names=("f",), claims=(Claim("server-exclusion"),), hazards=hazards
+    )
+    book.acquire(8, 10, 1, sent=9, ttl=10).acquire(14, 15, 2).release(19, 20, 1)
+    return book.fault("f", 12, 60, kind=kind, healing=12)
+
+
+def past_lease(at: int) -> dict[str, object]:
+    return {"kinds": ["believed-past-lease"], "moments": [at]}
+
+
+# The answer to the first was overtaken.
+OVERTAKEN = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 60, 1, sent=9, token=1)
+OVERTAKEN.acquire(25, 30, 2, token=2).release(70, 71, 1)
+
+
+READING = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 10, 1, flags=SHARED).acquire(25, 30, 2, flags=SHARED)
+READING.release(40, 41, 1)
+
+
+@cases(
+    "book, at",
+    ("up to the bound", two().release(35, 36, 1), []),
+    ("beyond the bound", two().release(36, 37, 1), [35]),
+    ("simultaneous requests have no order", queued("grant"), []),
+    ("but by tokens", queued("grant", 1, 2), [40]),
+    ("readers lose to no readers", READING, []),
+    ("who holds one of several permits loses to nobody", two(permits=2).release(60, 61, 1), []),
+    ("without a lease a client that is stalled cannot ask", stalled("none", 1), []),
+    ("stalled with a lease", stalled("grant", 1), [35]),
+)
+def test_beliefs_beside_another(book: Book, at: list[int]) -> None:
+    found = [violation for violation in result_on(book, BELIEF).violations if violation.kind == "believed-too-long"]
+    assert [violation.at for violation in found] == at
+    assert all(violation.holders == (0, 1) for violation in found)
+
+
+test_honest_belief = known(
+    BELIEF,
+    ("released within the bound", alone().release(24, 25, 1), VALID),
+    ("released beyond it", alone().release(25, 26, 1), past_lease(24)),
+    ("nobody knows what a dead client believed", alone().write(30, 31, 1, 7), VALID),
+    ("the server's clock may run fast", alone(drift=0.25).release(23, 24, 1), past_lease(22)),
+    ("pings may keep a session alive", alone(lease="touch").release(90, 91, 1), VALID),
+    (
+        "no bound is declared",
+        alone(bounds={}).release(90, 91, 1),
+        {"valid": True, "unexercised": "the lock declares no bound"},
+    ),
+    # A late notice counts from when it was due: its process did not run in between.
+    ("noticed", two().add(F.LOST, 90, 91, owner=1, process=1, sent=35), {NOTICED: 1}),
+    ("rounded up", OVERTAKEN, {LONGEST: 1}),
+    ("one grant", Book(bounds={BELIEF: 1}).acquire(1, 2, 1), {"unexercised": "1 grant, 2 needed"}),
+    ("the story names the first", two().release(37, 40, 1), {"told": ("worker 1 was granted",)}),
+    ("a jump cuts a lease short", cut_short("expired-by-jump", "clock"), DOCUMENTED),
+    ("lost data cut a lease short", cut_short("state-lost", "wipe"), DOCUMENTED),
+    ("a frozen holder exercises it", under("freeze-holder"), {"word": Verdict.UNEXERCISED}),
+    ("slow links do not", under("slow-links"), {"word": Verdict.NOT_APPLICABLE}),
+    ("nor does no fault", under("none"), {"word": Verdict.NOT_APPLICABLE}),
+)
+
+
+RENEWAL = "honest-renewal"
+LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
+
+
+def granted(**facts: Any) -> Book:
+    """Worker 1 asked at 9 and is granted at 10, for 10."""
+    return Book(keys=("a",), **facts).acquire(8, 10, 1, sent=9, ttl=10)
+
+
+def granted_twice() -> Book:
+    return granted().acquire(20, 30, 2)
+
+
+def session(lease: str = "session") -> Book:
+    """Session 7 is asked for at 1, for 10; worker 1 is granted in it at 5."""
+    book = Book(keys=("a", "b"), lease=lease, ttl=10).add(F.SESSION_OPEN, 1, 2, session=7)
+    return book.acquire(4, 5, 1, session=7, ttl=10)
+
+
+def refused(inv: int, ret: int, book: Book | None = None) -> Book:
+    return (book or session()).add(F.KEEP_ALIVE, inv, ret, session=7, **LOST)
+
+
+def grained(before: int) -> Book:
+    """The last was sent at 14. Its lease, 20 - 3 after the one before and the grain, ends at 24, 31 or 21."""
+    book = Book(lease="session", ttl=20, grain=3).add(F.SESSION_OPEN, 1, 2, session=7)
+    book.add(F.KEEP_ALIVE, before, before + 1, session=7).add(F.KEEP_ALIVE, 14, 15, session=7)
+    return refused(24, 25, book)
+
+
+def called_over(asked: int, held: int, told: int, released: int) -> Book:
+    """Session 7 of worker 2 is created at 3, for 10; worker 1 holds from `held` on, and keeps its own alive."""
+    book = Book(keys=("a",), lease="session", ttl=10)
+    book.add(F.SESSION_OPEN, 1, 2, session=8).add(F.SESSION_OPEN, 3, 4, session=7)
+    book.acquire(10, held, 1, session=8, ttl=10)
+    for sent in (19, 28, 37, 46):
+        book.add(F.KEEP_ALIVE, sent, sent + 1, session=8)
+    refused(told - 1, told, book).release(released, released + 1, 1, session=8)
+    return book.acquire(asked, 61, 2, session=7, ttl=10)
+
+
+def excused(mechanism: str, kind: str, struck: int) -> Book:
+    """Refused too early, at 16, beside what a hazard names."""
+    hazards = (Hazard(RENEWAL, ("f",), mechanism),)
+    book = granted(fault_names=("f",), claims=(Claim("server-exclusion"),), hazards=hazards).renew(15, 16, 1, **LOST)
+    return book.fault("f", struck, struck + 1, kind=kind, healing=struck)
+
+
+def passed_on(book: Book) -> Book:
+    return book.acquire(20, 21, 2, session=8).add(F.KEEP_ALIVE, 22, 23, session=7)
+
+
+NO_GRANT = refused(9, 10, Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7))
+GIVEN_BACK = granted().release(11, 12, 1).acquire(13, 14, 2).renew(15, 16, 1)
+UNREACHED = granted().renew(11, 12, 1, FAIL, reason=Reason.UNAVAILABLE)
+LIE = {"kind": "renewed-though-lost", "at": 31, "rows": (0, 1, 2)}
+EARLY = {"kind": "refused-though-held", "at": 18, "holders": (0,)}
+NO_ANSWER = {"valid": True, "unexercised": "no renewal was answered, and no release refused"}
+OVER = {"kind": "granted-though-over"}
+
+test_renewals = known(
+    RENEWAL,
+    ("acknowledged although the lock was another's", granted_twice().renew(31, 32, 1), LIE),
+    ("acknowledged after the lease: expiry may come late", granted().renew(40, 41, 1), {**GOOD, RENEWED: 1}),
+    ("refused is no lie", granted_twice().renew(31, 32, 1, **LOST), VALID),
+    ("unanswered is no lie", granted_twice().renew(31, 32, 1, INFO), VALID),
+    ("acknowledged after its release and another's grant", GIVEN_BACK, INVALID),
+    ("refused before the earliest end", granted().renew(17, 18, 1, **LOST), EARLY),
+    ("refused at the earliest end", granted().renew(17, 19, 1, **LOST), {"valid": True, REFUSED: 1}),
+    ("drift brings the end forward", granted(drift=0.25).renew(16, 17, 1, **LOST), VALID),
+    ("refused after the release was sent", granted().release(16, 20, 1).renew(15, 17, 1, **LOST), VALID),
+    ("a server that cannot be reached says nothing", UNREACHED, NO_ANSWER),
+    ("no lease", granted(lease="none").renew(11, 12, 1, **LOST), VALID),
+    (
+        "a release refused too early",
+        granted().release(16, 18, 1, **LOST),
+        {"kind": "refused-though-held", "holders": (0,)},
+    ),
+    ("a release while unavailable", granted().release(16, 18, 1, FAIL, reason=Reason.UNAVAILABLE), NO_ANSWER),
+    ("a release refused when its session was over", session().release(8, 11, 1, session=7, **LOST), VALID),
+    ("a keep-alive refused too early", refused(9, 10), {"kind": "refused-though-held", "holders": (1,)}),
+    ("a grant prolongs no session", refused(11, 13), VALID),
+    ("but where requests touch it", refused(11, 13, session("touch")), INVALID),
+    ("a keep-alive is told where nothing was granted", NO_GRANT, {"told": ("keep-alive",)}),
+    ("with a grain a sign of life may be unknown", grained(4), VALID),
+    ("two may not", grained(11), INVALID),
+    ("a closed one", refused(9, 10, session().add(F.SESSION_CLOSE, 8, 0, INFO, session=7)), VALID),
+    ("alive although its lock was another's", passed_on(session()), INVALID),
+    ("it outlives what was released", passed_on(session().release(15, 16, 1, session=7)), VALID),
+    ("granted on a lease that was called over", called_over(12, 11, 41, 50), OVER),
+    ("before it came the other: inside a hold", called_over(9, 11, 41, 50), OVER),
+    ("or after it had ended by itself", called_over(9, 15, 41, 50), VALID),
+    ("released as it was told", called_over(12, 11, 41, 41), VALID),
+    ("what a jump excuses", excused("expired-by-jump", "clock", 12), DOCUMENTED),
+    ("what lost data excuse", excused("state-lost", "wipe", 12), DOCUMENTED),
+    ("a lease that was revoked", excused("revoked-early", "pause", 12), DOCUMENTED),
+    ("a lease that was revoked later", excused("revoked-early", "pause", 17), VIOLATED),
+    ("lost data are no jump", excused("expired-by-jump", "wipe", 12), VIOLATED),
+)

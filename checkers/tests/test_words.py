@@ -1,0 +1,227 @@
+"""The words for what was found name the faults that it came of; those for too few grants, what the acquires came to."""
+
+from dataclasses import replace
+
+import pytest
+
+from checkers.check import check, missing
+from checkers.history.history import History
+from checkers.history.view import View
+from checkers.properties.shared_counters import MIXED, counters
+from checkers.properties.stories import Sentence
+from checkers.row_format import NESTED, F, Outcome, Reason
+from checkers.tests.build import FAIL, INFO, OK, Book, cases
+
+SECOND = 1_000_000_000
+
+
+def given_away() -> Book:
+    """Worker 1 is granted at 0.5 s a lease of 2 s; worker 2 is granted the lock at 1.5 s."""
+    book = Book(keys=("a",), ttl=2 * SECOND)
+    book.acquire(1, SECOND // 2, 1, sent=1, ttl=2 * SECOND)
+    book.release(SECOND * 9 // 5, SECOND * 19 // 10, 1, FAIL, reason=Reason.NOT_OWNER)
+    return book.acquire(2, SECOND * 3 // 2, 2, sent=SECOND, ttl=2 * SECOND).release(3 * SECOND, 3 * SECOND + 1, 2)
+
+
+def story(book: Book, name: str = "server-exclusion") -> list[str]:
+    (result,) = check(book.history(), [name])
+    return list(result.violations[0].story)
+
+
+def jump(book: Book, begun: float, healing: float, kind: str = "clock") -> Book:
+    times = {"applied": int((begun + 0.1) * SECOND), "healing": int(healing * SECOND), "kind": kind}
+    return book.fault(
+        "jump", int(begun * SECOND), int((healing + 0.1) * SECOND), target="redis1: 61 s forward", **times
+    )
+
+
+def test_a_fault_on_a_server_is_told_where_it_belongs_with_the_lease_that_it_met() -> None:
+    told = story(jump(given_away(), 0.8, 5))
+    assert told[0].startswith("worker 1 was granted the lock at 0.500 s")
+    assert told[1] == ("jump hit redis1: 61 s forward, between 0.800 s and 0.900 s; worker 1's lease was in force then")
+    assert told[2].startswith("worker 2 was granted the lock at 1.500 s")
+
+
+def test_what_was_undone_by_then_says_so() -> None:
+    told = story(jump(given_away(), 0.2, 0.9))
+    assert told[0] == (
+        "jump hit redis1: 61 s forward, between 0.200 s and 0.300 s; "
+        "it was undone between 0.900 s and 1.000 s; worker 1's lease was in force then"
+    )
+
+
+def test_a_fault_that_does_not_strike_leases_meets_none() -> None:
+    assert "lease" not in story(jump(given_away(), 0.8, 5, kind="cut"))[1]
+
+
+def test_faults_that_were_over_or_still_to_come_are_not_told() -> None:
+    for begun, healing in ((3, 4), (-2, -1)):
+        assert not any(sentence.startswith("jump") for sentence in story(jump(given_away(), begun, healing)))
+
+
+def test_faults_on_workers_are_told_with_their_grants() -> None:
+    book = given_away().fault("stall-holder", SECOND, 2 * SECOND, kind="stall", owner=1, process=1, target="worker 1")
+    assert not any(sentence.startswith("stall-holder") for sentence in story(book))
+
+
+def test_no_more_than_the_latest_few() -> None:
+    book = given_away()
+    for tenth in range(6, 12):
+        jump(book, tenth / 10, 5)
+    told = [sentence for sentence in story(book) if sentence.startswith("jump")]
+    assert [sentence.partition("between ")[2][:7] for sentence in told] == ["0.900 s", "1.000 s", "1.100 s"]
+
+
+def test_a_write_without_an_answer() -> None:
+    book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5).acquire(3, 10, 2, sent=9, ttl=50)
+    told = story(book.write(SECOND, 0, 1, 7, INFO).read(SECOND + 1, SECOND + 2, 2, 7), "fenced-store")
+    assert "worker 1's write of 7, sent at 1.000 s, got no answer" in told
+
+
+def test_who_gets_nothing_is_told_what_had_been_healed() -> None:
+    book = Book(keys=("a",), fault_names=("jump",), bounds={"recovery": SECOND}, ttl=SECOND)
+    book.acquire(1, 2, 1, ttl=SECOND).add(F.ACQUIRE, 4 * SECOND, 7 * SECOND, FAIL, process=2)
+    told = story(jump(jump(book, 1, 2), 2, 3, kind="cut"), "recovery")
+    assert told[0].startswith(
+        "jump hit redis1: 61 s forward, between 2.000 s and 2.100 s; it was undone between 3.000 s"
+    )
+    assert told[1].startswith("worker 2's acquire")
+
+
+def test_a_sentence_after_others_says_again_neither_its_subject_nor_a_token_that_they_name() -> None:
+    granted = Sentence(1, "worker 1", "was granted token 41", known=frozenset({41}))
+    write = Sentence(2, "worker 1", "write of 7", owns=True, token=41, then="sent at 1 s", more=("late",))
+    assert str(write) == "worker 1's write of 7 with token 41, sent at 1 s; late"
+    assert write.after((granted,)) == "its write of 7, sent at 1 s; late"
+    assert replace(write, token=42).after((granted,)) == "its write of 7 with token 42, sent at 1 s; late"
+    other = replace(granted, subject="worker 2")
+    assert write.after((granted, other)) == str(write), "whose it is would not be clear"
+    fault = Sentence(3, "", "jump hit redis1")
+    assert fault.after((fault,)) == str(fault) == "jump hit redis1"
+
+
+def why(book: Book, *errors: str) -> str | None:
+    """errors: the texts of the acquires that were not granted, in their order."""
+    (result,) = check(with_errors(book, errors), ["server-exclusion"])
+    return result.unexercised
+
+
+def with_errors(book: Book, errors: tuple[str, ...]) -> History:
+    history = book.history()
+    failed = (history.columns["outcome"] != OK).nonzero()[0]
+    for number, row in enumerate(failed[: len(errors)], 1):
+        history.columns["error"][row] = number
+    return replace(history, errors=("", *errors))
+
+
+def asked(
+    count: int, outcome: Outcome = INFO, *, ret: int = 5, reason: Reason = Reason.NONE, book: Book | None = None
+) -> Book:
+    book = Book(keys=("a",)) if book is None else book
+    for at in range(count):
+        book.add(F.ACQUIRE, len(book.rows) + 1, ret and ret + at + len(book.rows), outcome, process=1, reason=reason)
+    return book
+
+
+def gave_up(book: Book, at: int) -> Book:
+    """An acquire without an answer, whose worker waited until then."""
+    return book.add(F.ACQUIRE, at - 1, 0, INFO, process=2, given_up=at)
+
+
+def test_a_service_that_always_errs() -> None:
+    book = Book(keys=("a",))
+    for at in (2, 4, 6):
+        gave_up(book, at)
+    text = "invalid expire time in 'set' command"
+    assert why(book, text, text, text) == f'no grants, 2 needed: 3 acquires got no answer, mostly "{text}"'
+    assert why(book, "one", "two", "three") == 'no grants, 2 needed: 3 acquires got no answer, most often "one"'
+
+
+ONE = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
+NEVER_FREED = Book(keys=("a",)).acquire(1, 2, 1).release(3, 100_000_001, 1)
+for n in range(14):
+    NEVER_FREED.add(F.ACQUIRE, 10 + n, 200_000_000 + n, FAIL, process=2, reason=Reason.TIMEOUT)
+SEVERAL = asked(2, FAIL, reason=Reason.UNAVAILABLE, book=asked(3))
+ALONE = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2, process=1).release(7, 8, 2, process=1)
+HANGS_THEN = "no hand-overs, 1 needed: the last released at 0.000 s, 3 acquires never returned since"
+BEFORE = Book(keys=("a",)).add(F.ACQUIRE, 1, 2, FAIL, process=2).acquire(3, 4, 1)
+ITS_OWN = Book(keys=("a",)).acquire(1, 2, 1).add(F.ACQUIRE, 3, 4, FAIL, process=1, flags=NESTED)
+
+
+@cases(
+    "book, told",
+    ("a service that hangs", asked(12), "no grants, 2 needed: 12 acquires never returned"),
+    ("once", asked(1), "no grants, 2 needed: 1 acquire never returned"),
+    ("never freed", NEVER_FREED, "1 grant, 2 needed: released at 0.100 s, 14 acquires timed out since"),
+    ("several ends", SEVERAL, "no grants, 2 needed: 5 acquires, 3 never returned, 2 failed (unavailable)"),
+    ("a lock that one alone gets before it hangs", asked(3, book=ALONE), HANGS_THEN),
+    ("nobody else asked", ONE, "1 grant, 2 needed"),
+    ("somebody was refused before", BEFORE, "1 grant, 2 needed"),
+    ("nobody asked at all", Book(keys=("a",)).read(1, 2, 1, 1), "no grants, 2 needed"),
+    ("the holder was refused a nested one", ITS_OWN, "1 grant, 2 needed"),
+)
+def test_what_acquires_came_to(book: Book, told: str) -> None:
+    assert why(book) == told
+
+
+@cases(
+    "book, parting",
+    ("refused", Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1, FAIL), "release sent at 0.000 s was refused"),
+    ("unanswered", Book(keys=("a",)).acquire(1, 2, 1).release(3, 0, 1, INFO), "release sent at 0.000 s got no answer"),
+    ("lost", Book(keys=("a",)).acquire(1, 2, 1).lost(4, 1), "lost at 0.000 s"),
+    ("never released", Book(keys=("a",)).acquire(1, 2, 1), "granted at 0.000 s and never released"),
+)
+def test_what_became_of_the_one_grant(book: Book, parting: str) -> None:
+    told = why(asked(2, FAIL, reason=Reason.HELD, ret=9, book=book))
+    assert told == f"1 grant, 2 needed: {parting}, 2 acquires failed (held) since"
+
+
+def test_an_error_text_is_one_short_line() -> None:
+    told = why(gave_up(Book(keys=("a",)), 3), "no\n\x1b[31mroom " + "x" * 200)
+    assert told is not None
+    assert told.isprintable()
+    quoted = told.partition('"')[2].rstrip('"')
+    assert quoted.startswith("no\\n\\x1b[31mroom xxx")
+    assert quoted.endswith("...")
+    assert len(quoted) == 80
+
+
+def test_while_a_trial_runs_nobody_has_collected_the_texts() -> None:
+    history = with_errors(gave_up(Book(keys=("a",)), 3), ("late",))
+    assert missing(replace(history, errors=("",)), ["server-exclusion"]) == {
+        "server-exclusion": "no grants, 2 needed: 1 acquire got no answer"
+    }
+
+
+THERE = (("a", 10, 12), ("b", 20, 22))
+BACK = (("b", 30, 32), ("a", 40, 42))
+
+
+@pytest.mark.parametrize(
+    ("servers", "turns", "met"),
+    [
+        ("ab", THERE, [15]),
+        ("abc", THERE, [15, 25, 35, 45]),
+        ("ab", (*THERE, *BACK), [15, 35]),
+        ("abc", (*THERE, *BACK), [15, 25, 35]),
+        ("a", (("a", 10, 12), ("a", 20, 22)), []),
+        ("", THERE, [15, 25, 35, 45]),
+    ],
+)
+def test_the_mixed_state_of_a_rolling_upgrade(
+    servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]
+) -> None:
+    book = Book(versions=dict.fromkeys(servers, "2"))
+    for server, begun, applied in turns:
+        target = f"{server} from 1 to 2"
+        book.fault("roll-version", begun, applied, kind="version", target=target, applied=applied, healing=applied)
+    for at in (5, 15, 25, 35, 45):
+        book.acquire(at, at + 1, at)
+    assert counters(View(book.history()))[MIXED] == len(met)
+
+
+def test_a_replacement_that_is_undone_ends_the_mixed_state() -> None:
+    book = Book(versions={"a": "1", "b": "1"}).fault("replace-version", 10, 22, kind="version", applied=12, healing=20)
+    for at in (5, 15, 25):
+        book.acquire(at, at + 1, at)
+    assert counters(View(book.history()))[MIXED] == 1
