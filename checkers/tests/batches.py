@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from checkers.history.history import DTYPE, Facts, History, from_rows
+from checkers.row_format import Outcome, Reason
 
 Drawn = TypeVar("Drawn")
 
@@ -56,6 +57,12 @@ class Batched(Generic[Drawn]):
 def names(keys: int) -> tuple[str, ...]:
     """Of so many keys."""
     return tuple(map(str, range(keys)))
+
+
+@lru_cache
+def ended(outcome: str, refused: Reason) -> tuple[int, int]:
+    """An outcome and its reason, as rows have them. refused: why what failed did."""
+    return int(Outcome[outcome.upper()]), int(refused if outcome == "fail" else Reason.NONE)
 
 
 def sorted_history(facts: Facts, rows: Sequence[tuple[Any, ...]]) -> tuple[History, list[int]]:

@@ -14,16 +14,11 @@ from checkers.models.operations import ByKey
 from checkers.models.stores import FencedStore
 from checkers.row_format import FIELDS, FINAL, NONE, F, Outcome, Reason
 from checkers.tests import brute, generate
-from checkers.tests.batches import Batched, names, sorted_history
+from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute import BELOW, FOREVER, Op
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, compare, replayed
 
-OUTCOMES: Final = {
-    "ok": (int(Outcome.OK), int(Reason.NONE)),
-    "fail": (int(Outcome.FAIL), int(Reason.STALE_TOKEN)),
-    "info": (int(Outcome.INFO), int(Reason.NONE)),
-}
 _KINDS: Final = (int(F.READ), int(F.WRITE))
 _KEY: Final = [name for name, _ in FIELDS].index("key")
 
@@ -141,7 +136,7 @@ def told(lanes: list[list[Op]], rng: Random) -> Told:
             write, outcome, token, owner, value, inv, ret = op
             value = value * sparse if value >= 0 else value
             flags = FINAL if not write and token == NONE and rng.random() < 0.5 else 0
-            about = (_KINDS[write], *OUTCOMES[outcome], flags)
+            about = (_KINDS[write], *ended(outcome, Reason.STALE_TOKEN), flags)
             ret = 0 if outcome == "info" else ret
             token = token * far if token >= 0 else token
             rows.append((inv, ret, 0, 0, token, owner, value, NONE, 0, owner, 0, key, *about))

@@ -21,8 +21,8 @@ from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings, Unusable
 from checkers.proofs.lease_least import certify as minimal
 from checkers.proofs.lease_proof import certify
-from checkers.row_format import NONE, F, Outcome, Reason
-from checkers.tests.batches import Batched, names, sorted_history
+from checkers.row_format import NONE, F, Reason
+from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute_leases import MODES as IN_ORDER
 from checkers.tests.brute_leases import Act, Case, possible
 from checkers.tests.build import FACTS, Book
@@ -30,11 +30,6 @@ from checkers.tests.compare import Disagreement, compare, sound
 
 SETTINGS = Settings()
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
-OUTCOMES: Final = {
-    "ok": (int(Outcome.OK), int(Reason.NONE)),
-    "fail": (int(Outcome.FAIL), int(Reason.NOT_OWNER)),
-    "info": (int(Outcome.INFO), int(Reason.NONE)),
-}
 KINDS: Final = {
     "acquire": int(F.ACQUIRE), "renew": int(F.RENEW), "release": int(F.RELEASE), "believe": int(F.BELIEF),
     "open": int(F.SESSION_OPEN), "keep": int(F.KEEP_ALIVE), "close": int(F.SESSION_CLOSE),
@@ -205,7 +200,7 @@ def rows_of(case: Case, key: int, apart: int, owners: dict[int, int] | None = No
         session = act.session + apart if act.session else 0
         ret = 0 if act.outcome == "info" else act.ret
         who = act.token, owner, NONE, NONE, session, owner
-        yield act.inv, ret, 0, 0, *who, 0, key + act.key, KINDS[act.f], *OUTCOMES[act.outcome], 0
+        yield act.inv, ret, 0, 0, *who, 0, key + act.key, KINDS[act.f], *ended(act.outcome, Reason.NOT_OWNER), 0
 
 
 def asked(rng: Random, *, kind: str) -> Case:
