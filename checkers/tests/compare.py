@@ -58,11 +58,11 @@ GOOD = {"valid": True, "unexercised": None}
 VIOLATED, DOCUMENTED = {"word": Verdict.VIOLATED}, {"word": Verdict.BROKEN_AS_DOCUMENTED}
 
 
-def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, Any]]) -> Callable[..., None]:
+def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, object]]) -> Callable[..., None]:
     """A test for each row (the name of the case, a history, what is expected): what a property or a measure says."""
 
     @cases("subject, expected", *rows)
-    def test(subject: Book | MeasuredHistory, expected: Mapping[str, Any]) -> None:
+    def test(subject: Book | MeasuredHistory, expected: Mapping[str, object]) -> None:
         if isinstance(of, str):
             assert isinstance(subject, Book)
             found = answers(of, subject, expected)

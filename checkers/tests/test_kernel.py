@@ -41,8 +41,11 @@ class Both(NamedTuple):
     total: int
 
 
+Walked = tuple[Both, npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.int32], bool]
+
+
 @kernel
-def _walk(both: Both, flag: bool) -> tuple[Any, ...]:
+def _walk(both: Both, flag: bool) -> Walked:
     a, few = both.pair.numbers, both.pair.few
     sums = np.zeros(len(a), np.int64)
     large = np.zeros(len(a), np.bool_)

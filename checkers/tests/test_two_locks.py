@@ -33,8 +33,11 @@ STORY = ("worker 1 was granted a at", "worker 1's acquire of b, sent at 0.000 s,
 
 test_circles = known(
     "deadlock-free",
-    ("for longer than a lease", crossed(18), {"kind": "deadlock", "at": 17, "holders": (0, 1), CYCLES: 1}),
-    ("the story names both locks", crossed(18), {"told": STORY}),
+    (
+        "for longer than a lease",
+        crossed(18),
+        {"kind": "deadlock", "at": 17, "holders": (0, 1), CYCLES: 1, "told": STORY},
+    ),
     ("what a timeout breaks within a lease is counted", crossed(17), {"valid": True, CYCLES: 1}),
     ("time in which the machine stood still", stalled(18, 9, 10), VALID),
     ("and longer than that", stalled(19, 9, 10), {"at": 18}),
