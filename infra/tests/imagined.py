@@ -4,8 +4,6 @@ What a question through a link comes to is worked out from what was done to the 
 who leads from who still hears whom, under the clock of `infra.tests.simulated`, which only waits move on.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

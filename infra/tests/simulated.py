@@ -1,10 +1,9 @@
 """A simulated trial: lanes of workers that take turns at locks with a TTL, under a clock that only waits move on."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from infra.backends.etcd import Etcd
 from infra.docker.machine import Say
@@ -12,12 +11,7 @@ from infra.errors import Failed
 from infra.faults.link_question import Prober
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
-from infra.faults.target import Target, Victim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from infra.faults.target import Aim
+from infra.faults.target import Aim, Target, Victim
 
 MS = 1_000_000
 TICK = 5 * MS

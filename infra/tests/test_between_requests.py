@@ -1,26 +1,20 @@
 """Faults at every message of a verb: which are hit, what is done there, and what is told of it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
-from infra.faults.target import Victim
+from infra.faults.target import Aim, Target, Verb, Victim
 from infra.faults.workers import between_requests
 from infra.faults.workers.between_requests import BETWEEN_REQUESTS, MOST, WALKS, WORKLOAD
 from infra.tests.simulated import World
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.target import Aim, Target, Verb
 
 LANE = "redis/pairs/unfenced"
 PAIRS = [(2 * n, 2 * n + 1) for n in range(len(WALKS))]

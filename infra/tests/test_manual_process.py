@@ -1,15 +1,14 @@
 """A process in the place of workers: which may be hit, and how one that was frozen is found again. Nobody is hurt."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -20,9 +19,6 @@ from infra.faults import manual
 from infra.faults.manual import OneProcess
 from infra.faults.plan import compile_plan
 from infra.faults.target import Aim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FREEZE, KILL = Aim("between-read-and-write", "freeze"), Aim("after-acquire", "kill")
 

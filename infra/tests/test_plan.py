@@ -1,11 +1,10 @@
 """Plans as data: what is drawn from the seed, what people read, and what a bad file is told."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +15,6 @@ from infra.docker.compose import ROOT
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import SPANS
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CELLS = [
     (name, backend)

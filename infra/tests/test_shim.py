@@ -1,14 +1,13 @@
 """Skews, and the shim that makes a clock tell them, without a container."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.docker import images
 from infra.errors import Failed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECOND = 1_000_000_000
 

@@ -1,21 +1,15 @@
 """Faults on workers in a simulated world: who is caught where, what happens meanwhile, and when all go on."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Step
+from infra.faults.runner import Record
 from infra.tests.imagined import Engine, Star, imagined
 from infra.tests.simulated import MS, TTL, Lane, World, a_lane, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from infra.faults.runner import Record
 
 PHASES = {
     "freeze-holder": "read",

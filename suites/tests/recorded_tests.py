@@ -4,8 +4,6 @@ As a plugin of pytest it makes each test a context of its own for coverage.py, a
 `suites.tests.code_mutants run` tries a mutant, it keeps the name of the test that failed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -14,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pytest
 from coverage import Coverage, CoverageData
@@ -46,7 +44,7 @@ class Tests:
     _lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls) -> Tests:
+    def read(cls) -> Self:
         """Raises SystemExit where nothing was recorded."""
         if not DURATIONS.exists():
             raise SystemExit("nothing is recorded yet: python -m suites.tests.code_mutants record")

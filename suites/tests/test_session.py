@@ -1,7 +1,5 @@
 """A trial runs once for all its cases, positive controls get three, and no verdict hides a heavier one."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

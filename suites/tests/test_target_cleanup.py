@@ -1,10 +1,8 @@
 """Admission: every lock is tried once, what it left is swept, and what goes wrong is a line without secrets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import ClassVar, cast
+from typing import ClassVar, Self, cast
 
 import pytest
 
@@ -34,7 +32,7 @@ class Lock:
     raises: ClassVar[list[Exception]] = []
 
     @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float, access: Access) -> Lock:
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access) -> Self:
         assert (endpoints, access.password) == (ENDPOINTS, SECRET)
         return cls()
 

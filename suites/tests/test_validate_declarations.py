@@ -1,7 +1,5 @@
 """What a lock says of itself is asked before anything runs: a mistake would otherwise be a promise nobody judges."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 

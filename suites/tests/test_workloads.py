@@ -1,7 +1,5 @@
 """What each workload does under one grant, on a lock and a store in memory that do as they are told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

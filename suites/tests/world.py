@@ -1,7 +1,5 @@
 """Trials and environments that only remember what was asked of them: for tests of sessions of trials."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +22,24 @@ SEED = 7
 Told = dict[tuple[str, str], Verdict]
 """(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
 Script = Callable[[Trial], Told]
+
+
+@dataclass
+class FakeEnvironment:
+    """Remembers what was asked of it."""
+
+    backends: list[tuple[str, str | None]] = field(default_factory=list)
+    closed: bool = False
+
+    @property
+    def clusters(self) -> Mapping[str, None]:
+        return dict.fromkeys(backend for backend, _ in self.backends)
+
+    def ensure(self, backend: str, version: str | None) -> None:
+        self.backends.append((backend, version))
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @dataclass
@@ -58,24 +74,6 @@ class World:
             lanes.append(LaneRecord(from_rows(facts, np.zeros(0, DTYPE), []), judgements))
         told = {**about(trial), "plan": trial.plan_to_run().to_json(), "seconds": 4.0, "error": None}
         return TrialRecord(trial.name, told, tuple(lanes))
-
-
-@dataclass
-class FakeEnvironment:
-    """Remembers what was asked of it."""
-
-    backends: list[tuple[str, str | None]] = field(default_factory=list)
-    closed: bool = False
-
-    @property
-    def clusters(self) -> Mapping[str, None]:
-        return dict.fromkeys(backend for backend, _ in self.backends)
-
-    def ensure(self, backend: str, version: str | None) -> None:
-        self.backends.append((backend, version))
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True, rest: Script = lambda _: {}) -> Script:

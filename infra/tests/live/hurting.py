@@ -1,23 +1,17 @@
 """What tests of faults on real clusters have in common."""
 
-from __future__ import annotations
-
 import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
 from infra.faults.link_question import LinkAnswer
 from infra.faults.plan import compile_plan
+from infra.faults.target import Hit, Target
 from infra.waiting import comes_true
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from infra.faults.target import Hit, Target
 
 ELECTING = ("etcd", "zookeeper")
 

@@ -1,26 +1,21 @@
 """What a server has kept: a word written to a cluster and read from each of its nodes, with clients of their own."""
 
-from __future__ import annotations
-
 import base64
 import json
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from infra.backends.redis import connect
+from infra.cluster.nodes import Node
+from infra.environment import Environment
+from infra.faults.target import Target
 from infra.store.libpq import DATABASE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from infra.cluster.nodes import Node
-    from infra.environment import Environment
-    from infra.faults.target import Target
 
 KEY = "fp-kept"
 Session = psycopg.Connection[tuple[object, ...]]

@@ -1,12 +1,11 @@
 """Clocks of Redis and PostgreSQL that jump, drift and strobe, as clients of theirs see it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,17 +15,12 @@ from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.docker import compose
 from infra.errors import Failed
+from infra.faults.target import Hit
 from infra.network.topology import backend_of
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live import hurting
 from infra.tests.live.keeping import Session, asked, session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from infra.faults.target import Hit
-
 
 pytestmark = pytest.mark.needs("redis", "postgres")
 

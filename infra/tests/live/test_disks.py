@@ -1,27 +1,20 @@
 """Disks that are slow, stalled or full: seen from outside, by what servers acknowledge and by who leads."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Written
 from infra.cluster import disk_sidecars
+from infra.cluster.nodes import Node
 from infra.docker import client as engine_client
 from infra.docker import reaper
 from infra.errors import Failed
 from infra.faults import fault
+from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import Redis, await_, done
 from infra.tests.live.keeping import keep, kept
-
-if TYPE_CHECKING:
-    from infra.cluster.nodes import Node
-    from infra.faults.target import Target
-
 
 MIB = 1 << 20
 

@@ -1,10 +1,9 @@
 """Failover on real clusters: what was acknowledged is gone, others lead, sessions end; the way back loses nothing."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,6 +11,7 @@ from redis import Redis
 
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import PRIMARY, REPLICA, connect
+from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.plan import Plan, Step
@@ -23,11 +23,6 @@ from infra.tests.environments import on
 from infra.tests.live.hurting import await_, done, live, place
 from infra.tests.live.keeping import Session, asked, session
 from infra.waiting import MonotonicClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from infra.cluster.virtual_address import Failover
 
 
 def client(endpoint: str) -> Redis:

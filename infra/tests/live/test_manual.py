@@ -1,13 +1,11 @@
 """`python -m infra fault`, as a person uses it: what it does is seen from another process, and `heal` undoes it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,12 +13,7 @@ from infra.__main__ import main
 from infra.backends import BACKENDS
 from infra.docker.compose import ROOT
 from infra.faults.plan import compile_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from infra.own_environment import OwnEnvironment
-
+from infra.own_environment import OwnEnvironment
 
 pytestmark = pytest.mark.needs("redis")
 

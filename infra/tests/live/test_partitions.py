@@ -1,22 +1,15 @@
 """Cuts between nodes, and networks that fall apart, on real clusters: seen by what the nodes make of it."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING
 
 from infra.faults import fault
 from infra.faults.link_question import LinkAnswer
+from infra.faults.target import Target
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, names
 from infra.tests.live.keeping import etcd
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from infra.faults.target import Target
-    from infra.own_environment import OwnEnvironment
-
 
 WITHIN = 10.0
 """Seconds for a node to find out what the others know already."""

@@ -1,9 +1,6 @@
 """Servers restarted, wiped and killed: what they have kept, and what they have not, is asked of each by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +9,11 @@ from infra.backends import BACKENDS
 from infra.docker import images
 from infra.faults import fault
 from infra.faults.link_question import LinkAnswer
+from infra.faults.target import Target
+from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
 from infra.tests.live.keeping import etcd, keep, kept
-
-if TYPE_CHECKING:
-    from infra.faults.target import Target
-    from infra.own_environment import OwnEnvironment
 
 
 @on(*BACKENDS)

@@ -1,12 +1,11 @@
 """Servers with a bug planted in them: each has its bug, and is the same server in all that infra does to it."""
 
-from __future__ import annotations
-
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -22,12 +21,7 @@ from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
 from infra.tests.live.hurting import await_
-from infra.tests.live.keeping import session, zookeeper
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from infra.tests.live.keeping import Session
+from infra.tests.live.keeping import Session, session, zookeeper
 
 WITHIN = 30.0
 """Seconds for what takes fractions of one."""

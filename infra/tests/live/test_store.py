@@ -1,7 +1,5 @@
 """The fenced store against a real server: the modes, their atomicity under contention, and lost answers."""
 
-from __future__ import annotations
-
 import itertools
 import secrets
 import signal
@@ -9,22 +7,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from infra.network.links import Cut
+from infra.own_environment import OwnEnvironment
 from infra.store import store
 from infra.store.store import MAX_ELEMENTS, Mode, Read, Store
 from infra.tests.live.hurting import await_
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from infra.own_environment import OwnEnvironment
-
 
 THREADS = 12
 ROUNDS = 20

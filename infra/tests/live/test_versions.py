@@ -4,11 +4,10 @@ PostgreSQL goes to another major version with all that it was told, or stays wha
 back what all the data have gone over to: what comes later in this file begins with what was left.
 """
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Self
 
 import psycopg
 import pytest
@@ -21,20 +20,15 @@ from infra.cluster.node_repair import DoesNotStart, remake
 from infra.docker import images
 from infra.errors import Failed
 from infra.faults import fault
+from infra.faults.fault import FaultInjection
 from infra.faults.plan import Plan, Step
-from infra.faults.runner import Runner
+from infra.faults.runner import Record, Runner
+from infra.faults.target import Hit, Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import await_, names, place
 from infra.tests.live.keeping import asked, keep, kept, session
 from infra.waiting import MonotonicClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from infra.faults.fault import FaultInjection
-    from infra.faults.runner import Record
-    from infra.faults.target import Hit, Target
 
 OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": "15"}
 
@@ -252,7 +246,7 @@ class Hammer:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Hammer:
+    def __enter__(self) -> Self:
         self._thread.start()
         await_(lambda: len(self.acknowledged) > 20)
         return self

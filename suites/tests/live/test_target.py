@@ -4,8 +4,6 @@ The clusters stand beside the star (`infra.tests.live.staging`): Redis with cert
 may do little, etcd with TLS and users, ZooKeeper with a `/fencepost` of which one user is the owner.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

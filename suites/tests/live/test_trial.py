@@ -3,8 +3,6 @@
 One trial per fault, all locks side by side: that is what lanes are for.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -76,11 +74,6 @@ def server() -> Iterator[ForkServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def trials(server: ForkServer) -> Trials:
-    return Trials(taken("redis"), server)
-
-
 def tried(trial: Trial, environment: OwnEnvironment, server: ForkServer, seconds: float = DEADLINE) -> TrialRecord:
     with tempfile.TemporaryDirectory() as folder:
         return run_trial(trial, environment, server, Path(folder), seconds, lambda _: None)
@@ -108,6 +101,11 @@ class Trials:
 
     def judgements(self, fault: str, lock: str) -> list[Judgement]:
         return [judgement for lane in self.lanes(fault, lock) for judgement in lane.judgements]
+
+
+@pytest.fixture(scope="module")
+def trials(server: ForkServer) -> Trials:
+    return Trials(taken("redis"), server)
 
 
 def spelled(lock: str) -> str:
