@@ -1,4 +1,4 @@
-"""When an image is built, by whom, and on what."""
+"""When an image is built, by whom, and on what; those of servers with a bug."""
 
 import json
 import os
@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.docker import base, images, machine, sources
-from infra.docker.images import Image, UnknownVersion, resolve
+from infra.backends import BACKENDS
+from infra.docker import base, images, machine, servers_with_bugs, sources
+from infra.docker.images import Image, UnknownVersion, resolve, spelled
+from infra.docker.servers_with_bugs import PLANTS
 from infra.errors import Failed, NotPossible
 from infra.tests.fakes import Answer, commands, executable
 
@@ -181,3 +183,28 @@ def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.Monk
     monkeypatch.setattr(machine, "has_apt", lambda: False)
     with pytest.raises(NotPossible, match="no registry answers for debian:trixie-slim"):
         base.ensure("trixie")
+
+
+def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> None:
+    assert len({images.digest(plant.image) for plant in PLANTS}) == len(PLANTS)
+    for plant in PLANTS:
+        backend, version = spelled(plant.spelling)
+        assert resolve(backend, version) == plant.image
+        assert backend in BACKENDS
+
+
+def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert servers_with_bugs.main([]) == 0
+    told = capsys.readouterr().out
+    assert all(plant.bug in told and f"--to {plant.spelling}\n" in told for plant in PLANTS)
+
+
+def test_what_is_named_is_built(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(images, "ensure", lambda image, say: made.append(image.name))
+    assert servers_with_bugs.main(["--build", "redis:slow"]) == 0
+    assert capsys.readouterr().out == "redis=image:fencepost/planted-redis:slow\n"
+    assert servers_with_bugs.main(["--build"]) == 0
+    assert made == ["fencepost/planted-redis:slow", *(plant.image.name for plant in PLANTS)]
+    with pytest.raises(SystemExit):
+        servers_with_bugs.main(["--build", "redis:fast"])

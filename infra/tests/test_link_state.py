@@ -1,4 +1,4 @@
-"""What several want of the same links, on a Toxiproxy of the imagination that tells whoever steps into its traps."""
+"""The star's links, and what several want of the same, on a Toxiproxy that tells whoever steps into its traps."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infra.backends import BACKENDS
+from infra.backends.postgres import BOUNCER
+from infra.backends.redis import REPLICA
 from infra.errors import Failed, UnknownName
 from infra.network import links as links_module
 from infra.network import topology, toxics
@@ -284,3 +287,19 @@ def test_names_of_toxics_can_stand_in_a_url_and_are_told_apart() -> None:
     names = {toxics.impairment(RESET, "upstream", key).name for key in ("a/b", "a_2f_b", "a b", "ab", "a?b")}
     assert len(names) == 5
     assert not any(set(name) & set("/? %") for name in names)
+
+
+def test_every_pair_has_a_listener_of_its_own() -> None:
+    proxies = list(topology.proxies())
+    assert len({proxy.name for proxy in proxies}) == len({proxy.listen for proxy in proxies}) == len(proxies)
+    assert len(proxies) == 4 * 14 + 1 + 6 + 2 * 6 + 2
+
+
+def test_backends_and_nodes_have_names() -> None:
+    assert topology.backend_of("zk2") == "zookeeper"
+    assert topology.client_port("store") == topology.client_port("postgres") == 5432
+    assert [topology.backend_of(node) for node in (REPLICA, BOUNCER)] == ["redis", "postgres"]
+    assert REPLICA not in BACKENDS["redis"].members
+    assert topology.own_image_variable(REPLICA) == "REDIS1_REPLICA_IMAGE"
+    with pytest.raises(KeyError):
+        topology.backend_of("store")

@@ -1,12 +1,20 @@
-"""Whose an environment is, and whether he lives."""
+"""Whose an environment is, and whether he lives; its networks that cannot be made, or not be removed."""
 
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from subprocess import CalledProcessError
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import pytest
+from docker.errors import APIError
 
-from infra.docker import owner
+from infra.docker import compose, owner, reaper
+from infra.docker.compose import ComposeSettings
+from infra.docker.subnets import Taken
+from infra.errors import Failed
 
 
 class TestOwner:
@@ -37,3 +45,50 @@ class TestOwner:
     @pytest.mark.parametrize("label", [owner.KEPT, "", "by somebody", "a/b/c/d/e"])
     def test_what_we_do_not_understand_is_not_ours(self, label: str) -> None:
         assert not owner.is_dead(label)
+
+
+@pytest.mark.parametrize(
+    ("age", "trouble", "tried"),
+    [(3600, "network n has active endpoints", False), (1, "network n has active endpoints", True), (3600, "no", True)],
+)
+def test_the_irremovable_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, *, tried: bool
+) -> None:
+    """One network without anything in it, of an owner who is gone."""
+
+    def refuse(_: str) -> None:
+        raise APIError("403", explanation=trouble)
+
+    made = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%S.123456789Z")
+    network = {"Id": "n", "Created": made, "Labels": {reaper.ENV: "fp-1", reaper.OWNER: "gone"}}
+    nothing: dict[str, Any] = {"containers": lambda **_: [], "volumes": lambda **_: {"Volumes": None}}
+    api = SimpleNamespace(**nothing, networks=lambda **_: [network], remove_network=refuse)
+    monkeypatch.setattr(owner, "is_dead", lambda _: True)
+    monkeypatch.setattr(reaper, "_await_orphan", lambda _: None)
+    removed: list[str] = []
+    monkeypatch.setattr(reaper, "remove", lambda _, name: removed.append(name))
+    said: list[str] = []
+    client = cast("Any", SimpleNamespace(api=api))
+    assert reaper.reap(client, said.append) == removed == (["fp-1"] if tried else [])
+    assert len(said) == tried
+
+
+@pytest.mark.parametrize(
+    ("said", "another_may_do"),
+    [
+        ("failed to create network: Pool overlaps with other one on this address space", True),
+        ("Error response from daemon: network fp-1-abcd_n-zk2 not found", True),
+        ("Error response from daemon: No such image: fencepost/redis:nowhere", False),
+        ("write /var/lib/docker: no space left on device", False),
+    ],
+)
+def test_another_subnet_is_tried_where_it_may_help(
+    said: str, another_may_do: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> NoReturn:
+        raise CalledProcessError(1, "docker compose", stderr=said.encode())
+
+    monkeypatch.setattr("infra.docker.compose.DockerCompose.start", fails)
+    with pytest.raises(Failed) as caught:
+        compose.up(ComposeSettings("fp-1-abcd", 3, "kept", "", {}), ["store"])
+    assert isinstance(caught.value, Taken) is another_may_do

@@ -1,4 +1,4 @@
-"""What does not come back by being started: nodes of another version, an etcd whose place was given away."""
+"""What does not come back by being started: nodes of another version, an etcd whose place was given away; and why."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,6 +8,7 @@ import pytest
 from infra.backends import BACKENDS
 from infra.backends.etcd import Etcd
 from infra.cluster import node_repair
+from infra.cluster.exit_reason import last_words
 from infra.cluster.node_repair import DoesNotStart
 from infra.docker import images
 from infra.faults.all_faults import FAULTS
@@ -138,3 +139,19 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
         injection = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
         hits += [hit.target for hit in injection.apply(cast("Any", target))]
     assert hits == [f"postgres from 17.11 ({was}) to 17.11 ({now})" for was, now in ((BOOTED, OTHER), (OTHER, BOOTED))]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("1:M # WARNING|1:M * loading|1:M # Can't handle RDB 12|1:M # Error, aborted", "Can't handle RDB 12"),
+        ("2026 C | membership: cluster cannot be downgraded", "membership: cluster cannot be downgraded"),
+        ('{"level":"info","msg":"hello"}|{"level":"fatal","ts":"1","msg":"no downgrade","v":"3"}', "no downgrade"),
+        ("2026 UTC [1] FATAL:  files of another version|2026 UTC [1] DETAIL:  By 17.", "files of another version"),
+        ("one|the end", "the end"),
+        ("", "it said nothing"),
+    ],
+)
+def test_last_words(said: str, words: str) -> None:
+    log = "".join(f"T {line}\n" for line in said.split("|") if line)
+    assert last_words(log.encode()) == words

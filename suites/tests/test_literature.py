@@ -1,4 +1,4 @@
-"""What the literature says is asked of lanes that exist, and what came of it is told as it was measured."""
+"""What the literature says is asked of lanes that exist, and told as it was measured; cycles have lanes everywhere."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,14 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.tests.build import Book
+from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from results.record import LaneRecord
 from suites.commands import literature, readme
-from suites.commands.literature import STATEMENTS, Probe, Statement
+from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on
+from suites.commands.statements import STATEMENTS, Probe, Statement
 from suites.lanes.lane import lane_named
+from suites.selection.profiles import PLAINEST
 
 PROBES = sorted({(probe.lane, probe.fault, probe.property) for one in STATEMENTS for probe in one.probes})
 
@@ -66,3 +69,19 @@ def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str], mo
 
 def test_the_readme_is_up_to_date() -> None:
     assert readme.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_has_a_lane_of_its_plainest_locks(backend: str) -> None:
+    lanes = lanes_on(backend)
+    assert {lane.backend for lane in lanes} == {backend}
+    assert all(lane.lock_name in PLAINEST and lane.store in STORES for lane in lanes) or len(lanes) == 1
+    assert all(lane.not_applicable is None for lane in lanes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lanes_are_drawn_from_the_seed_of_one_lock_each(backend: str) -> None:
+    drawn = drawn_on(backend, 1)
+    assert drawn == drawn_on(backend, 1)
+    assert 0 < len({lane.lock_name for lane in drawn}) == len(drawn) <= DRAWN
+    assert len({drawn_on(backend, seed) for seed in range(5)}) > 1

@@ -1,6 +1,8 @@
-"""The load that the user sets: of lanes, of their workers, and how often a run is repeated."""
+"""The load that the user sets, of lanes and of their workers; how often a run is repeated; what a machine carries."""
 
 import functools
+import os
+import time
 import zlib
 from argparse import Namespace
 from collections import Counter
@@ -23,6 +25,7 @@ from suites.selection.shards import expected
 from suites.tests.bench import await_
 from suites.tests.selections import asked, collected, refused
 from suites.tests.workers import MODULE, specs, started
+from suites.trial import pace
 from suites.trial.metadata import about
 from suites.trial.run_trials import first_trial
 from suites.worker.pool import ForkServer, Handle
@@ -186,3 +189,25 @@ def test_the_first_two_of_several_locks_have_names_that_collide_whatever_they_be
         assert len(set(map(number, names))) == 3
         assert number(names[0]) == number(names[1])
     assert key_names("alone", 1) == ("alone.0",)
+
+
+@pytest.mark.parametrize(
+    ("cores", "processes", "workers"),
+    [(2, None, 120), (2, 1, 120), (2, 2, 60), (4, 2, 120), (16, 2, 120), (1, 1, 60), (None, 1, 120)],
+)
+def test_as_many_as_the_cores_carry(
+    monkeypatch: pytest.MonkeyPatch, cores: int | None, processes: int | None, workers: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+    if processes is not None:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(processes))
+    assert pace.fit() == workers
+    assert pace.fit(0.5) == workers / 2
+
+
+def test_the_share_of_a_core_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs twice as fast as the time that we are given."""
+    real = time.thread_time
+    monkeypatch.setattr(time, "perf_counter", lambda: 2 * real())
+    assert pace.share_of_a_core() == pytest.approx(0.5, abs=0.02)

@@ -1,4 +1,4 @@
-"""`--from` and `--to`: every trial on both versions, in turn, each on an environment of its own."""
+"""An upgrade: every trial on both versions, in turn; and its columns, which begin with the old version."""
 
 from dataclasses import replace
 from itertools import groupby
@@ -9,21 +9,25 @@ import pytest
 
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
-from results.stages import BASELINE, CANDIDATE
+from infra.faults.plan import Plan
+from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from results.terminal.progress import Key, Progress
+from suites.selection import rolling
+from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.selection.selection import Selection
 from suites.selection.upgrade_stages import ONLY, Stage, in_turn, upgrade_lines
 from suites.terminal import plans
-from suites.tests.selections import NEW, OLD, asked, collected, upgrading
+from suites.tests.bench import await_
+from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
 from suites.tests.world import World, case_of, every_case, key_of
 from suites.trial.trial_events import column_in
 
-COLUMNS = ["none", "freeze-holder"]
+TRIED = ["none", "freeze-holder"]
 
 
 @pytest.fixture
 def upgrade() -> Selection:
-    return upgrading(faults=COLUMNS)
+    return upgrading(faults=TRIED)
 
 
 def test_what_is_certified_is_told_at_once() -> None:
@@ -40,7 +44,7 @@ def test_every_case_is_asked_on_both_versions(upgrade: Selection) -> None:
     told = [(case.lane, case.fault) for case in cases if case.stage == BASELINE]
     assert told == [(case.lane, case.fault) for case in cases if case.stage == CANDIDATE]
     assert len({case.id for case in cases}) == len(cases) == 2 * len(told)
-    alone = asked(lock=["redis"], faults=COLUMNS).cases("server-exclusion")
+    alone = asked(lock=["redis"], faults=TRIED).cases("server-exclusion")
     assert told == [(case.lane, case.fault) for case in alone]
     assert {case.stage for case in alone} == {""}
 
@@ -59,9 +63,9 @@ def test_both_are_tried_in_turn() -> None:
 
 def test_pytest_runs_them_in_turn() -> None:
     versions = ("--from", f"redis={OLD}", "--to", f"redis={NEW}")
-    done = collected("--lock", "redis", "--faults", ",".join(COLUMNS), *versions)
+    done = collected("--lock", "redis", "--faults", ",".join(TRIED), *versions)
     assert done.returncode == 0, done.stdout + done.stderr
-    pairs = [(column, stage) for column in COLUMNS for stage in (BASELINE, CANDIDATE)]
+    pairs = [(column, stage) for column in TRIED for stage in (BASELINE, CANDIDATE)]
     ran = [pair for line in done.stdout.splitlines() for pair in pairs if line.endswith("-{}-{}]".format(*pair))]
     assert [pair for pair, _ in groupby(ran)] == [pairs[0], pairs[1], pairs[3], pairs[2]]
 
@@ -69,7 +73,7 @@ def test_pytest_runs_them_in_turn() -> None:
 def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Selection) -> None:
     items = [
         SimpleNamespace(callspec=SimpleNamespace(params={"answer": case}))
-        for column in COLUMNS
+        for column in TRIED
         for case in every_case(upgrade, column)
     ]
     progress = Progress()
@@ -88,11 +92,11 @@ def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Sel
 def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: World, upgrade: Selection) -> None:
     session = world.session(upgrade)
     for stage in (BASELINE, CANDIDATE):
-        for column in COLUMNS:
+        for column in TRIED:
             session.answer(case_of(upgrade, "server-exclusion", column, stage=stage))
     old, new = world.environments
     assert (old.backends, new.backends) == ([("redis", OLD)] * 2, [("redis", NEW)] * 2)
-    names = [f"redis-{column}-1-{stage}" for stage in (BASELINE, CANDIDATE) for column in COLUMNS]
+    names = [f"redis-{column}-1-{stage}" for stage in (BASELINE, CANDIDATE) for column in TRIED]
     assert [trial.name for trial in world.trials] == names
     assert world.trials[0].lanes == world.trials[2].lanes
     session.close()
@@ -127,3 +131,86 @@ def test_two_trials_go_on_at_a_time(argv: tuple[str, ...], processes: list[str])
     asked_for: list[list[str]] = []
     collected("--lock", "redis", "--from", "redis=7.0", "--to", "redis=8.0", *argv, plugins=[Teller()])
     assert asked_for == [processes]
+
+
+def plan(column: str, backend: str) -> Plan:
+    return rolling.plan(column, backend, 7, 2.0, OLD, NEW)
+
+
+@pytest.mark.parametrize("column", ROLLING)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> None:
+    if because := rolling.impossible(column, backend, OLD, NEW):
+        assert because == "a single server has no mixed state"
+        assert len(BACKENDS[backend].members) == 1
+        return
+    made = plan(column, backend)
+    assert made.lasting
+    assert Plan.from_json(made.to_json()) == made
+    moved = dict.fromkeys((OLD, NEW), 0)
+    for step in made.steps:
+        if step.fault == "roll-version":
+            moved[step.options["version"]] += step.options["members"]
+    everybody = len(BACKENDS[backend].members)
+    if column in COLUMNS[MIXED]:
+        assert moved == {NEW: everybody, OLD: 0}
+    else:
+        assert moved[NEW] == moved[OLD]
+        assert moved[NEW] == everybody or (column != END and everybody / 2 < moved[NEW] < everybody)
+
+
+@pytest.mark.parametrize("column", ROLLING)
+def test_nothing_becomes_another_where_both_are_the_same_image(column: str) -> None:
+    same = asked(lock=["etcd"], from_=["etcd=3.4"], to=["etcd=3.4"])
+    assert not same.runnable("etcd", column)
+    (whole,) = [item for item in same.not_run() if item.fault == column]
+    because = "both versions are the same image: nothing becomes another"
+    assert (whole.lock, whole.backend, whole.because) == ("", "etcd", because)
+
+
+@pytest.mark.parametrize("column", [LEADER_LAST, LEADER_FIRST])
+@pytest.mark.parametrize("backend", ["redis", "zookeeper", "etcd"])
+def test_in_the_mixed_state_all_goes_wrong(backend: str, column: str) -> None:
+    steps = plan(column, backend).steps
+    rolls = [number for number, step in enumerate(steps) if step.fault == "roll-version"]
+    inside = {step.fault for step in steps[rolls[0] + 1 : rolls[-1]]}
+    assert "kill-server" in inside
+    assert any(name.startswith("cut-") for name in inside)
+    first = {steps[number].options["first"] for number in rolls}
+    assert first == {"leader" if column == LEADER_FIRST else "follower"}
+    across = [number for number in rolls if steps[number].beside]
+    assert [steps[number - 1].fault for number in across] == ["freeze-holder"]
+
+
+def test_each_stage_has_its_columns() -> None:
+    made = asked(backend=["etcd"], from_=["etcd=3.4"], to=["etcd=3.5"], profile="smoke")
+    told = {(case.stage, case.fault) for name in ("server-exclusion", "recovery") for case in made.cases(name)}
+    for stage, columns in COLUMNS.items():
+        assert {fault for where, fault in told if where == stage} == set(columns)
+    for stage in (BASELINE, CANDIDATE):
+        faults = {fault for where, fault in told if where == stage}
+        assert faults == {"none", "freeze-holder", "late-write", "kill-server"}
+
+
+def test_who_names_faults_gets_those() -> None:
+    for column, stages in (("none", {BASELINE, CANDIDATE}), (END, {ROLLBACK})):
+        made = asked(lock=["etcd"], faults=[column], from_=["etcd=3.4"], to=["etcd=3.5"])
+        assert {case.stage for case in made.cases("server-exclusion")} == stages
+    assert "--faults rollback-end: between which versions" in refused(lock=["etcd"], faults=[END])
+
+
+def test_a_single_server_has_no_mixed_state() -> None:
+    made = asked(lock=["postgres-session"], from_=["postgres=15"], to=["postgres=17"])
+    because = {case.fault: case.because for case in made.cases("recovery") if case.stage in COLUMNS}
+    assert because == dict.fromkeys(ROLLING, "a single server has no mixed state") | {END: None}
+
+
+def test_what_was_upgraded_is_another_cluster(world: World) -> None:
+    made = upgrading(faults=[LEADER_FIRST, LEADER_LAST])
+    session = world.session(made)
+    for case in made.cases("server-exclusion"):
+        assert session.answer(case).judgement.word is Verdict.UPHELD
+    await_(lambda: [environment.closed for environment in world.environments] == [True, True])  # it is closed aside
+    assert {backend for one in world.environments for backend in one.backends} == {("redis", OLD)}
+    plans = [made.plan(column, "redis") for column in (LEADER_FIRST, LEADER_LAST)]
+    assert [trial.plan for trial in world.trials] == plans

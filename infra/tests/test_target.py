@@ -1,0 +1,230 @@
+"""Clusters of somebody else's: how they are named, and what can be done to them, by hooks that are proven."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from infra.access import OPEN
+from infra.cluster.clock_skew import Skew
+from infra.cluster.nodes import Node
+from infra.errors import Failed
+from infra.faults.all_faults import FAULTS
+from infra.faults.fault import PUBLISHED
+from infra.target import external_cluster, external_environment, hooks
+from infra.target.external_cluster import BadTarget, External
+from infra.target.external_environment import HookedServer
+from infra.target.hooks import BadHook, Hooks
+from infra.tests.fakes import running
+
+WITH_NODES = ("pause-server", "kill-server", "wipe-server", "restart-leader")
+
+
+def of(backend: str, nodes: int) -> External:
+    return External(backend, tuple((f"h{number}", 1) for number in range(nodes)), OPEN)
+
+
+class TestNaming:
+    def test_nodes_are_called_as_ours_are_however_many(self) -> None:
+        told = external_cluster.parse(["redis=" + ",".join(f"h{n}:1" for n in range(7)), "zookeeper=[::1]:2181"], {})
+        assert told["redis"].names == ("redis1", "redis2", "redis3", "redis4", "redis5", "redis6", "redis7")
+        assert told["zookeeper"].names == ("zk1",)
+        assert told["zookeeper"].addresses == (("::1", 2181),)
+        assert told["zookeeper"].where(0) == "zk1 ([::1]:2181)"
+
+    @pytest.mark.parametrize("text", ["redis=tls://a:1,b:2", "redis=tls://a:1,tls://b:2"])
+    def test_tls_is_for_all_nodes(self, text: str) -> None:
+        told = external_cluster.parse([text], {})["redis"]
+        assert (told.addresses, told.access.tls) == ((("a", 1), ("b", 2)), True)
+
+    @pytest.mark.parametrize(
+        ("pairs", "says"),
+        [
+            (["mysql=a:1"], "one of redis, zookeeper, etcd, postgres"),
+            (["redis"], "'' is not HOST:PORT"),
+            (["redis=a"], "'a' is not HOST:PORT"),
+            (["redis=a:0"], "is not HOST:PORT"),
+            (["redis=a:1,"], "'' is not HOST:PORT"),
+            (["redis=http://a:1"], "is not HOST:PORT"),
+            (["redis=a:1,tls://b:1"], "is not HOST:PORT"),
+            (["redis=a:1,a:1"], "names a node twice"),
+            (["redis=a:1", "redis=b:1"], "there is one of redis already"),
+            (["postgres=a:1,b:1"], "one server"),
+        ],
+    )
+    def test_what_cannot_be_understood_is_said_in_a_line(self, pairs: Sequence[str], says: str) -> None:
+        with pytest.raises(BadTarget, match=says):
+            external_cluster.parse(pairs, {})
+
+    @pytest.mark.parametrize("text", ["redis=redis://u:hidden@h:1", "redis://:hidden@h:1", "redis=tls://u:hidden@h:1"])
+    def test_a_password_on_the_command_line_is_refused_and_not_repeated(self, text: str) -> None:
+        with pytest.raises(BadTarget, match="_PASSWORD, never from the command line") as caught:
+            external_cluster.parse([text], {})
+        assert "hidden" not in str(caught.value)
+
+
+class TestWorld:
+    def test_without_hooks_nothing_is_done_to_nodes_nor_between_them(self) -> None:
+        world = external_cluster.world(of("etcd", 3), Hooks())
+        for name in WITH_NODES:
+            assert "no control over the nodes of a target: --hook" in (FAULTS[name].applies("etcd", world) or "")
+        for name in ("isolate-leader-drop", "clock-jump-forward", "replace-version", "change-leader"):
+            assert any(FAULTS[name].applies(backend, world) for backend in ("redis", "etcd")), name
+        for name in ("cut-client-refuse", "slow-links", "freeze-holder", "delayed-write"):
+            assert FAULTS[name].applies("redis", world) is None, name
+        published = world.without("refusal", PUBLISHED)
+        assert FAULTS["cut-client-refuse"].applies("redis", published), "what listens there cannot refuse"
+
+    def test_hooks_give_what_can_be_undone_with_them(self) -> None:
+        world = external_cluster.world(of("redis", 5), hooks.parse(["pause=a", "resume=a", "kill=a"]))
+        assert FAULTS["pause-server"].applies("redis", world) is None
+        why = "no control over the nodes of a target: --hook start='...' gives it"
+        assert FAULTS["kill-server"].applies("redis", world) == why
+
+    def test_messages_that_are_encrypted_cannot_be_counted(self) -> None:
+        (secured,) = external_cluster.parse(["redis=tls://h:1"], {}).values()
+        lose = FAULTS["at-every-request-lose"]
+        assert "encrypted" in (lose.applies("redis", external_cluster.world(secured, Hooks())) or "")
+        assert lose.applies("redis", external_cluster.world(of("redis", 1), Hooks())) is None
+
+    def test_two_nodes_have_no_minority(self) -> None:
+        world = external_cluster.world(of("redis", 2), Hooks())
+        assert FAULTS["cut-minority-drop"].applies("redis", world) == "it takes 3 nodes, and here are 2"
+        assert FAULTS["cut-client-drop"].applies("redis", world) is None
+
+
+class Elsewhere:
+    """A server that hooks reach, and the links to it. broken: verbs whose hooks fail after they have done it."""
+
+    def __init__(self, broken: tuple[str, ...] = ()) -> None:
+        self.answers = True
+        self.log: list[str] = []
+        links = cast("Any", SimpleNamespace(bury=self.log.append, revive=lambda name: self.log.append(f"not {name}")))
+        process = HookedServer("redis1", cast("Any", self), {"node": "far"}, lambda: self.answers)
+        self.node = Node(links, "redis", "redis1", 0, ("far", 1), lambda *_: None, process, untouched=True)
+        self.broken = broken
+
+    def run(self, verb: str, places: dict[str, str]) -> None:
+        assert places == {"node": "far"}
+        self.log.append(verb)
+        self.answers = verb in ("resume", "start")
+        if verb in self.broken:
+            raise Failed(f"hook {verb} failed")
+
+
+def test_it_is_killed_and_started_and_its_links_refuse_meanwhile() -> None:
+    there = Elsewhere()
+    there.node.kill("step1")
+    assert (there.node.state(), there.node.ready()) == ("stopped", False)
+    there.node.stop("step2")
+    there.node.let_go("step1")
+    there.node.let_go("step2")
+    assert there.node.state() == "running"
+    assert [what for what in there.log if what != "redis1"] == ["kill", "start", "not redis1"]
+    assert there.log[0] == "redis1", "buried before it is dead"
+
+
+def test_who_is_paused_is_resumed_before_it_is_stopped_and_paused_again() -> None:
+    there = Elsewhere()
+    there.node.pause("step1")
+    there.node.stop("step2")
+    there.node.wipe()
+    there.node.let_go("step2")
+    assert there.node.state() == "paused"
+    there.node.heal()
+    verbs = [what for what in there.log if "redis1" not in what]
+    assert verbs == ["pause", "resume", "stop", "wipe", "start", "pause", "resume"]
+
+
+def test_a_hook_that_failed_is_undone_all_the_same() -> None:
+    there = Elsewhere(broken=("kill",))
+    with pytest.raises(Failed, match="hook kill failed"):
+        there.node.kill("step1")
+    assert there.node.state() == "stopped"
+    there.node.let_go("step1")
+    assert (there.node.state(), there.answers) == ("running", True)
+
+
+def test_a_hook_that_shows_no_effect_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_environment, "SHOWS_WITHIN", 0.0)
+    there = Elsewhere()
+    monkeypatch.setattr(there, "run", lambda verb, places: None)
+    with pytest.raises(Failed, match="redis1: hook pause ended well, but after 0 s it still answers"):
+        there.node.pause("step1")
+
+
+def test_what_is_not_ours_to_do() -> None:
+    node = Elsewhere().node
+    with pytest.raises(Failed, match="the version of a target is not ours to change"):
+        node.replace("other")
+    with pytest.raises(Failed, match="the clock of a target is not ours to set"):
+        node.skew(Skew(offset=5.0), "step1")
+    with pytest.raises(Failed, match="redis1 is running: only the data of a node that is down"):
+        node.wipe()
+    assert (node.process.image(), node.process.made_from(), node.process.logs()) == ("", {}, b"")
+    assert (node.process.has_clock(), node.process.carry("other")) == (False, None)
+
+
+PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
+
+
+def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = f"import sys; open({str(out)!r}, 'w').write(chr(0).join(sys.argv[1:]))"
+    told = hooks.parse([f'pause={sys.executable} -c "{code}" {{node}}:{{port}} "{{name}} of {{backend}}" $HOME'])
+    told.run("pause", PLACES)
+    assert out.read_text().split("\0") == ["db; rm -rf /:6379", "redis1 of redis", "$HOME"]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        (["freeze=x"], "pause, resume, kill, start, stop, wipe"),
+        (["pause"], "pause, resume"),
+        (["pause="], "pause: no command"),
+        (["pause=ssh 'x"], "pause: no closing quotation"),
+        (["pause=ssh {host}"], r"pause: nothing stands for \{host\}; there are \{node\}"),
+        (["pause=a", "pause=b"], "pause: there is one already"),
+    ],
+)
+def test_a_hook_that_cannot_be_understood_says_what_can(pairs: list[str], says: str) -> None:
+    with pytest.raises(BadHook, match=says):
+        hooks.parse(pairs)
+
+
+def test_the_same_command_again_and_braces_of_others_are_left_alone() -> None:
+    assert hooks.parse(["pause=a {{.Id}}"] * 2).commands == {"pause": ("a", "{{.Id}}")}
+
+
+SAYS_WHY = "import sys; print('no such', flush=True); sys.exit('unit {name}')"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ((sys.executable, "-c", SAYS_WHY), "status 1: no such | unit redis1"),
+        ((sys.executable, "-c", "raise SystemExit(7)"), "status 7"),
+        (("/nowhere/x",), "/nowhere/x: No such file or directory"),
+    ],
+)
+def test_a_hook_that_fails_is_quoted(command: tuple[str, ...], says: str) -> None:
+    with pytest.raises(Failed, match=f"^redis1: hook kill: {re.escape(says)}$"):
+        Hooks({"kill": command}).run("kill", PLACES)
+
+
+def test_a_hook_that_does_not_end_is_given_up() -> None:
+    with pytest.raises(Failed, match="redis1: hook kill: no end after 0 s"):
+        Hooks({"kill": ("sh", "-c", "sleep 600.625; true")}).run("kill", PLACES, within=0.2)
+    assert not running("600.625"), "what it called is ended as well"
+
+
+def test_what_cannot_be_undone_is_not_offered() -> None:
+    told = hooks.parse(["pause=a", "kill=a", "start=a"])
+    assert told.missing("pause") == ("resume",)
+    assert told.missing("kill") == ()
+    assert told.missing("stop") == ("stop",)
+    assert told.missing("wipe") == ("wipe",)
