@@ -44,13 +44,6 @@ def target_of(environment: OwnEnvironment, backend: str) -> Target:
     return Target.of(environment, backend, OneProcess(None, 1.0), MonotonicClock())
 
 
-def dropped(environment: OwnEnvironment) -> None:
-    """Nobody gets it any more."""
-    for key in [key for key, other in _POOL.items() if other is environment]:
-        del _POOL[key]
-    environment.close()
-
-
 @pytest.fixture
 def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
     """What the test needs, by its nearest marker; who does something to it undoes it."""
@@ -58,7 +51,9 @@ def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
     environment = taken(*need.args, versions=need.kwargs) if need else taken()
     yield environment
     if left := environment.unclean():
-        dropped(environment)  # the tests that follow are not to blame
+        for key in [key for key, other in _POOL.items() if other is environment]:
+            del _POOL[key]  # the tests that follow are not to blame
+        environment.close()
     assert left == []
 
 
@@ -75,7 +70,6 @@ def on(*backends: str) -> pytest.MarkDecorator:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a folder whose conftest has this."""
     item.add_marker("docker")
 
 

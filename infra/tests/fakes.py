@@ -41,7 +41,6 @@ def commands(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> 
 
 
 def executable(folder: Path, name: str, script: str) -> Path:
-    """A shell script of that name in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")

@@ -296,8 +296,6 @@ class Connection(AbstractContextManager["Connection"]):
 
 
 class ImaginedProber(Prober):
-    """Asks the imagined servers."""
-
     star: Star
 
     def __init__(self, star: Star) -> None:

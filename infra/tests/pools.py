@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist: runs in the controller for each process, also for one that takes the place of one that crashed."""
+    """For each process, also one that takes the place of one that crashed. The hooks of xdist run in the controller."""
     if _pools in node.config.stash:
         pools = node.config.stash[_pools]
         pool = "compute" if list(pools.values()).count("compute") < COMPUTE else "live"
@@ -66,14 +66,12 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """xdist: runs in the controller."""
     if _pools in node.config.stash:
         node.config.stash[_pools].pop(node.gateway.id, None)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """xdist: runs in the controller."""
     return TwoPools(config, log) if _pools in config.stash else None
 
 

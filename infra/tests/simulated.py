@@ -248,22 +248,14 @@ class World:
         cluster, links = SimpleNamespace(nodes=(), ready=ready, leader=nobody), SimpleNamespace(lift=str)
         environment = SimpleNamespace(heal=lambda: self.healed.append("environment"))
         return Target(
-            "etcd",
-            cast("Any", cluster),
-            cast("Any", links),
-            (),
-            {},
-            self,
-            self,
-            Prober(Etcd()),
-            cast("Any", environment),
-        )
+            "etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self,
+            Prober(Etcd()), cast("Any", environment),
+        )  # fmt: skip
 
     def at_rest(self) -> bool:
         """Nobody is caught, nothing is armed, and no clock is moved."""
-        return not self.skewed and not any(
-            lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes
-        )
+        caught = any(lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes)
+        return not self.skewed and not caught
 
 
 def nobody() -> None:

@@ -64,9 +64,7 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
         ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
     ],
 )
-def test_a_redis_has_a_history_when_it_is_connected_and_its_copy_is_on_disk(
-    saying: Saying, says: str, leader: str
-) -> None:
+def test_a_redis_has_a_history_when_connected_and_its_copy_is_on_disk(saying: Saying, says: str, leader: str) -> None:
     health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))
     assert health
     assert health.leader == leader

@@ -113,9 +113,7 @@ def test_who_was_frozen_goes_on_when_another_holds(workers: Workers) -> None:
     assert after.index("after-acquire") < after.index("thawed")
 
 
-def test_of_a_semaphore_all_others_hold_before_who_was_frozen_goes_on(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_semaphore_all_others_hold_before_one_is_thawed(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its locks have a worker more than permits."""
     threes = [(3 * n, 3 * n + 1, 3 * n + 2) for n in range(len(WALKS))]
     monkeypatch.setattr(Workers, "pairs", lambda *_: threes)

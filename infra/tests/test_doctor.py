@@ -76,9 +76,7 @@ def test_our_own_lock_is_read_whole_and_names_no_registry() -> None:
         ("pywin32==312 ; sys_platform == 'win32' \\\npytest==PYTEST \\\n", "ok", "1 as locked"),
     ],
 )
-def test_dependencies_and_the_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str
-) -> None:
+def test_locked_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str) -> None:
     path = tmp_path / "lock"
     path.write_text(lock.replace("PYTEST", pytest.__version__))
     monkeypatch.setattr(doctor, "LOCK", path)

@@ -27,9 +27,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(engine, "_daemon", lambda: None)
     monkeypatch.setattr(engine, "_systemd", lambda: False)
     which = shutil.which
-    monkeypatch.setattr(
-        shutil, "which", lambda name: which(name, path=str(bin_folder)) if "docker" in name else which(name)
-    )
+    monkeypatch.setattr(shutil, "which", lambda name: which(name, path=str(bin_folder) if "docker" in name else None))
     rights(monkeypatch)
     monkeypatch.setattr(machine, "refresh_apt", lambda: None)
     return bin_folder
@@ -122,9 +120,7 @@ def test_an_engine_that_does_not_start_says_why(
 @pytest.mark.parametrize(
     ("split", "packages"), [("1:28.5", "docker-cli docker.io iptables"), ("(none)", "docker.io iptables")]
 )
-def test_installs_and_starts_from_nothing(
-    monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str
-) -> None:
+def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str) -> None:
     """Debian 13 has the command line in a package of its own."""
 
     def installs(_: list[str]) -> str:

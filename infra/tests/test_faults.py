@@ -200,9 +200,7 @@ def test_these_groups_lose_these_nodes(backend: str, name: str, options: dict[st
         ("zookeeper", "deafen-leader", {}, "bytes from zk2, zk3 to zk1 (leader)", "zk* -> zk1: bytes dropped"),
     ],
 )
-def test_bytes_of_one_direction_are_stopped(
-    backend: str, name: str, options: dict[str, Any], target: str, links: str
-) -> None:
+def test_bytes_one_way_are_stopped(backend: str, name: str, options: dict[str, Any], target: str, links: str) -> None:
     with imagined(backend) as star:
         hit = FAULTS[name].make(backend, options).apply(star.target("a", alone=True))[0]
         assert (hit.kind, hit.target) == ("cut", target)

@@ -109,16 +109,11 @@ def test_an_image_is_current_when_recipe_and_base_are(
 
 def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     executable(tmp_path / "bin", "docker", FAKE_DOCKER)
-    environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STATE": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-c",
-        "from infra.docker import images; images.ensure(images.resolve('redis')); print('there')",
-    ]
+    env = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STATE": str(tmp_path)}
+    code = "from infra.docker import images; images.ensure(images.resolve('redis')); print('there')"
+    command = [sys.executable, "-c", code]
     root, pipe = images.RECIPES.parent.parent, subprocess.PIPE
-    several = [
-        subprocess.Popen(command, cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(4)
-    ]
+    several = [subprocess.Popen(command, cwd=root, env=env, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
     said = [process.communicate(timeout=60) for process in several]
     assert [out for out, _ in said] == ["there\n"] * 4, said
     # The clock's, out of which it takes the shim, comes first.
@@ -145,9 +140,7 @@ def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("now", "gone"), [("8.0.7", True), ("8.0.6", False), (None, False)])
-def test_a_version_that_went_before_it_was_built_says_so(
-    monkeypatch: pytest.MonkeyPatch, now: str | None, gone: bool
-) -> None:
+def test_a_version_that_went_unbuilt_says_so(monkeypatch: pytest.MonkeyPatch, now: str | None, gone: bool) -> None:
     """now: what sid carries when it is asked again, None if it cannot be."""
     commands(monkeypatch, UNBUILT | {"docker build": Failed("docker build: non-zero code: 1")})
     monkeypatch.setattr(images, "NEEDS", {})

@@ -54,7 +54,7 @@ class Wishes:
 
     def __init__(self) -> None:
         self.refused: set[tuple[str, str]] = set()  # (key, proxy)
-        self.cuts: dict[tuple[str, str, str], str] = {}  # (key, proxy, stream) -> how
+        self.cuts: dict[tuple[str, str, str], Cut] = {}  # (key, proxy, stream) -> how
         self.others: dict[tuple[str, str, str, str], Any] = {}  # (key, proxy, stream, type) -> attributes
         self.dead: set[str] = set()
 
@@ -92,9 +92,7 @@ class Wishes:
             return
         for stream in STREAMS:
             now = [toxic for toxic in state.toxics.values() if toxic.stream == stream]
-            wanted = {
-                toxics.cut(Cut(how), stream).type for (_, *of), how in self.cuts.items() if of == [proxy.name, stream]
-            }
+            wanted = {toxics.cut(how, stream).type for (_, *of), how in self.cuts.items() if of == [proxy.name, stream]}
             if wanted:
                 assert toxics.is_cut(now[-1])
                 assert now[-1].type in wanted
@@ -257,9 +255,7 @@ def test_what_is_done_together_is_done_at_once(api: Toxiproxy, links: Links) -> 
     assert len(links.active()) == 2
 
 
-def test_a_failed_change_is_made_good_by_the_next(
-    api: Toxiproxy, links: Links, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_change_is_mended_by_the_next(api: Toxiproxy, links: Links, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(changes: object) -> None:
         raise ConnectionError
 

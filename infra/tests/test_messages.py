@@ -12,6 +12,7 @@ from infra.backends.messages import PUSHED, EtcdMessages, InTurns, Messages, Pie
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, PING, WINDOW = 4, 6, 8
+Told = list[tuple[bytes, int | None]]
 
 
 def zookeeper(number: int, rest: bytes = b"rest") -> bytes:
@@ -41,10 +42,7 @@ ETCD_ANSWERED = [
 )
 @given(data=st.data())
 def test_messages_are_told_apart_wherever_they_are_cut(
-    messages: Callable[[], Messages],
-    asked: list[tuple[bytes, int | None]],
-    answered: list[tuple[bytes, int | None]],
-    data: st.DataObject,
+    messages: Callable[[], Messages], asked: Told, answered: Told, data: st.DataObject
 ) -> None:
     one = messages()
     for side, expected in ((one.asked, asked), (one.answered, answered)):

@@ -51,9 +51,7 @@ class TestOwner:
     ("age", "trouble", "tried"),
     [(3600, "network n has active endpoints", False), (1, "network n has active endpoints", True), (3600, "no", True)],
 )
-def test_the_irremovable_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, *, tried: bool
-) -> None:
+def test_the_irremovable_is_passed_over(monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, tried: bool) -> None:
     """One network without anything in it, of an owner who is gone."""
 
     def refuse(_: str) -> None:
@@ -74,7 +72,7 @@ def test_the_irremovable_is_passed_over(
 
 
 @pytest.mark.parametrize(
-    ("said", "another_may_do"),
+    ("said", "another"),
     [
         ("failed to create network: Pool overlaps with other one on this address space", True),
         ("Error response from daemon: network fp-1-abcd_n-zk2 not found", True),
@@ -82,13 +80,11 @@ def test_the_irremovable_is_passed_over(
         ("write /var/lib/docker: no space left on device", False),
     ],
 )
-def test_another_subnet_is_tried_where_it_may_help(
-    said: str, another_may_do: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_subnet_is_tried_where_it_may_help(said: str, another: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> NoReturn:
         raise CalledProcessError(1, "docker compose", stderr=said.encode())
 
     monkeypatch.setattr("infra.docker.compose.DockerCompose.start", fails)
     with pytest.raises(Failed) as caught:
         compose.up(ComposeSettings("fp-1-abcd", 3, "kept", "", {}), ["store"])
-    assert isinstance(caught.value, Taken) is another_may_do
+    assert isinstance(caught.value, Taken) is another

@@ -114,9 +114,7 @@ class TestSuites:
         engine.answers["docker run"] = POLICY.replace("17.11", "17.12")
         assert sources.ask("sid") == had
 
-    def test_where_nobody_answers_the_last_answer_counts(
-        self, engine: Commands, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_in_silence_the_last_answer_counts(self, engine: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         had = sources.ask("sid")
         later(monkeypatch, 200000)
         engine.answers["docker run"] = Failed("docker run: no route to host")
@@ -167,9 +165,7 @@ class TestModules:
         with pytest.raises(Failed, match="GOPROXY, which names the module proxy, names none"):
             sources.ask_or_recall("modules")
 
-    def test_the_message_about_a_silent_source_has_no_password(
-        self, proxy: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_is_said_of_a_silent_source_has_no_password(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOPROXY", proxy.replace("//", "//user:secret@"))
         with pytest.raises(Failed, match="no list of etcd's versions: HTTPError") as failed:
             sources.ask("modules")

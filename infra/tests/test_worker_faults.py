@@ -34,11 +34,6 @@ def acquired(lane: Lane, *, without: int) -> list[int]:
     return [now for now, what, process, _ in lane.story if what == "acquired" and process != without]
 
 
-def skews(world: World) -> list[float]:
-    """Seconds by which wall clocks are ahead."""
-    return [ahead for _, _, ahead in world.skewed]
-
-
 def done(lane: Lane, what: str, process: int) -> list[int]:
     """When a process did it (ns)."""
     return [now for now, said, who, _ in lane.story if (said, who) == (what, process)]
@@ -101,8 +96,9 @@ def test_a_holder_is_killed_when_it_has_renewed() -> None:
 
 def test_the_clocks_of_two_workers_of_every_lane_are_moved_apart_and_set_right() -> None:
     world = World([a_lane("a", 0, 0, 0), a_lane("b", 0)])
-    moved: list[list[float]] = []
-    records = run(world, Step("skew-workers", 0.5, 1.0, {"seconds": 30}), say=lambda _: moved.append(skews(world)))
+    moved: list[list[float]] = []  # seconds by which wall clocks are ahead
+    step = Step("skew-workers", 0.5, 1.0, {"seconds": 30})
+    records = run(world, step, say=lambda _: moved.append([ahead for *_, ahead in world.skewed]))
     assert [-30, 30, -30] in moved
     assert [(record.kind, record.process) for record in records] == [
         ("skew", world.all_lanes[0].workers[0].process),
@@ -298,9 +294,7 @@ def test_nobody_is_cut_when_nobody_holds() -> None:
         assert (injection.apply(target), star.unclean()) == ([], [])
 
 
-def test_a_server_crashes_while_a_holder_of_every_lane_stands_after_its_acquire(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_crashes_while_a_holder_of_each_lane_stands_after_its_acquire(monkeypatch: pytest.MonkeyPatch) -> None:
     with imagined("etcd", a_lane("a", 0, 0), a_lane("b", 0, 1)) as star:
         leader = star.engines["etcd1"]
         # What proves that it is down takes a while.

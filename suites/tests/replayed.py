@@ -30,9 +30,7 @@ def replayed(history: History, modules: AlteredModules, folder: Path) -> History
     for name, _ in FIELDS:
         rows[name] = history.columns[name]
     own = rows["process"] >= 0
-    paths = {
-        worker: folder / str(worker) for worker in np.unique(rows["process"][own] % history.facts.workers).tolist()
-    }
+    paths = {each: folder / str(each) for each in np.unique(rows["process"][own] % history.facts.workers).tolist()}
     threads: dict[int, _Worker] = {}
     events: list[tuple[int, int, Callable[[], None]]] = []
     with mock.patch.object(recorder, "monotonic_ns") as clock:

@@ -14,7 +14,7 @@ import pytest
 from checkers.row_format import Action, Gate
 from suites.tests.bench import alive, held
 from suites.worker import gates, recorder
-from suites.worker.gates import Died, Gates
+from suites.worker.gates import Gates
 
 HELD = (77, 1, 5)
 """owner, key, process"""
@@ -36,20 +36,11 @@ def page(path: Path) -> mmap.mmap:
 @contextmanager
 def reaching(page: mmap.mmap, gate: Gate) -> Iterator[threading.Thread]:
     """A thread of the worker that comes by the gate; it must have gone on at the end."""
-
-    def reach() -> None:
-        try:
-            Gates(page).reach(gate, *HELD)
-        except Died:
-            died.append(True)
-
-    died: list[bool] = []
-    thread = threading.Thread(target=reach)
+    thread = threading.Thread(target=Gates(page).reach, args=(gate, *HELD))
     thread.start()
     yield thread
     thread.join(timeout=5)
     assert not thread.is_alive()
-    thread.died = bool(died)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("gate", Gate)
@@ -86,16 +77,6 @@ def test_a_stalled_thread_waits_until_it_is_thawed(page: mmap.mmap, gate: Gate) 
         assert not gates.thawed(page, gate)
         gates.thaw(page, gate)
     assert gates.thawed(page, gate)
-    assert not thread.died  # type: ignore[attr-defined]
-
-
-def test_a_dead_thread_ends_and_says_when_another_may_begin(page: mmap.mmap) -> None:
-    gates.arm(page, Gate.IN_RENEWAL, Action.DIE, alive)
-    with reaching(page, Gate.IN_RENEWAL) as thread:
-        held(page, Gate.IN_RENEWAL)
-        gates.thaw(page, Gate.IN_RENEWAL)
-    assert thread.died  # type: ignore[attr-defined]
-    gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)  # does not wait for one that has gone
 
 
 @pytest.mark.parametrize("thawed", [False, True])

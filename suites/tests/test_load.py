@@ -35,9 +35,8 @@ from suites.worker.worker import HOT_SHARE
 
 def lane(name: str, load: Load) -> Lane:
     lock, workload, _ = name.split("/")
-    return next(
-        lane for lane in lanes_of(lock, registry.load(lock), replace(load, workload=(workload,))) if lane.name == name
-    )
+    made = lanes_of(lock, registry.load(lock), replace(load, workload=(workload,)))
+    return next(lane for lane in made if lane.name == name)
 
 
 @pytest.mark.parametrize(

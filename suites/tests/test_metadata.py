@@ -65,9 +65,7 @@ def test_for_which_part_of_the_time_the_machine_stood_still() -> None:
     assert stalled([book.history()]) == 0.05
 
 
-def test_cpu_time_is_told_by_part_and_that_of_a_server_which_was_started_anew_since_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cpu_time_is_told_by_part_also_of_a_server_that_was_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter([{"redis1": 5.0, "redis2": 7.0, "toxiproxy": 1.0, "store": 2.0}, {"redis1": 6.5, "redis2": 0.25}])
     clock = iter([10.0, 13.0])
     monkeypatch.setattr(time, "process_time", lambda: next(clock))

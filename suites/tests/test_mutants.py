@@ -171,9 +171,7 @@ def test_how_many_were_caught_is_told_apart_for_those_set_aside() -> None:
     ]
 
 
-def test_scores_come_back_as_they_were_stored_and_the_readme_tells_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_come_back_as_stored_and_the_readme_tells_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "SCORES", tmp_path / "scores")
     catch = Catch("server-exclusion", "none", 2.5, (1, 3))
     names = list(catalogue())

@@ -64,7 +64,6 @@ def test_workers_stand_back_behind_the_harness_and_their_server(server: ForkServ
 
 
 def run_on(server: ForkServer, folder: Path, lock: str) -> None:
-    """Until something breaks."""
     running(server, folder, lock)
     server.await_condition(lambda: False, SOON)
 
@@ -239,7 +238,5 @@ class TestReplacement:
         assert not running.granted_since(granted(0))
 
         running.lane = next(lanes_of("it", SetnxNoTtl))
-        begun = [
-            run_trial._warm(Trial("redis", fault, 1, (running.lane,)), running) for fault in ("none", "kill-holder")
-        ]
+        begun = [run_trial._warm(Trial("redis", name, 1, (running.lane,)), running) for name in ("none", "kill-holder")]
         assert begun == [True, False], "after the kill nobody is granted it: updates must come before"

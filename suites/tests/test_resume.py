@@ -348,17 +348,15 @@ class TestServers:
     SAME: ClassVar = {IMAGE: "sha256:1"}
 
     @cases(
-        "given, there_is, current, says",
+        "given, has, current, says",
         ("same", {}, SAME, True, "^$"),
         ("another of one name", {}, {IMAGE: "sha256:2"}, True, f"^{IMAGE} is another image by now, or none"),
         ("none of that name", {}, {}, True, f"^{IMAGE} is another image by now, or none"),
         ("a version that means another", {"version_of": ["redis=image:mine:1"]}, SAME, True, "^redis .* by now"),
         ("another recipe", {}, SAME, False, "would be built anew"),
     )
-    def test_other_images(
-        self, given: Any, there_is: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(base, "image_id", there_is.get)
+    def test_images(self, given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(base, "image_id", has.get)
         monkeypatch.setattr(images, "is_current", lambda _: current)
         nodes = {"redis1": {"image": self.IMAGE, "digest": "sha256:1"}}
         told = {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}

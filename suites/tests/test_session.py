@@ -99,11 +99,9 @@ class TestParts:
 
     def test_a_control_is_tried_again_in_its_part(self, world: World, parts: Selection) -> None:
         lane = parts.parts("redis", "none")[1][0]
-        key = (lane.name, "server-exclusion")
-        world.script = lambda trial: {
-            key: Verdict.HAZARD_NOT_SHOWN if trial.attempt == 1 else Verdict.BROKEN_AS_DOCUMENTED
-        }
-        world.session(parts).answer(next(case for case in parts.cases(key[1]) if case.lane == lane))
+        case = next(case for case in parts.cases("server-exclusion") if case.lane == lane)
+        world.script = shown_by(case, 2)
+        world.session(parts).answer(case)
         assert [(trial.part, trial.seed) for trial in world.trials] == [(2, SEED), (2, SEED + 1)]
 
 

@@ -66,7 +66,6 @@ class Tapped:
         return self.client.recv(100).strip()
 
     def begins(self, f: F = F.RELEASE, key: int = 0) -> None:
-        """A verb."""
         self.recorder.asks(self.recorder.invoke(f, process=7, key=key, owner=5))
 
     def arm(self, gate: Gate, action: Action, message: int, verb: F = F.RELEASE) -> None:

@@ -221,9 +221,7 @@ class TestTerminal:
         assert "3 passed" in text
 
     @pytest.mark.parametrize(
-        ("argv", "environment"),
-        [(["--color=no"], {}), ([], {"TERM": "dumb"})],
-        ids=["option", "dumb"],
+        ("argv", "environment"), [(["--color=no"], {}), ([], {"TERM": "dumb"})], ids=["option", "dumb"]
     )
     def test_without_colour_has_none(self, tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv, **environment)

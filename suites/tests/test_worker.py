@@ -108,9 +108,7 @@ class TestWriting:
         assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
 
     @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", row_format.SHARED)])
-    def test_what_is_no_grant_breaks_the_worker_and_is_not_recorded_as_one(
-        self, at_work: Worker, verb: str, flags: int
-    ) -> None:
+    def test_what_is_no_grant_breaks_the_worker_and_is_not_taken(self, at_work: Worker, verb: str, flags: int) -> None:
         setattr(at_work.client, verb, lambda *_: True)
         at_work._sharer = at_work.client  # type: ignore[assignment]
         with pytest.raises(BadGrant, match=rf"^Fake.{verb} returned True \(bool\): "):
@@ -186,9 +184,7 @@ def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
     assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
 
 
-def test_one_that_is_cancelled_waited_for_as_long_as_its_row_says(
-    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancelled_one_waited_as_long_as_its_row_says(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled, told = threading.Event(), list[float]()
 
     def acquire(_: Rich, __: str, timeout: float) -> Grant | None:
@@ -217,8 +213,6 @@ def test_how_long_a_refused_one_was_told_to_wait_stands_in_its_row(a_worker: Mak
 
 
 def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answer: LockError | None = None) -> Worker:
-    """One round of a writer that becomes a reader."""
-
     def downgrade(client: Rich, grant: Grant) -> Grant:
         if answer is not None:
             raise answer
@@ -247,10 +241,7 @@ def test_the_reader_holds_from_when_the_writer_asked(a_worker: MakeWorker, monke
     ],
 )
 def test_who_may_not_become_a_reader_holds_nothing(
-    a_worker: MakeWorker,
-    monkeypatch: pytest.MonkeyPatch,
-    error: LockError,
-    outcomes: list[tuple[F, Outcome]],
+    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcomes: list[tuple[F, Outcome]]
 ) -> None:
     worker = became_a_reader(a_worker, monkeypatch, error)
     assert [(row["f"], row["outcome"]) for row in rows(worker, F.ACQUIRE, F.RELEASE)[1:]] == outcomes

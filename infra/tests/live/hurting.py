@@ -48,7 +48,6 @@ def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
 
 
 def ask(target: Target, group: str, node: str) -> LinkAnswer:
-    """Through the link."""
     return target.prober.ask(target.endpoints[group, node], SILENCE)
 
 
@@ -82,7 +81,6 @@ class Redis:
         return self.listen(patience)
 
     def listen(self, patience: float = PATIENCE) -> bytes | None:
-        """What comes."""
         self.socket.settimeout(patience)
         try:
             return self.socket.recv(4096)
@@ -93,5 +91,4 @@ class Redis:
 
 
 def names(target: Target) -> list[str]:
-    """Of the members."""
     return [node.name for node in target.cluster.nodes]

@@ -1,8 +1,8 @@
 """What a server has kept: a word written to a cluster and read from each of its nodes, with clients of their own."""
 
-import base64
 import json
 import urllib.request
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -51,7 +51,7 @@ def kept(target: Target, node: Node) -> object:
                 return redis.get(KEY)
         case "etcd":
             found = etcd(where, "kv/range", key=KEY, serializable=True).get("kvs", [])
-            return base64.b64decode(found[0]["value"]).decode() if found else None
+            return b64decode(found[0]["value"]).decode() if found else None
         case "zookeeper":
             with zookeeper(where) as client, suppress(NoNodeError):
                 return str(client.get(f"/{KEY}")[0], "ascii")
@@ -76,9 +76,7 @@ def zookeeper(where: str, **more: object) -> Iterator[KazooClient]:
 
 def etcd(where: str, path: str, timeout: float = 10.0, **what: object) -> Any:
     """An answer of etcd's JSON gateway at `host:port`; texts are sent as bytes are. Raises OSError."""
-    sent = {
-        name: base64.b64encode(word.encode()).decode() if isinstance(word, str) else word for name, word in what.items()
-    }
+    sent = {name: b64encode(word.encode()).decode() if isinstance(word, str) else word for name, word in what.items()}
     with urllib.request.urlopen(f"http://{where}/v3/{path}", json.dumps(sent).encode(), timeout=timeout) as answer:
         return json.load(answer)
 

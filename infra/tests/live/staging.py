@@ -63,7 +63,6 @@ class Staging:
         return self._listed(names)
 
     def plain_redis(self) -> str:
-        """Without any of that."""
         self._run("plain", "redis", 6379)
         return self._listed(["plain"])
 
@@ -110,7 +109,6 @@ class Staging:
         return {f"FENCEPOST_{backend}_{what}".upper(): value for what, value in given.items()}
 
     def access(self, backend: str) -> Access:
-        """The same, for a client."""
         return Access.of(backend, self.secrets(backend), tls=backend != "zookeeper")
 
     def says(self, name: str, words: Sequence[str]) -> str:
@@ -129,14 +127,12 @@ class Staging:
             nodes: list[str] = client.get_children("/fencepost")
         return nodes
 
-    def _run(
-        self, name: str, image: str, port: int, *, command: Sequence[str] | None = None, tls: bool = False
-    ) -> None:
+    def _run(self, name: str, image: str, port: int, *, command: Sequence[str] = (), tls: bool = False) -> None:
         chosen = images.resolve(image)
         images.ensure(chosen)
         container = self.docker.containers.create(
             chosen.name,
-            command=None if command is None else list(command),
+            command=list(command) or None,
             name=f"{self.name}-{name}",
             hostname=name,
             network=self.name,

@@ -61,9 +61,7 @@ class TestAdmission:
         with socket.create_server((there.gateway, 0), backlog=1) as server:
             port = server.getsockname()[1]
         told = self._says(f"{there.where('plain')},{there.gateway}:{port},nowhere.invalid:1", Access())
-        assert told == (
-            f"redis2 ({there.gateway}:{port}): connection refused; redis3 (nowhere.invalid:1): no such host"
-        )
+        assert told == f"redis2 ({there.gateway}:{port}): connection refused; redis3 (nowhere.invalid:1): no such host"
 
     def test_with_tls_where_nobody_speaks_it(self, there: Staging) -> None:
         told = self._says(there.where("plain"), Access(tls=True))

@@ -31,9 +31,7 @@ def command(environment: OwnEnvironment, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_fault_stays_until_heal(environment: OwnEnvironment, command: Callable[..., str]) -> None:
     argv = ["fault", "pause-server", "redis", "--set", "nodes=redis2", "--env", environment.name]
-    said = subprocess.run(
-        [sys.executable, "-m", "infra", *argv], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
+    said = subprocess.check_output([sys.executable, "-m", "infra", *argv], cwd=ROOT, text=True)
     assert said.startswith("pause redis2 ...\npause-server: applied after ")
     assert f"it stays; python -m infra heal --env {environment.name} undoes it" in said
     assert environment.node("redis2").state() == "paused"

@@ -58,9 +58,7 @@ def test_in_a_ring_of_three_nobody_leads_nor_writes(environment: OwnEnvironment,
 
 
 @on("etcd")
-def test_over_a_bridge_all_write_but_who_cannot_reach_a_leader_beyond_it(
-    environment: OwnEnvironment, target: Target
-) -> None:
+def test_over_a_bridge_all_write_but_who_has_its_leader_beyond_it(environment: OwnEnvironment, target: Target) -> None:
     leader = fault.leader(target)
     with done(target, "split-bridge", bridge=leader.name):
         _only_these_write(environment, target, names(target))

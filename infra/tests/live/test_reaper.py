@@ -1,9 +1,9 @@
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from subprocess import PIPE, Popen
 from typing import IO
 
 import pytest
@@ -76,9 +76,7 @@ class TestWithAnEngine:
         yield f"{name}-kept"
         reaper.remove(client, f"{name}-kept")
 
-    def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing_either(
-        self, client: DockerClient, name: str
-    ) -> None:
+    def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing(self, client: DockerClient, name: str) -> None:
         with _process(HURTS, name) as (_, said):
             assert {"cut", "pause", "clock", "disk", "failover"} <= set(said.readline().split())
             client.api.pause(f"{name}-{STORE}-1")
@@ -113,12 +111,9 @@ class TestWithAnEngine:
 
 
 @contextmanager
-def _process(code: str, *names: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+def _process(code: str, *names: str) -> Iterator[tuple[Popen[str], IO[str]]]:
     """It, and what it says; killed at the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
+    with Popen([sys.executable, "-c", code, *names], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout
         try:
             yield process, process.stdout

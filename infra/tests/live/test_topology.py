@@ -72,10 +72,8 @@ class TestComposeFile:
         assert file["services"]["toxiproxy"]["networks"]["data"]["ipv4_address"] == via
         command = " ".join(file["services"][REPLICA]["command"])
         assert f"replicaof {via} {topology.dialled(REPLICA)}" in command
-        assert (
-            file["services"][BOUNCER]["environment"]["PGBOUNCER_SERVER"]
-            == f"host={via} port={topology.dialled(BOUNCER)}"
-        )
+        bouncer = file["services"][BOUNCER]["environment"]
+        assert bouncer["PGBOUNCER_SERVER"] == f"host={via} port={topology.dialled(BOUNCER)}"
 
     def test_a_node_knows_what_its_backend_was_booted_with(self, file: dict[str, Any]) -> None:
         booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]

@@ -35,7 +35,6 @@ OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": "15"}
 
 @pytest.fixture(scope="module")
 def old() -> Iterator[OwnEnvironment]:
-    """An environment of the older versions."""
     environment = OwnEnvironment.start()
     environment.boot(OLD)
     yield environment

@@ -5,12 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.own_environment import OwnEnvironment
-from infra.tests.environments import (
-    environment,
-    pytest_collection_finish,
-    pytest_itemcollected,
-    pytest_sessionfinish,
-)
+from infra.tests.environments import environment, pytest_collection_finish, pytest_itemcollected, pytest_sessionfinish
 from suites.tests.live.lanes import Lanes
 
 __all__ = ["environment", "pytest_collection_finish", "pytest_itemcollected", "pytest_sessionfinish"]

@@ -132,6 +132,9 @@ class Lane:
             client.close()
 
 
+Statement = Callable[[Lane], Steps | None]
+
+
 class Lanes:
     """The lanes of one test, and what is done to all of them at once: to clients of group 1, never to those of 2."""
 
@@ -145,9 +148,7 @@ class Lanes:
         self._lanes.append(Lane(self.environment, lock, f"{self._name}-{lock}"))
         return self._lanes[-1]
 
-    def check(
-        self, locks: Sequence[str], statement: Callable[[Lane], Steps | None], *between: Callable[[], object]
-    ) -> None:
+    def check(self, locks: Sequence[str], statement: Statement, *between: Callable[[], object]) -> None:
         """The statement holds for each of these locks. between: what is done at its first `yield`, its second, ..."""
 
         def begin(lane: Lane) -> object:
@@ -195,9 +196,6 @@ class Lanes:
         self.heal()
         with ThreadPoolExecutor(max(1, len(self._lanes))) as pool:
             list(pool.map(Lane.close, self._lanes))
-
-
-Statement = Callable[[Lane], Steps | None]
 
 
 def holds(*between: Callable[[Lanes], object], **locks: Sequence[str]) -> Callable[[Statement], Callable[..., None]]:

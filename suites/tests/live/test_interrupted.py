@@ -172,6 +172,4 @@ def test_what_workers_had_no_time_to_remove_their_controller_removes(tmp_path: P
     with running(tmp_path, client, "-n", "1", "-p", "busy", path=tmp_path) as run:
         run.interrupt()
         assert run.left(client) == []
-        assert "the controller has looked for what is left" in run.log.read_text(), (
-            "others here may have found it first"
-        )
+        assert "the controller has looked for what is left" in run.log.read_text(), "others may have found it first"

@@ -62,9 +62,7 @@ class TestFair:
         other.release(granted(other.acquire(lane.key, PATIENCE + EXPIRY)))
         assert queue_length(lane) == 0
 
-    def test_who_stood_still_has_lost_its_place_and_queues_anew(
-        self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_who_stood_still_has_lost_its_place(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
         """It is given the lock by the very request that puts it into the queue again."""
         lane = lanes.of("redis-fair")
         holder, other = lane.client(1), lane.client(2)
