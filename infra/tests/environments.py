@@ -19,8 +19,7 @@ from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.waiting import MonotonicClock
 
-_POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}
-"""Versions of backends -> the environment that has them."""
+_POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}  # versions of backends -> the environment that has them
 _NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}
 """Versions of backends -> the backends that tests of this process need."""
 

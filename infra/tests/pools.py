@@ -19,8 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 
 COMPUTE: Final = 3
 """Processes for tests without Docker, of however many; where there are no more than that all run everything."""
-TRIALS: Final = 2
-"""Trials that go on at once, of all that these processes do: the product's pace depends on it."""
+TRIALS: Final = 2  # trials that go on at once, of all that these processes do: the product's pace depends on it
 DURATIONS: Final = Path(__file__).with_name("durations.json")
 """File -> test, or "" for the file as a whole -> seconds, where it takes one or more."""
 

@@ -16,10 +16,8 @@ from infra.faults.target import Aim, Target, Victim
 MS = 1_000_000
 TICK = 5 * MS
 TTL = 1.0
-PHASE = 10 * MS
-"""How long a worker takes from one gate to the next."""
-RENEWS = int(TTL * 1e9 / 3)
-"""ns between two renewals."""
+PHASE = 10 * MS  # how long a worker takes from one gate to the next
+RENEWS = int(TTL * 1e9 / 3)  # ns between two renewals
 
 
 class Interrupted(Exception):

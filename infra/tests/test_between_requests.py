@@ -19,8 +19,7 @@ from infra.tests.simulated import World
 LANE = "redis/pairs/unfenced"
 PAIRS = [(2 * n, 2 * n + 1) for n in range(len(WALKS))]
 MESSAGES = {"acquire": 3, "release": 2, "renew": 1}
-ROUND = int(0.1e9)
-"""ns; what a round of these workers takes."""
+ROUND = int(0.1e9)  # ns; what a round of these workers takes
 AT_ONCE, WAITING, RELEASE, RENEW = "acquire at once", "acquire after waiting", "release", "renew"
 
 

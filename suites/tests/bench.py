@@ -22,10 +22,8 @@ from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.worker.worker import Worker
 
-TTL = 0.6
-"""Seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule."""
-SOON = 30.0
-"""Seconds within which anything awaited must come, on whatever machine."""
+TTL = 0.6  # seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule
+SOON = 30.0  # seconds within which anything awaited must come, on whatever machine
 MS = 1_000_000
 
 

@@ -39,8 +39,7 @@ from suites.tests.recorded_tests import PLUGIN, RECORDED, ROOMS, ROOT, Tests, re
 
 STORED: Final = Path(__file__).with_name("mutants.json")
 ANSWERS: Final = RECORDED / "answers.jsonl"
-SLACK: Final = 60.0
-"""Seconds beyond three times the recorded ones after which tests count as not ending."""
+SLACK: Final = 60.0  # seconds beyond three times the recorded ones after which tests count as not ending
 
 COMPARED: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "is": "is not"}
 COMPARED_BACK: Final = {"not in": "in", "is not": "is"}

@@ -26,8 +26,7 @@ from suites.tests.replayed import replayed
 from suites.worker.recorder import folder
 
 RUNS: Final = ("default", "nightly", "upgrade")
-EVERY: Final = 3
-"""One of so many stored histories is recorded anew, or has proofs verified."""
+EVERY: Final = 3  # one of so many stored histories is recorded anew, or has proofs verified
 DRAWN: Final = 1_000
 NOTHING: Final = Mutant("nothing", "", "", (), "", "", (), "", (), set_aside=False)
 

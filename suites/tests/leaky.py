@@ -11,8 +11,7 @@ from infra.access import OPEN, Access
 from suites.lock import Grant, Refused
 from suites.locks.redis_single import RedisLock
 
-EVERY = 5
-"""Of so many attempts one fails."""
+EVERY = 5  # of so many attempts one fails
 
 
 class Leaky(RedisLock):

@@ -20,12 +20,10 @@ from coverage import Coverage, CoverageData
 PLUGIN: Final = "suites.tests.recorded_tests"
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROOMS: Final = ("checkers", "infra", "results", "suites")
-RECORDED: Final = ROOT / ".mutants"
-"""What `record` and `run` leave: not committed."""
+RECORDED: Final = ROOT / ".mutants"  # what `record` and `run` leave: not committed
 DURATIONS: Final = RECORDED / "durations.json"
 LINES: Final = RECORDED / "lines"
-BUDGET: Final = 90.0
-"""Seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run."""
+BUDGET: Final = 90.0  # seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run
 
 
 @dataclass(slots=True)

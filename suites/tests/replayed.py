@@ -15,8 +15,7 @@ from suites.lock import Grant, Indeterminate, Refused
 from suites.mutants.altered import AlteredModules
 from suites.worker.process_spec import Process
 
-NOTED_LATER = (F.SESSION_OPEN, F.STALL)
-"""What is noted when it is over, with the time at which it began."""
+NOTED_LATER = (F.SESSION_OPEN, F.STALL)  # what is noted when it is over, with the time at which it began
 OF_A_GRANT = (F.RENEW, F.RELEASE)
 
 

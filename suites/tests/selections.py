@@ -25,8 +25,7 @@ class Mine:
 """
 OLD, NEW = "image:old:1", "image:new:2"
 
-USAGE = 4
-"""Exit status of pytest."""
+USAGE = 4  # exit status of pytest
 
 
 class Collected(NamedTuple):

@@ -16,8 +16,7 @@ from suites.tests.bench import alive, held
 from suites.worker import gates, recorder
 from suites.worker.gates import Gates
 
-HELD = (77, 1, 5)
-"""owner, key, process"""
+HELD = (77, 1, 5)  # owner, key, process
 MAIN = (Gate.AFTER_ACQUIRE, Gate.BETWEEN_READ_AND_WRITE, Gate.BEFORE_RELEASE)
 
 

@@ -11,8 +11,7 @@ from suites.locks.grants import BadGrant, checked
 from suites.locks.redis_node import validity
 from suites.tests.bench import grant
 
-LATE = 1 << 62
-"""ns; long after now."""
+LATE = 1 << 62  # ns; long after now
 
 
 def good(**fields: Any) -> Grant:

@@ -23,8 +23,7 @@ LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 ONE = (*LITTLE, "--version-of", "redis=8.0")
 
 
-Words = Mapping[str, Verdict]
-"""Property → what a night makes of it."""
+Words = Mapping[str, Verdict]  # property → what a night makes of it
 NOT_ASKED: Words = {"holder-exclusion": Verdict.BROKEN_AS_DOCUMENTED}
 UPHELD, VIOLATED, UNKNOWN, UNEXERCISED = (
     {**NOT_ASKED, "token-order": word}

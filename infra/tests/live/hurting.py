@@ -15,14 +15,9 @@ from infra.waiting import comes_true
 
 ELECTING = ("etcd", "zookeeper")
 
-SILENCE = 1.0
-"""Seconds without a byte that count as silence: more than a busy machine stalls."""
-
-PATIENCE = 10.0
-"""Seconds for an answer that must come."""
-
-COMES_WITHIN = 40.0
-"""Seconds for anything awaited, on whatever machine."""
+SILENCE = 1.0  # seconds without a byte that count as silence: more than a busy machine stalls
+PATIENCE = 10.0  # seconds for an answer that must come
+COMES_WITHIN = 40.0  # seconds for anything awaited, on whatever machine
 
 
 def await_(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:

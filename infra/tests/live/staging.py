@@ -28,8 +28,7 @@ from infra.tests.live.keeping import zookeeper
 
 PASSWORD: Final = "s3cret/with%odd'signs"
 USER: Final = "guest"
-_MAY: Final = "+ping +info +quit +eval +set +get +incr +del +pexpire"
-"""What the locks need of Redis."""
+_MAY: Final = "+ping +info +quit +eval +set +get +incr +del +pexpire"  # what the locks need of Redis
 
 
 @dataclass

@@ -11,8 +11,7 @@ from infra.tests.environments import on
 from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, names
 from infra.tests.live.keeping import etcd
 
-WITHIN = 10.0
-"""Seconds for a node to find out what the others know already."""
+WITHIN = 10.0  # seconds for a node to find out what the others know already
 
 
 @on(*ELECTING)

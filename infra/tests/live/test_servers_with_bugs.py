@@ -23,10 +23,8 @@ from infra.tests.environments import taken
 from infra.tests.live.hurting import await_
 from infra.tests.live.keeping import Session, session, zookeeper
 
-WITHIN = 30.0
-"""Seconds for what takes fractions of one."""
-LONG = 60_000
-"""ms; a lease that ends in no test."""
+WITHIN = 30.0  # seconds for what takes fractions of one
+LONG = 60_000  # ms; a lease that ends in no test
 SET = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"
 INCR = "return redis.call('INCR', KEYS[1])"
 EXPIRE = "return redis.call('PEXPIRE', KEYS[1], ARGV[1])"

@@ -37,12 +37,9 @@ T = TypeVar("T")
 Steps = Iterator[None]
 """What a lock does; at each `yield` it waits until something is done to the servers or links of all."""
 
-LONG: Final = 20.0
-"""Seconds; a TTL that no test waits for."""
-TTL: Final = 2.0
-"""Seconds; one that tests wait for. etcd grants none that is shorter."""
-HANGS: Final = 15.0
-"""Seconds; longer than any call takes on whatever machine, its own timeout included."""
+LONG: Final = 20.0  # seconds; a TTL that no test waits for
+TTL: Final = 2.0  # Seconds; one that tests wait for. etcd grants none that is shorter
+HANGS: Final = 15.0  # seconds; longer than any call takes on whatever machine, its own timeout included
 EXPIRY: Final = 4.5
 """Seconds after its TTL within which a server has freed a lock: ZooKeeper and etcd look twice a second."""
 

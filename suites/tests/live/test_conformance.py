@@ -41,16 +41,12 @@ REDIS: Final = without(registry.FAMILIES["Redis"], "redis-semaphore")
 ZOOKEEPER: Final = (*without(registry.FAMILIES["ZooKeeper"], "zookeeper-semaphore"), "zookeeper-parent-watch")
 ETCD: Final = without(registry.FAMILIES["etcd"], "etcd-semaphore")
 POSTGRES: Final = without(registry.FAMILIES["PostgreSQL"], "postgres-bouncer", "postgres-semaphore")
-SESSIONS: Final = without(POSTGRES, "postgres-lease")
-"""Locks of PostgreSQL that no TTL ends."""
-FIRST: Final = ("redis", "redlock", "zookeeper", "etcd")
-"""What all others are variations of."""
+SESSIONS: Final = without(POSTGRES, "postgres-lease")  # locks of PostgreSQL that no TTL ends
+FIRST: Final = ("redis", "redlock", "zookeeper", "etcd")  # what all others are variations of
 UNPROMISED: Final = ("zookeeper-rw", "zookeeper-parent-watch", "etcd-rw", "etcd-keepalive-dies")
 """Locks whose grants have tokens of which they promise nothing."""
-RESTARTED: Final = "redlock-delayed-restart"
-"""Its nodes have no vote until a TTL has passed since they started."""
-UNCHECKED: Final = "redlock-unchecked"
-"""It counts its lease from the answers, however late they are."""
+RESTARTED: Final = "redlock-delayed-restart"  # its nodes have no vote until a TTL has passed since they started
+UNCHECKED: Final = "redlock-unchecked"  # it counts its lease from the answers, however late they are
 
 
 def held(lane: Lane) -> Reason:

@@ -28,10 +28,8 @@ from suites.worker.pool import ROOT
 pytestmark = pytest.mark.usefixtures("interruptible")
 
 MARK: Final = "FENCEPOST_TEST_RUN"
-STARTED_WITHIN: Final = 90.0
-"""Seconds until workers hammer, on a busy machine."""
-GONE_WITHIN: Final = 60.0
-"""Seconds until all processes of a run have ended; xdist's own end themselves after fifteen."""
+STARTED_WITHIN: Final = 90.0  # seconds until workers hammer, on a busy machine
+GONE_WITHIN: Final = 60.0  # seconds until all processes of a run have ended; xdist's own end themselves after fifteen
 
 
 class Started:

@@ -8,8 +8,7 @@ from pathlib import Path
 from infra.docker.servers_with_bugs import PLANTS
 from suites.worker.pool import ROOT
 
-WITHIN = 300.0
-"""Seconds for two trials, which take twenty or so."""
+WITHIN = 300.0  # seconds for two trials, which take twenty or so
 
 
 def test_a_lost_token_is_named(tmp_path: Path) -> None:

@@ -64,8 +64,7 @@ FOUND: Final = [
 ]
 """Fault, lock, and the property that names what is wrong with it."""
 
-DEADLINE: Final = 60.0
-"""Seconds within which any trial has exercised everything, on whatever machine."""
+DEADLINE: Final = 60.0  # seconds within which any trial has exercised everything, on whatever machine
 
 
 @pytest.fixture(scope="module")
