@@ -207,8 +207,6 @@ class Star:
         refusing = {f"{name} refuses writes" for name, engine in self.engines.items() if engine.refuses}
         return [*self.links.active(), *sorted(nodes | moved | disks | workers | refusing)]
 
-    # --- what servers say ---
-
     def now(self) -> int:
         """ns of the wall clock; our waits pass on it as well."""
         return time.time_ns() + self.world.now()

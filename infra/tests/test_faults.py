@@ -87,8 +87,6 @@ def test_versions_are_named_in_a_plan() -> None:
     assert [name for name, fault in FAULTS.items() if fault.lasting] == ["roll-version"]
 
 
-# Each in a star of the imagination.
-
 ELSEWHERE = ("promote-replica", "terminate-backends")
 """Faults that only tests on real servers can do: a pair of these has to disagree, one has to have sessions. Those on
 workers alone have tests of their own, those on versions as well, and those at messages (test_between_requests.py)."""

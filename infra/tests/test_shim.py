@@ -20,9 +20,6 @@ from infra.errors import Failed
 SECOND = 1_000_000_000
 
 
-# --- skews ---
-
-
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
@@ -59,8 +56,6 @@ def test_a_clock_is_astray_when_it_is_surely_so() -> None:
     assert clock_skew.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
     assert clock_skew.astray(told, None) == []
 
-
-# --- the shim itself ---
 
 TELL = """
 import ctypes, json, sys, time

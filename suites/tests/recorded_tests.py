@@ -97,8 +97,6 @@ def record(arguments: Sequence[str]) -> int:
     return status
 
 
-# The plugin.
-
 _took: dict[str, tuple[float, bool, bool]] = {}
 _coverage: list[Coverage] = []
 _begun: set[str] = set()

@@ -1,21 +1,34 @@
-"""Locks without their servers: those that need none, and what Redlock makes of votes."""
+"""Locks without their servers: those that need none, Redlock's votes, etcd's leases; and what no lock may return."""
 
+import json
+import math
 import os
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
 
 from checkers.row_format import Reason
-from suites.lock import Grant, Indeterminate, Refused
+from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
-from suites.locks.redis_node import RedisNode
+from suites.locks.etcd_key import EtcdKey
+from suites.locks.etcd_lease import Leases
+from suites.locks.etcd_requests import Endpoints
+from suites.locks.etcd_v3lock import post
+from suites.locks.grants import BadGrant, checked
+from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.without.no_lock import NoLock
-from suites.tests.bench import granted, refusal
+from suites.tests.bench import SOON, grant, granted, refusal
 
 
 @pytest.fixture
@@ -98,3 +111,190 @@ def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
     node = RedisNode("127.0.0.1:1", 0.1)
     node._idle = Taken()
     node.close()
+
+
+LATE = 1 << 62  # ns; long after now
+
+
+def good(**fields: Any) -> Grant:
+    return replace(grant("k", 7), **fields)
+
+
+def complaint(returned: object) -> str:
+    with pytest.raises(BadGrant) as caught:
+        checked(returned, "k", "MyLock.acquire")
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith("MyLock.acquire returned ")
+    assert text.endswith(" is needed")
+    assert len(text) < 300
+    return text
+
+
+def test_one_with_a_token_of_text_says_what_is_needed() -> None:
+    assert complaint(good(token="tok-1")) == (
+        "MyLock.acquire returned a Grant whose token is 'tok-1' (str): an int from 0 to 2**63 - 1, or None, is needed"
+    )
+
+
+@pytest.mark.parametrize("returned", [True, False, 0, "k", object(), ("k", 1), Grant, "line\nbreak", "x" * 1000])
+def test_what_is_no_grant_at_all(returned: object) -> None:
+    assert "a suites.lock.Grant, or None, is needed" in complaint(returned)
+
+
+WRONG: dict[str, list[object]] = {
+    "name": ["other", b"k"],
+    "owner": ["me", 0, -1, 1 << 63, 1 << 128, True, None],
+    "token": [-1, 1.0, True, 1 << 63],
+    "sent": [0, 1.5, -1, LATE, None],
+    "ttl": [2.0, -1, 1 << 63, math.inf, None],
+    "expires": [math.inf, None, 0, 1, 1 << 63],
+    "session": ["s", 1 << 63, None],
+    "queued": [1.0, -1, LATE],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
+def test_a_field_that_cannot_be_is_named(field: str, value: object) -> None:
+    text = complaint(good(**{field: value}))
+    assert f"a Grant whose {field} is {value!r} ({type(value).__name__}): " in text
+
+
+def test_a_belief_that_ends_when_the_request_was_sent() -> None:
+    sent = now()
+    assert "expires" in complaint(good(sent=sent, expires=sent))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"token": None},
+        {"token": 0},
+        {"owner": 1},
+        {"owner": new_owner()},
+        {"owner": (1 << 63) - 1, "token": (1 << 63) - 1},
+        {"expires": NEVER},
+        {"ttl": 0},
+        {"ttl": NEVER},
+        {"session": -(1 << 63)},
+        {"session": 5, "expires": 1},  # frozen for longer than its session lasts, before it asked
+        {"queued": now()},
+    ],
+)
+def test_what_can_be_is_believed(fields: dict[str, Any]) -> None:
+    one = good(**fields)
+    assert checked(one, "k", "MyLock.acquire") is one
+
+
+def test_neither_the_time_that_passed_nor_the_present_is_wrong() -> None:
+    assert checked(None, "k", "MyLock.acquire") is None
+    sent = now()
+    assert checked(Grant("k", 1, None, sent, 1, sent + validity(0.1), 0, now()), "k", "MyLock.acquire")
+
+
+class Etcd:
+    """Grants leases 1, 2 ...; `meanwhile` happens while a keep-alive is under way, which finds that `left` is left."""
+
+    def __init__(self) -> None:
+        self.given, self.left = 0, 2
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def call(self, _: object) -> Any:
+        self.given += 1
+        return SimpleNamespace(id=self.given, ttl=2)
+
+    def keep_alive(self, _: int) -> int:
+        self.meanwhile()
+        return self.left
+
+
+@pytest.fixture
+def etcd() -> Etcd:
+    return Etcd()
+
+
+@pytest.fixture
+def leases(etcd: Etcd) -> Leases:
+    made = Leases(cast(Endpoints, etcd), 2)
+    made.open()
+    return made
+
+
+def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Etcd, leases: Leases) -> None:
+    etcd.left, etcd.meanwhile = 0, lambda: leases.give_up(1)
+    with pytest.raises(Indeterminate, match="lease 0x1 was given up meanwhile"):
+        leases.keep_alive(1)
+
+
+def test_a_lease_that_is_gone_or_given_up_is_refused(etcd: Etcd, leases: Leases) -> None:
+    etcd.left = 0
+    with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
+        leases.keep_alive(1)
+    assert refusal.value.reason is Reason.NOT_OWNER
+    assert leases.present is None
+    assert leases.open().id == 2
+    assert leases.give_up(2)
+    assert not leases.give_up(2)
+    assert leases.open().id == 3
+    with pytest.raises(Refused, match="lease 0x2 is gone"):
+        leases.keep_alive(2)
+    assert leases.open().id == 3
+
+
+class Put(EtcdKey):
+    """Whose key is put, while its lease needs a sign of life before anything may be granted."""
+
+    def _put(self, key: str, lease_id: int) -> tuple[bool, int]:
+        present = self._leases.present
+        assert present is not None
+        self._leases.present = replace(present, alive=0)
+        return True, 7
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [(Reason.UNAVAILABLE, Indeterminate), (Reason.NOT_OWNER, Refused)],
+    ids=["never-sent", "lease-gone"],
+)
+def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]) -> None:
+    """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
+
+    def refuse() -> None:
+        raise Refused(refused, "failed to connect to all addresses")
+
+    etcd.meanwhile = refuse
+    with pytest.raises(told, match="failed to connect"):
+        Put(cast(Endpoints, etcd), leases).acquire("a", 1.0)
+    assert leases.present is None
+
+
+@pytest.mark.parametrize(
+    ("error", "session"), [(Refused(Reason.NOT_OWNER), 1), (Refused(Reason.UNAVAILABLE), 0), (Indeterminate("lost"), 0)]
+)
+def test_an_acquire_that_failed_names_the_lease_that_is_over(leases: Leases, error: LockError, session: int) -> None:
+    leases.failed(1, error)
+    assert getattr(error, "session", 0) == session
+    assert leases.present is None
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Answers as the JSON gateway of etcd 3.5 does where a lease is gone."""
+
+    def do_POST(self) -> None:
+        body = json.dumps({"error": "etcdserver: requested lease not found", "code": 2}).encode()
+        self.send_response(500)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_gateway_of_a_lock_without_its_lease_refuses() -> None:
+    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
+        threading.Thread(target=server.handle_request).start()
+        with pytest.raises(Refused, match="requested lease not found") as refusal:
+            post(f"127.0.0.1:{server.server_port}", "/v3/lock/lock", {}, SOON)
+    assert refusal.value.reason is Reason.NOT_OWNER

@@ -1,4 +1,4 @@
-"""An upgrade: every trial on both versions, in turn; and its columns, which begin with the old version."""
+"""An upgrade: every trial on both versions, in turn; its columns, which begin with the old one; its planted bugs."""
 
 from dataclasses import replace
 from itertools import groupby
@@ -10,9 +10,10 @@ import pytest
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan
-from results.stages import BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK
+from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from results.terminal.progress import Key, Progress
-from suites.selection import rolling
+from suites.mutants.catalogue import catalogue
+from suites.selection import bugs_of_certification, rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.selection.selection import Selection
 from suites.selection.upgrade_stages import ONLY, Stage, in_turn, upgrade_lines
@@ -214,3 +215,99 @@ def test_what_was_upgraded_is_another_cluster(world: World) -> None:
     assert {backend for one in world.environments for backend in one.backends} == {("redis", OLD)}
     plans = [made.plan(column, "redis") for column in (LEADER_FIRST, LEADER_LAST)]
     assert [trial.plan for trial in world.trials] == plans
+
+
+BROKEN = "image:fencepost/planted-redis:lost-token"
+SERVER = "suites.locks.redis_single:RedisLock/register/unfenced"
+BUGS = [catalogue()[name] for name in bugs_of_certification.BUGS]
+CAUGHT = {bug.lanes[0]: bug.found_by[0] for bug in BUGS} | {SERVER: "token-order"}
+
+
+@pytest.fixture
+def whole() -> Selection:
+    """All is certified, so bugs are planted."""
+    return upgrading()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> None:
+    some = bugs_of_certification.lanes((backend,))
+    columns = bugs_of_certification.columns(some)
+    faultless, *others = (column for column in columns if column != bugs_of_certification.SERVER)
+    assert faultless == "planted-none"
+    assert others
+    faults = {column: bugs_of_certification.plan(column, backend, 3).fault_names for column in columns}
+    tried = bugs_of_certification.tried()
+    assert {(tried[lane].column, (tried[lane].fault,)) for lane in some} == set(faults.items())
+
+
+def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(whole: Selection) -> None:
+    """In a lock on the new version, in a server on its own."""
+    cases = whole.planted_cases()
+    lanes = bugs_of_certification.lanes(("redis",))
+    assert dict(map(key_of, cases)) == {lane.name: CAUGHT[lane.name] for lane in lanes}
+    assert len({case.id for case in cases}) == len(cases)
+    for case in cases:
+        version = whole.version("redis", case.stage)
+        assert version == (BROKEN if case.lane.name == SERVER else whole.version("redis", CANDIDATE))
+        assert case.lane in whole.runnable("redis", case.fault)
+
+
+def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(whole: Selection) -> None:
+    for trial in whole.trials():
+        assert {lane in whole.planted for lane in trial.lanes} == {trial.fault in bugs_of_certification.COLUMNS}
+    assert not any(case.lane in whole.planted for name in CAUGHT.values() for case in whole.cases(name))
+
+
+def test_only_where_all_is_certified_or_it_is_asked_for_by_its_column_something_is_planted() -> None:
+    assert asked(lock=["redis"]).planted_cases() == upgrading(faults=["none"]).planted_cases() == []
+    run = upgrading(faults=["planted-none"])
+    assert {case.fault for case in run.planted_cases()} == {"planted-none"}
+    assert "planted-none: between which versions" in refused(lock=["redis"], faults=["planted-none"])
+
+
+def test_a_lock_that_was_asked_for_is_no_control() -> None:
+    name = "mutant:steals-early"
+    run = upgrading(lock=[name])
+    assert name not in {lane.lock_name for lane in run.planted}
+    assert run.cases("server-exclusion")
+
+
+def test_what_is_caught_passes_and_what_is_not_fails(world: World, whole: Selection) -> None:
+    cases = {case.lane.lock_name.partition(":")[2]: case for case in whole.planted_cases()}
+    caught, missed = cases["steals-early"], cases["releases-always"]
+    assert caught.fault == missed.fault
+    world.script = lambda trial: {key_of(caught): Verdict.VIOLATED, key_of(missed): Verdict.HAZARD_NOT_SHOWN}
+    session = world.session(whole)
+    session.answer(caught).must_be_caught()
+    with pytest.raises(pytest.fail.Exception, match="a bug that was planted is not caught: hazard not shown"):
+        session.answer(missed).must_be_caught()
+    (trial,) = world.trials  # once: no bug gets a second chance
+    assert trial.stage == CALIBRATION
+    assert trial.planted == dict(map(key_of, (caught, missed)))
+
+
+def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, whole: Selection) -> None:
+    session = world.session(whole)
+    new = next(case for case in whole.cases("server-exclusion") if case.stage == CANDIDATE)
+    for case in (new, *whole.planted_cases()):
+        assert session.answer(case).attempts == 1
+    assert [{version for _, version in one.backends} for one in world.environments] == [{NEW}, {BROKEN}]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_servers_with_a_bug(backend: str) -> None:
+    stages = asked(from_=[f"{backend}={OLD}"], to=[f"{backend}={NEW}"]).stages
+    versions = {stage.name: stage.versions for stage in stages}
+    there_is = backend in ("redis", "etcd")
+    columns = bugs_of_certification.columns(bugs_of_certification.lanes((backend,)))
+    assert (versions[BROKEN_SERVER][backend] != NEW) == (bugs_of_certification.SERVER in columns) == there_is
+
+
+def test_pytest_runs_them_last() -> None:
+    done = collected("--lock", "redis", "--from", f"redis={OLD}", "--to", f"redis={NEW}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [line for line in done.stdout.splitlines() if line.startswith("suites/")]
+    last = [name for name in names if name.endswith((f"-{CALIBRATION}]", f"-{BROKEN_SERVER}]"))]
+    assert len({name.rpartition("-")[2] for name in last}) == 2
+    assert names[-len(last) :] == last

@@ -7,13 +7,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
 from checkers import row_format
 from checkers.row_format import MAIN, Action, F, Gate
 from suites.tests.bench import await_
+from suites.tests.workers import gone
 from suites.worker import gates, recorder
 from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec
@@ -148,8 +148,7 @@ def test_the_worker_is_killed(tapped: Tapped) -> None:
     tapped.arm(Gate.AT_ANSWER, Action.KILL, message=1)
     tapped.begins()
     tapped.ask(b"a")
-    stat = Path(f"/proc/{tapped.handle.pid}/stat")
-    await_(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    await_(lambda: gone(tapped.handle.pid))
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])

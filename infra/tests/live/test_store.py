@@ -116,11 +116,8 @@ def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
     client.close()
 
 
-# Atomicity: many threads on one key, each with a connection of its own.
-
-
 def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> list[int]:
-    """Runs work(store, n) with n = 1, 2, ... dealt out to all threads; the answers that are not None."""
+    """Runs work(store, n), n = 1, 2, ..., in many threads with a connection each; the answers that are not None."""
     numbers, guard = itertools.count(1), threading.Lock()
 
     def loop(_: int) -> list[int]:
@@ -197,9 +194,6 @@ def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
 
     done = _hammer(dsn, Mode.IDEMPOTENCY_KEY, claim)
     assert sorted(done) == list(range(len(done)))
-
-
-# Lost answers
 
 
 def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn: str, key: str) -> None:
