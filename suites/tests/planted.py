@@ -1,8 +1,9 @@
-"""Locks with one bug each: what the suite must find in its first trial (see `test_trial`).
+"""Locks with one bug each: what the suite must find in its first trial (see `test_trial`), or must not tell on.
 
 Each is the Redis lock with the one thing changed that its docstring names, and promises what that one promises.
 """
 
+import itertools
 import random
 import secrets
 import time
@@ -10,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Self
 
-from suites.lock import Grant, new_owner, now
+from checkers.row_format import Reason
+from infra.access import OPEN, Access
+from suites.lock import Grant, Refused, new_owner, now
 from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redis_single import POLL, REQUEST, RedisLock
 
@@ -130,6 +133,35 @@ class Undeclared:
 
     def close(self) -> None:
         self._lock.close()
+
+
+class Leaky(RedisLock):
+    """Tells its password in its errors, as a client library might that quotes what it was given."""
+
+    name: ClassVar[str] = "leaky"
+    _told = ""
+    _attempts: "itertools.count[int]"
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
+        client = super().open(endpoints, ttl, access)
+        client._told = access.password
+        client._attempts = itertools.count(1)
+        return client
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        if next(self._attempts) % 5 == 0:
+            raise Refused(Reason.UNAVAILABLE, f"AUTH guest {self._told} does not always help")
+        return super().acquire(name, timeout)
+
+
+class BreaksLater(Leaky):
+    """In workers, not when it asks for admission."""
+
+    def release(self, grant: Grant) -> None:
+        if not grant.name.startswith("admission"):
+            raise LookupError(f"redis://guest:{self._told}@host")
+        super().release(grant)
 
 
 def _with_token(grant: Grant | None, token: int | None) -> Grant | None:

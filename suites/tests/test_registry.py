@@ -17,7 +17,7 @@ from suites.lock import Declarations, LockClient
 from suites.locks import registry
 from suites.locks.registry import LOCKS, UnknownLock
 from suites.mutants.catalogue import catalogue
-from suites.tests import leaky, planted
+from suites.tests import planted
 from suites.tests.selections import LOCK
 from suites.worker.pool import ROOT
 
@@ -39,11 +39,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "mylocks.py"
     path.write_text(MINIMAL)
     return path
-
-
-def test_nothing_is_imported_before_it_is_asked_for() -> None:
-    assert all("suites.locks" in spelling for spelling in LOCKS.values())
-    assert not any(hasattr(registry, name) for name in ("redis", "kazoo", "etcd3"))
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -245,15 +240,15 @@ def test_what_cannot_be_meant_is_told_in_one_line(said: dict[str, object], told:
     assert "\n" not in answer
 
 
-@pytest.mark.parametrize("name", [*registry.LOCKS, *(mutant.lock_name for mutant in catalogue().values())])
-def test_every_lock_of_ours_can_be_meant(name: str) -> None:
+@pytest.mark.parametrize("name", [mutant.lock_name for mutant in catalogue().values()])
+def test_every_lock_with_a_bug_can_be_meant(name: str) -> None:
     assert wrong(registry.load(name)) is None
 
 
-@pytest.mark.parametrize("module", [leaky, planted])
-def test_those_that_stand_in_for_a_users_pass(module: Any) -> None:
-    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-    locks = [one.__name__ for one in own if hasattr(one, "acquire")]
-    assert locks
+def test_those_that_stand_in_for_a_users_pass() -> None:
+    locks = [
+        name for name, one in vars(planted).items() if isinstance(one, type) and one.__module__ == planted.__name__
+    ]
+    assert len(locks) > 10
     for name in locks:
-        lock(f"{module.__name__}:{name}")
+        lock(f"{planted.__name__}:{name}")

@@ -23,10 +23,10 @@ from results.run import Run
 from results.storage.reading import RunContents, load_trial
 from suites.lock import Refused, opened
 from suites.locks import registry
-from suites.tests import leaky
+from suites.tests import planted
 from suites.worker.pool import ROOT
 
-LEAKY = f"{leaky.__file__}:Leaky"
+LEAKY = f"{planted.__file__}:Leaky"
 
 
 class Done:
