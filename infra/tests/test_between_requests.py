@@ -100,6 +100,8 @@ def test_every_message_of_every_verb_is_hit_once(workers: Workers, name: str) ->
     }  # fmt: skip
     assert len(hits) >= sum(map(len, verbs.values()))
     assert all(hit.healed for hit in hits if hit.kind != "kill")
+    revived = sum(entry[0] == "revived" for entry in workers.story)
+    assert revived == (9 if what == "kill" else 0), "somebody takes the place of each who was killed"
 
 
 def test_who_was_frozen_goes_on_when_another_holds(workers: Workers) -> None:
@@ -122,12 +124,6 @@ def test_of_a_semaphore_all_others_hold_before_one_is_thawed(workers: Workers, m
     after = [entry[0] for entry in workers.story[frozen + 1 :] if entry[3] == f"worker {threes[-1][-1]}"]
     assert [entry[0] for entry in workers.story[frozen:]].count("after-acquire") >= 2
     assert after == ["thawed"] * 3
-
-
-def test_somebody_takes_the_place_of_each_who_was_killed(workers: Workers) -> None:
-    FAULTS["at-every-request-kill"].make("redis", {}).apply(workers.walked())
-    assert sum(entry[1] == "kill" for entry in workers.story) == 9
-    assert sum(entry[0] == "revived" for entry in workers.story) == 9
 
 
 def test_one_server_crashes_for_each_message_while_all_who_are_at_it_are_frozen(

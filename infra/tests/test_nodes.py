@@ -101,15 +101,6 @@ def test_an_orderly_stop_is_asked_for_and_a_kill_is_not() -> None:
     assert engine.log == ["stop", "start"]
 
 
-def test_a_paused_node_is_killed_and_comes_back_paused() -> None:
-    node, engine, _ = made()
-    node.pause("step1")
-    node.kill("step2")
-    node.let_go("step2")
-    assert engine.status == "paused"
-    assert engine.log == ["pause", "unpause", "kill", "start", "pause"]
-
-
 def test_clocks_add_up_and_wait_until_the_node_can_be_told() -> None:
     node, engine, _ = made()
     node.skew(FIVE, "step1")

@@ -10,18 +10,22 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Final
+from unittest import mock
 
 from checkers.history.history import History, load, malformed
+from checkers.models import all_models
+from checkers.models.all_models import MODELS
+from checkers.models.model import Settings
 from checkers.models.stores import RULES
+from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.tests import generate
 from results.tests.judged import FOLDER, Answers, judged, kept
 from suites.mutants.altered import AlteredModules
 from suites.mutants.catalogue import Mutant, on_stored_histories
-from suites.tests.rejected import rejected
 from suites.tests.replayed import replayed
 from suites.worker.recorder import folder
 
@@ -29,6 +33,11 @@ RUNS: Final = ("default", "nightly", "upgrade")
 EVERY: Final = 3  # one of so many stored histories is recorded anew, or has proofs verified
 DRAWN: Final = 1_000
 NOTHING: Final = Mutant("nothing", "", "", (), "", "", (), "", (), set_aside=False)
+OF_LEASES: Final = ("lease", "fencing-tokens", "fenced-store")
+OF_OTHERS: Final = ("mutex", "rwlock", "semaphore", "reentrant-mutex", "fencing-tokens", "fenced-store")
+SECONDS: Final = 10.0
+WAYS: Final = ((True, SECONDS), (False, SECONDS), (False, 0.0))
+"""Whether a model's engine is asked, and for how many seconds: a search that has no time must not pretend to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,32 @@ def _differences(name: str, was: Answers, now: Answers) -> Iterator[str]:
     for asked in {**was, **now}:
         if was.get(asked) != now.get(asked):
             yield f"{name} {asked}: {was.get(asked)} became {now.get(asked)}"
+
+
+def rejected(history: History, modules: AlteredModules, correct: AlteredModules) -> Iterator[str]:
+    """What the verifier of proofs, which has no bug, rejects of these modules' models and not of the correct ones'."""
+    for model in OF_OTHERS if history.facts.lease == "none" else OF_LEASES:
+        for engine, seconds in WAYS if MODELS[model].certify is None else WAYS[:1]:
+            wrong = _wrong(history, modules, model, seconds, engine=engine)
+            if wrong and not _wrong(history, correct, model, seconds, engine=engine):
+                yield f"{model}: {wrong}"
+
+
+def _wrong(history: History, modules: AlteredModules, model: str, seconds: float, *, engine: bool) -> str | None:
+    statement = MODELS[model] if engine else replace(MODELS[model], engine=None)
+    settings = Settings(permits=history.facts.permits)
+    with mock.patch.object(all_models, "import_module", modules.module):  # models name their engines by their modules
+        try:
+            theirs = modules.module("checkers.models.model").Settings(permits=settings.permits)
+            answer = modules.module("checkers.linearizability").decide(history, statement, theirs, seconds)
+            proof = answer.order().tolist() if answer.valid else answer.rows
+        except modules.module("checkers.models.user_model").ModelError:
+            return None
+        except Exception as error:  # noqa: BLE001 - however it ends, it is told
+            return repr(error)
+    if answer.valid is None:
+        return str(answer.reason) if seconds else None
+    return (verify_valid if answer.valid else verify_invalid)(history, MODELS[model], settings, proof)
 
 
 def main(argv: Sequence[str]) -> int:

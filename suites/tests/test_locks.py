@@ -131,12 +131,6 @@ def complaint(returned: object) -> str:
     return text
 
 
-def test_one_with_a_token_of_text_says_what_is_needed() -> None:
-    assert complaint(good(token="tok-1")) == (
-        "MyLock.acquire returned a Grant whose token is 'tok-1' (str): an int from 0 to 2**63 - 1, or None, is needed"
-    )
-
-
 @pytest.mark.parametrize("returned", [True, False, 0, "k", object(), ("k", 1), Grant, "line\nbreak", "x" * 1000])
 def test_what_is_no_grant_at_all(returned: object) -> None:
     assert "a suites.lock.Grant, or None, is needed" in complaint(returned)

@@ -41,22 +41,19 @@ def past(target: Target, node: str) -> Redis:
 
 
 @on("redis")
-class TestReplica:
-    def test_it_follows_and_its_link_can_be_cut(self, target: Target) -> None:
-        primary = client(target.endpoints["c1", PRIMARY])
-        replica = past(target, REPLICA)
-        primary.set("told", "before")
-        await_(lambda: replica.get("told") == "before")
-        for how in Cut:
-            target.links.cut(REPLICA, PRIMARY, how)
-            primary.set("told", how.value)
-            lag = pair_of(target).lag()
-            assert lag > 0
-            assert replica.get("told") != how.value
-            assert f"{REPLICA} <-> {PRIMARY}" in target.links.active()[0]
-            target.links.heal_all()
-            await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
-            await_(pair_of(target).follows)
+def test_a_replica_follows_and_its_link_can_be_cut(target: Target) -> None:
+    primary, replica = client(target.endpoints["c1", PRIMARY]), past(target, REPLICA)
+    primary.set("told", "before")
+    await_(lambda: replica.get("told") == "before")
+    for how in Cut:
+        target.links.cut(REPLICA, PRIMARY, how)
+        primary.set("told", how.value)
+        assert pair_of(target).lag() > 0
+        assert replica.get("told") != how.value
+        assert f"{REPLICA} <-> {PRIMARY}" in target.links.active()[0]
+        target.links.heal_all()
+        await_(lambda how=how: replica.get("told") == how.value)  # type: ignore[misc]
+        await_(pair_of(target).follows)
 
 
 @on("redis")
@@ -134,21 +131,20 @@ class TestPromoteReplica:
         await_(pair_of(target).follows)
 
 
-class TestChangeLeader:
-    @on("etcd", "zookeeper")
-    def test_another_leads(self, target: Target) -> None:
-        old = fault.leader(target)
-        term = max(health.term for health in target.cluster.healths() if health)
-        with done(target, "change-leader", to=1) as hit:
-            assert hit.healed
-            new = target.cluster.leader()
-            assert new not in (None, old)
-            assert old.name in hit.target
-            assert max(health.term for health in target.cluster.healths() if health) > term
-            if target.backend == "etcd":
-                assert new is [node for node in target.cluster.nodes if node is not old][1]
-            assert old.ready()
-        await_(target.cluster.ready)
+@on("etcd", "zookeeper")
+def test_a_change_of_leader_has_another_lead(target: Target) -> None:
+    old = fault.leader(target)
+    term = max(health.term for health in target.cluster.healths() if health)
+    with done(target, "change-leader", to=1) as hit:
+        assert hit.healed
+        new = target.cluster.leader()
+        assert new not in (None, old)
+        assert old.name in hit.target
+        assert max(health.term for health in target.cluster.healths() if health) > term
+        if target.backend == "etcd":
+            assert new is [node for node in target.cluster.nodes if node is not old][1]
+        assert old.ready()
+    await_(target.cluster.ready)
 
 
 @on("postgres")
