@@ -1,4 +1,4 @@
-"""A keeper at work on a lock in memory, and what it recorded; for tests of workers without servers."""
+"""Workers without servers: a keeper on a lock in memory, or processes on `suites.tests.standin`; what they recorded."""
 
 import mmap
 import time
@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 import pytest
 
 from checkers.history.history import read_recording
-from checkers.row_format import F, Gate, Outcome, Reason
+from checkers.row_format import F, Gate, Outcome, Reason, Run, State
 from infra.store.store import Read, Store, StoreError
 from suites.lock import Grant, LockError, Refused, now
 from suites.locks import registry
@@ -18,6 +18,7 @@ from suites.worker import gates, recorder, store_client
 from suites.worker.critical_section import Section
 from suites.worker.gates import Gates
 from suites.worker.lease_renewal import Holding, LeaseRenewal
+from suites.worker.pool import ForkServer, Handle
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.worker.worker import Worker
@@ -299,3 +300,43 @@ def recorded(spec: Spec, *kinds: F) -> Any:
 
 def kinds(worker: Worker) -> list[str]:
     return [F(row["f"]).name for row in rows(worker)]
+
+
+MODULE = "suites.tests.standin"
+LANE = "standin/register/unfenced"
+
+
+def specs(folder: str, lock: str) -> list[Spec]:
+    lock = lock if ":" in lock else f"{MODULE}:{lock}"
+    given: dict[str, Any] = {"lane": LANE, "lock": lock, "endpoints": ("nowhere:1",), "ttl": 0.3, "pace": 0.002}
+    spec = replace(a_spec(folder), **given, store_mode="unfenced", keys=("a", "b"), count=3)
+    return [replace(spec, number=number, seed=f"s/{number}") for number in range(spec.count)]
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def await_gone(pids: Sequence[int]) -> None:
+    await_(lambda: all(gone(pid) for pid in pids))
+
+
+def running(server: ForkServer, folder: Path, lock: str = "Free") -> list[Handle]:
+    return started(server, specs(str(folder), lock))
+
+
+def started(server: ForkServer, given: Sequence[Spec]) -> list[Handle]:
+    handles = server.spawn(given)
+    server.await_state(handles, State.READY, SOON)
+    for handle in handles:
+        handle.ask(Run.GO)
+    return handles
+
+
+def worked(handle: Handle) -> bool:
+    rows = read_recording(handle.spec.recording)
+    return bool(((rows["f"] == F.WRITE) & (rows["outcome"] == Outcome.OK)).any())

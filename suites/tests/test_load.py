@@ -22,9 +22,8 @@ from suites import rounds
 from suites.lanes.lane import Lane, Load, key_names, lanes_of
 from suites.locks import registry
 from suites.selection.shards import expected
-from suites.tests.bench import await_
+from suites.tests.bench import MODULE, await_, specs, started
 from suites.tests.selections import asked, collected, refused
-from suites.tests.workers import MODULE, specs, started
 from suites.trial import pace
 from suites.trial.metadata import about
 from suites.trial.run_trials import first_trial

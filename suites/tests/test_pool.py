@@ -16,9 +16,8 @@ from checkers.history.history import read_recording
 from checkers.row_format import F, Outcome, State
 from suites.lanes.lane import lanes_of
 from suites.locks import registry
-from suites.locks.antipatterns.tutorial import SetnxNoTtl
-from suites.tests.bench import SOON
-from suites.tests.workers import LANE, MODULE, await_gone, gone, running, specs, worked
+from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
+from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
 from suites.trial import run_trial
 from suites.trial.lane_history import RunningLane
 from suites.trial.spec import Trial
@@ -31,8 +30,7 @@ from suites.worker.recorder import Recorder
 HARNESS = """
 import os, signal, sys, time
 from contextlib import closing
-from suites.tests.bench import SOON
-from suites.tests.workers import MODULE, specs
+from suites.tests.bench import MODULE, SOON, specs
 from suites.worker.pool import ForkServer
 from checkers.row_format import Run, State
 with closing(ForkServer([f"{MODULE}:Free"])) as server:

@@ -12,8 +12,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import MAIN, Action, F, Gate
-from suites.tests.bench import await_
-from suites.tests.workers import gone
+from suites.tests.bench import await_, gone
 from suites.worker import gates, recorder
 from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec

@@ -14,8 +14,7 @@ from checkers.history.history import read_recording
 from checkers.row_format import F
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
-from suites.tests.bench import SOON
-from suites.tests.workers import MODULE, running, specs, started, worked
+from suites.tests.bench import MODULE, SOON, running, specs, started, worked
 from suites.trial.worker_control import WorkerControl, action_called, gate_called
 from suites.worker.pool import ForkServer, Handle
 

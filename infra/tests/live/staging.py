@@ -23,8 +23,7 @@ from infra.access import Access
 from infra.docker import client, compose, images, owner, reaper
 from infra.docker.machine import run
 from infra.network import addressing
-from infra.tests.live.hurting import await_, place
-from infra.tests.live.keeping import zookeeper
+from infra.tests.live.hurting import await_, place, zookeeper
 
 PASSWORD: Final = "s3cret/with%odd'signs"
 USER: Final = "guest"

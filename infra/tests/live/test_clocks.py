@@ -20,7 +20,7 @@ from infra.network.topology import backend_of
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live import hurting
-from infra.tests.live.keeping import Session, asked, session
+from infra.tests.live.hurting import Session, asked, session
 
 pytestmark = pytest.mark.needs("redis", "postgres")
 

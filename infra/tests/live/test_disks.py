@@ -13,8 +13,7 @@ from infra.faults import fault
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
-from infra.tests.live.hurting import Redis, await_, done
-from infra.tests.live.keeping import keep, kept
+from infra.tests.live.hurting import Redis, await_, done, keep, kept
 
 MIB = 1 << 20
 

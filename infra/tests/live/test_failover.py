@@ -20,8 +20,7 @@ from infra.faults.target import Target
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
-from infra.tests.live.hurting import await_, done, live, place
-from infra.tests.live.keeping import Session, asked, session
+from infra.tests.live.hurting import Session, asked, await_, done, live, place, session
 from infra.waiting import MonotonicClock
 
 

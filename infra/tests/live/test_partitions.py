@@ -8,8 +8,7 @@ from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
-from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, names
-from infra.tests.live.keeping import etcd
+from infra.tests.live.hurting import ELECTING, SILENCE, ask, done, etcd, names
 
 WITHIN = 10.0  # seconds for a node to find out what the others know already
 

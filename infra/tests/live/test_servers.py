@@ -12,8 +12,7 @@ from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
-from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, names
-from infra.tests.live.keeping import etcd, keep, kept
+from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, etcd, keep, kept, names
 
 
 @on(*BACKENDS)

@@ -20,8 +20,7 @@ from infra.docker import images, sources
 from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
-from infra.tests.live.hurting import await_
-from infra.tests.live.keeping import Session, session, zookeeper
+from infra.tests.live.hurting import Session, await_, session, zookeeper
 
 WITHIN = 30.0  # seconds for what takes fractions of one
 LONG = 60_000  # ms; a lease that ends in no test

@@ -26,8 +26,7 @@ from infra.faults.runner import Record, Runner
 from infra.faults.target import Hit, Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
-from infra.tests.live.hurting import await_, names, place
-from infra.tests.live.keeping import asked, keep, kept, session
+from infra.tests.live.hurting import asked, await_, keep, kept, names, place, session
 from infra.waiting import MonotonicClock
 
 OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": "15"}

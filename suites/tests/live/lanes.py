@@ -24,7 +24,7 @@ from infra.faults.all_faults import FAULTS
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
-from infra.tests.live.keeping import etcd, zookeeper
+from infra.tests.live.hurting import etcd, zookeeper
 from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
 from suites.locks.etcd_key import EtcdKey

@@ -19,8 +19,7 @@ from results.record import LaneRecord, TrialRecord
 from suites.lanes.lane import Lane, lanes_of
 from suites.locks import registry
 from suites.selection import bugs_of_certification
-from suites.tests.bench import await_, raising
-from suites.tests.workers import gone
+from suites.tests.bench import await_, gone, raising
 from suites.trial.run_trial import run_trial
 from suites.trial.spec import Trial
 from suites.trial.worker_control import WorkerControl
