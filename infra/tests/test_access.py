@@ -3,7 +3,7 @@
 import json
 import socket
 import ssl
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +14,13 @@ SECRET = "p/ss'w%rd"
 VARIABLES = {"FENCEPOST_REDIS_USER": "ann", "FENCEPOST_REDIS_PASSWORD": SECRET}
 
 
-def test_user_and_password_are_taken_from_the_variables_of_the_backend() -> None:
+def test_user_and_password_are_taken_from_the_variables_of_the_backend_and_given_to_workers_as_they_are() -> None:
     access = Access.of("redis", {**VARIABLES, "FENCEPOST_ETCD_PASSWORD": "other"}, tls=False)
     assert (access.user, access.password, access.open) == ("ann", SECRET, False)
     assert Access.of("zookeeper", VARIABLES, tls=False) == OPEN
     assert SECRET not in repr(access)
-
-
-def test_workers_get_it_as_it_is() -> None:
-    access = Access("ann", SECRET, names={"10.0.0.1:1": "a.example"})
-    assert Access.from_json(json.loads(json.dumps(asdict(access)))) == access
+    named = replace(access, names={"10.0.0.1:1": "a.example"})
+    assert Access.from_json(json.loads(json.dumps(asdict(named)))) == named
 
 
 @pytest.mark.parametrize("told", ["AUTH ann {}", "redis://ann:p%2Fss%27w%25rd@host", 'wrong password "p/ss\\\'w%rd"'])

@@ -21,7 +21,7 @@ def test_messages_are_those_of_the_protocol() -> None:
     assert etcdrpc.LeaseKeepAliveRequest(ID=9).SerializeToString() == b"\x08\t"
 
 
-def test_all_messages_of_the_generated_code_are_there() -> None:
+def test_all_messages_of_the_generated_code_are_there_and_not_in_plain_python() -> None:
     package = importlib.util.find_spec("etcd3")
     assert package is not None
     source = Path(str(package.origin)).parent / "etcdrpc" / "rpc_pb2.py"
@@ -29,9 +29,6 @@ def test_all_messages_of_the_generated_code_are_there() -> None:
     made = [ast.unparse(node.targets[0]) for node in nodes if "GeneratedProtocolMessageType" in ast.unparse(node.value)]
     assert len(made) > 80
     assert [name for name in made if not hasattr(etcdrpc, name)] == []
-
-
-def test_messages_are_not_in_plain_python() -> None:
     assert api_implementation.Type() != "python"
 
 

@@ -153,11 +153,14 @@ def test_another_process_heals_all_of_it(taken: list[tuple[str, tuple[Any, ...]]
     assert api.proxies == Toxiproxy().proxies
 
 
-def test_pairs(links: Links) -> None:
+def test_every_pair_is_there_once_and_has_a_listener_of_its_own(links: Links) -> None:
     pairs = links.pairs()
     assert len(pairs) == len(set(pairs)) == 3 * 14 + 6 + 6 + 2
     assert {("c3", "store"), ("zk1", "zk2")} <= set(pairs)
     assert not any("c0" in pair or pair[0] == pair[1] for pair in pairs)
+    proxies = list(topology.proxies())
+    assert len({proxy.name for proxy in proxies}) == len({proxy.listen for proxy in proxies}) == len(proxies)
+    assert len(proxies) == 4 * 14 + 1 + 6 + 2 * 6 + 2
 
 
 @pytest.mark.parametrize(
@@ -283,12 +286,6 @@ def test_names_of_toxics_can_stand_in_a_url_and_are_told_apart() -> None:
     names = {toxics.impairment(RESET, "upstream", key).name for key in ("a/b", "a_2f_b", "a b", "ab", "a?b")}
     assert len(names) == 5
     assert not any(set(name) & set("/? %") for name in names)
-
-
-def test_every_pair_has_a_listener_of_its_own() -> None:
-    proxies = list(topology.proxies())
-    assert len({proxy.name for proxy in proxies}) == len({proxy.listen for proxy in proxies}) == len(proxies)
-    assert len(proxies) == 4 * 14 + 1 + 6 + 2 * 6 + 2
 
 
 def test_backends_and_nodes_have_names() -> None:

@@ -17,9 +17,11 @@ def _forget() -> None:
         answer.cache_clear()
 
 
-def test_a_command_that_fails_tells_its_last_words() -> None:
+def test_a_command_that_fails_tells_its_last_words_and_one_that_is_not_there_says_so() -> None:
     with pytest.raises(Failed, match=r"sh -c .*: one \| two$"):
         machine.run(["sh", "-c", "echo one >&2; echo two >&2; exit 7"])
+    with pytest.raises(Failed, match="No such file"):
+        machine.run(["no-such-command-anywhere"])
 
 
 def test_a_log_holds_all_that_was_said(tmp_path: Path) -> None:
@@ -33,11 +35,6 @@ def test_a_command_that_hangs_is_ended() -> None:
     with pytest.raises(Failed, match="no end after"):
         machine.run(["sleep", "600.125"], timeout=0.2)
     assert not running("600.125")
-
-
-def test_a_command_that_is_not_there_fails_in_words() -> None:
-    with pytest.raises(Failed, match="No such file"):
-        machine.run(["no-such-command-anywhere"])
 
 
 def test_only_one_at_a_time_and_the_other_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,29 +69,19 @@ def test_the_lease_of_a_frozen_holder_ends(name: str) -> None:
     assert not any(frozen.applied < now < frozen.healing for now in done(lane, "renewed", frozen.process))
 
 
-def test_a_holder_is_frozen_when_it_is_about_to_renew() -> None:
+@pytest.mark.parametrize(("name", "renewals"), [("freeze-in-renewal", 0), ("kill-after-renewal", 1)])
+def test_a_holder_is_frozen_when_it_is_about_to_renew_and_killed_when_it_has(name: str, renewals: int) -> None:
     world = World([a_lane("a", 0, 0)])
     lane = world.lane("a")
     busy = lane.workers[0]
     busy.phase, busy.due, busy.renews = "read", 1 << 62, world.time + 1500 * MS  # it works long
     lane.leases[0] = (busy.process, world.time + int(TTL * 1e9 * 2))
-    [frozen] = run(world, "freeze-in-renewal")
-    assert (frozen.process, frozen.applied) == (busy.process, 2500 * MS)
-    assert frozen.owner == 1000 + busy.process
-    assert done(lane, "renewed", busy.process) == []
-    assert acquired(lane, without=busy.process)[0] < frozen.healing
-
-
-def test_a_holder_is_killed_when_it_has_renewed() -> None:
-    world = World([a_lane("a", 0, 0)])
-    lane = world.lane("a")
-    busy = lane.workers[0]
-    busy.phase, busy.due, busy.renews = "read", 1 << 62, world.time + 1500 * MS
-    lane.leases[0] = (busy.process, world.time + int(TTL * 1e9 * 2))
-    [killed] = run(world, "kill-after-renewal")
-    assert (killed.process, killed.owner, killed.kind) == (busy.process, 1000 + busy.process, "kill")
-    assert done(lane, "renewed", busy.process) == [killed.applied] == [2500 * MS]
-    assert acquired(lane, without=busy.process)[0] >= killed.applied + TTL * 1e9
+    [hit] = run(world, name)
+    assert (hit.process, hit.owner, hit.applied) == (busy.process, 1000 + busy.process, 2500 * MS)
+    assert hit.kind == ("kill" if renewals else "freeze")
+    assert done(lane, "renewed", busy.process) == [hit.applied] * renewals
+    next_in = acquired(lane, without=busy.process)[0]
+    assert next_in >= hit.applied + TTL * 1e9 if renewals else next_in < hit.healing
 
 
 def test_the_clocks_of_two_workers_of_every_lane_are_moved_apart_and_set_right() -> None:

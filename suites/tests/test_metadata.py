@@ -37,6 +37,7 @@ def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
         {"at": 10.0, "what": "freeze-holder: 2 workers", "refused": False},
         {"at": 15.0, "what": "etcd1 stays 3.6.16: it cannot be downgraded", "refused": True},
     ]
+    assert rolled([KILLED, FROZEN], starting(10)) == [], "where no version changed there are no steps"
 
 
 def test_each_replacement_is_a_step_whatever_its_words() -> None:
@@ -53,10 +54,6 @@ def test_times_are_those_of_the_page_of_the_trial() -> None:
     (shown,) = surroundings.faults([LaneRecord(history, ()) for history in histories])
     (step,) = rolled([ROLLED], histories)
     assert float(shown["moments"][0].removesuffix(" s")) == step["at"]
-
-
-def test_where_no_version_changed_there_are_no_steps() -> None:
-    assert rolled([KILLED, FROZEN], starting(10)) == []
 
 
 def test_for_which_part_of_the_time_the_machine_stood_still() -> None:

@@ -40,10 +40,8 @@ class TestEnvironment:
             assert all(version.startswith(SERIES[backend]) for version in versions.values())
             assert (cluster.leader() is None) == (backend in ("redis", "postgres"))
 
-    def test_what_runs_is_taken_as_it_is(self, environment: OwnEnvironment) -> None:
+    def test_what_runs_is_taken_as_it_is_and_in_one_version(self, environment: OwnEnvironment) -> None:
         assert environment.ensure("redis") is environment.cluster("redis")
-
-    def test_one_version_of_a_backend(self, environment: OwnEnvironment) -> None:
         with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
             environment.ensure("redis", "7.0")
 

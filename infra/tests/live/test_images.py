@@ -15,13 +15,10 @@ from infra.errors import Failed
 from infra.tests.live.hurting import await_
 
 
-def test_a_silent_registry_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_registry_is_not_waited_for_and_a_refusing_one_is_no_pull(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "REGISTRY_ANSWERS_WITHIN", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not base.pull(f"127.0.0.1:{silent.getsockname()[1]}/nothing:1")
-
-
-def test_a_refusing_registry_is_no_pull() -> None:
     assert not base.pull("127.0.0.1:9/nothing:1")
 
 
