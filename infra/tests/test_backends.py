@@ -151,18 +151,15 @@ def test_messages_are_told_apart_wherever_they_are_cut(
         assert [(piece.data, piece.exchange) for piece in pieces] == expected
 
 
-def test_in_turns_whoever_speaks_after_the_other_begins_a_message() -> None:
+def test_in_turns_and_at_etcds_gateway_whoever_speaks_after_the_other_begins_a_message() -> None:
     one = InTurns()
     assert one.asked(b"GET") == [Piece(b"GET", 0)]
     assert one.asked(b" a") == [Piece(b" a", None)]
     assert [one.answered(b"1"), one.answered(b"2")] == [[Piece(b"1", 0)], [Piece(b"2", None)]]
     assert one.asked(b"GET") == [Piece(b"GET", 0)]
-
-
-def test_the_gateway_of_etcd_is_asked_in_turns() -> None:
-    one = EtcdMessages()
-    assert one.asked(b"POST /v3/lock/lock HTTP/1.1\r\n") == [Piece(b"POST /v3/lock/lock HTTP/1.1\r\n", 0)]
-    assert one.answered(b"HTTP/1.1 200 OK\r\n") == [Piece(b"HTTP/1.1 200 OK\r\n", 0)]
+    gateway = EtcdMessages()
+    assert gateway.asked(b"POST /v3/lock/lock HTTP/1.1\r\n") == [Piece(b"POST /v3/lock/lock HTTP/1.1\r\n", 0)]
+    assert gateway.answered(b"HTTP/1.1 200 OK\r\n") == [Piece(b"HTTP/1.1 200 OK\r\n", 0)]
 
 
 def test_every_backend_says_how_its_messages_are_told_apart() -> None:

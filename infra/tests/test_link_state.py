@@ -1,5 +1,6 @@
 """The star's links, and what several want of the same, on a Toxiproxy that tells whoever steps into its traps."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -164,22 +165,18 @@ def test_every_pair_is_there_once_and_has_a_listener_of_its_own(links: Links) ->
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "said"),
-    [("c9", "redis1", "there are c1, redis1"), ("etcd1", "redis1", "lead to c1, c2, c3, etcd2, etcd3")],
+    ("call", "error", "said"),
+    [
+        (lambda links: links.cut("c9", "redis1", Cut.DROP), UnknownName, "there are c1, redis1"),
+        (lambda links: links.cut("etcd1", "redis1", Cut.DROP), UnknownName, "lead to c1, c2, c3, etcd2, etcd3"),
+        (lambda links: links.block("c1", "redis1", Cut.REFUSE), ValueError, "cut both"),
+        (lambda _: Links(Api("127.0.0.1", 9)).heal_all(), Failed, "toxiproxy: get /proxies"),
+    ],
+    ids=["no such link", "no link between these", "one direction cannot be refused", "no Toxiproxy answers"],
 )
-def test_unknown_links_are_told_with_what_there_is(links: Links, a: str, b: str, said: str) -> None:
-    with pytest.raises(UnknownName, match=said):
-        links.cut(a, b, Cut.DROP)
-
-
-def test_one_direction_cannot_be_refused(links: Links) -> None:
-    with pytest.raises(ValueError, match="cut both"):
-        links.block("c1", "redis1", Cut.REFUSE)
-
-
-def test_a_toxiproxy_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(Failed, match="toxiproxy: get /proxies"):
-        Links(Api("127.0.0.1", 9)).heal_all()
+def test_what_cannot_be_done_says_why(links: Links, call: Callable[[Links], None], error: Any, said: str) -> None:
+    with pytest.raises(error, match=said):
+        call(links)
 
 
 def slow(links: Links, node: str, latency_ms: int, jitter_ms: int = 0, *, by: str) -> None:

@@ -104,13 +104,11 @@ class TestPlan:
         assert names == [f"redis-7.0-{i}of{len(names)}" for i in range(1, len(names) + 1)]
         assert 2 <= len(names) <= 4
 
-    def test_versions_that_are_named_are_the_only_ones(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_only_versions_that_are_named_whatever_pytest_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
         names = plan(capsys, *LITTLE, "--version-of", "redis=7.0", "--version-of", "redis=image:mine:1")
         assert names == ["redis-7.0-1of1", "redis-image-mine-1-1of1"]
         names = plan(capsys, *LITTLE, "--version-of", "valkey=8", "--version-of", "redis=8.0")
         assert names == ["redis-valkey-8-1of1", "redis-8.0-1of1"]
-
-    def test_what_is_pytests_is_left_to_it(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert plan(capsys, *ONE, "-n", "2", "-q", "--junitxml", "x.xml") == ["redis-8.0-1of1"]
 
     @pytest.mark.parametrize(

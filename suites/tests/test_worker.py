@@ -150,18 +150,16 @@ def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     assert [group_of(number) for number in range(4)] == [1, 2, 3, 1]
 
 
-def test_wake_ups_and_the_place_in_the_queue_stand_in_the_row_of_an_acquire(a_worker: MakeWorker) -> None:
+def test_wake_ups_and_the_place_in_line_stand_in_the_row_of_an_acquire_granted_or_not(
+    a_worker: MakeWorker,
+) -> None:
     worker = a_worker(WORKLOADS["work"], 1)
     (row, _) = rows(worker)
     assert row["value"] == 3
     assert row["inv"] <= row["base"] == lock_of(worker).held["a"].queued <= row["ret"]
-
-
-def test_one_that_is_not_granted_tells_how_often_it_was_woken(a_worker: MakeWorker) -> None:
-    worker = a_worker(WORKLOADS["work"])
     lock_of(worker).fails["a"] = None
     worker._round()
-    (row,) = rows(worker)
+    *_, row = rows(worker)
     assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
 
 

@@ -77,9 +77,11 @@ class TestEach:
         assert workflow(name)["concurrency"]["group"]
         assert "secrets." not in (ROOT / ".github" / "workflows" / name).read_text()
 
-    def test_no_script_is_made_from_what_somebody_typed(self, name: str) -> None:
+    def test_its_scripts_are_shell_and_not_made_from_what_somebody_typed(self, name: str) -> None:
         """Names of branches, inputs and the like come as variables, or not at all."""
         assert [step["run"] for step in steps(name) if "${{" in step.get("run", "")] == []
+        for step in steps(name):
+            subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=60)
 
     def test_takes_only_actions_of_the_house_in_a_known_version(self, name: str) -> None:
         """That leave no credentials on disk, and store the files of a job that is run again, which is refused else."""
@@ -87,10 +89,6 @@ class TestEach:
         assert [action for action, _ in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", action)] == []
         assert {given["persist-credentials"] for action, given in used if "/checkout@" in action} == {False}
         assert {given.get("overwrite") for action, given in used if "/upload-artifact@" in action} <= {True}
-
-    def test_its_scripts_are_shell(self, name: str) -> None:
-        for step in steps(name):
-            subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=60)
 
     def test_what_make_is_asked_for_is_there(self, name: str) -> None:
         there = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)

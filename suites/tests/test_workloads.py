@@ -256,10 +256,6 @@ def lanes_for(lock: Any) -> set[tuple[str, str]]:
     return {(lane.workload.name, lane.store) for lane in lanes_of("all", lock)}
 
 
-def test_a_lock_that_neither_shares_nor_reenters_nor_keeps_data_is_not_asked_to() -> None:
-    assert not {"share", "nested", "guarded"} & {name for lane in lanes_for(Plain) for name in lane}
-
-
 class All(Plain, Rich):
     reentrant = True
     tokens = True
@@ -269,7 +265,9 @@ class All(Plain, Rich):
         return -1, ()
 
 
-def test_a_lock_that_can_do_everything_is_tried_in_every_lane_but_the_substitute_for_tokens() -> None:
+def test_a_lock_is_tried_in_every_lane_for_what_it_can_do_and_in_no_other() -> None:
+    """With tokens it needs no substitute for them."""
+    assert not {"share", "nested", "guarded"} & {name for lane in lanes_for(Plain) for name in lane}
     every = {(name, store) for name, workload in WORKLOADS.items() for store in workload.stores}
     assert lanes_for(All) == {(name, store) for name, store in every if store != "compare-owner"}
 

@@ -173,12 +173,10 @@ def test_every_request_waits(redis: Redis) -> None:
 
 @plant("redis:lost-token", "redis:slow")
 class TestTheSameServer:
-    def test_it_is_the_version_that_it_was_made_from(self, planted: Plant, environment: OwnEnvironment) -> None:
+    def test_it_is_of_its_version_and_its_clock_can_be_moved(self, planted: Plant, environment: OwnEnvironment) -> None:
         series = sources.CARRIED["redis"][PLANTS[0].image.suite or ""]
         assert environment.node(PRIMARY).version().startswith(f"{series}.")
         assert environment.node(PRIMARY).process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
-
-    def test_its_clock_can_be_moved(self, planted: Plant, environment: OwnEnvironment) -> None:
         node = environment.node(PRIMARY)
         node.skew(Skew(offset=60.0))
         assert any(line.startswith(f"{PRIMARY}'s clock is ") for line in environment.unclean())

@@ -50,7 +50,7 @@ class TestComposeFile:
             for thing in file[kind].values():
                 assert (thing["labels"]["fencepost.env"], thing["labels"]["fencepost.owner"]) == ("test", "nobody")
 
-    def test_nothing_is_published_but_on_the_loopback(self, file: dict[str, Any]) -> None:
+    def test_the_loopback_alone_is_published_and_the_clients_bridge_alone_leads_out(self, file: dict[str, Any]) -> None:
         published = {name: service["ports"] for name, service in file["services"].items() if "ports" in service}
         assert list(published) == ["toxiproxy"]
         assert {port["host_ip"] for port in published["toxiproxy"]} == {"127.0.0.1"}
@@ -61,11 +61,7 @@ class TestComposeFile:
         }
         assert {port["target"] for port in published["toxiproxy"]} == {topology.API_PORT, *listeners}
 
-    def test_only_the_bridge_of_clients_leads_out(self, file: dict[str, Any]) -> None:
         assert [name for name, network in file["networks"].items() if not network.get("internal")] == ["ctl"]
-
-    def test_a_node_may_have_an_image_of_its_own(self, file: dict[str, Any]) -> None:
-        assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
 
     def test_auxiliaries_dial_through_toxiproxy(self, file: dict[str, Any]) -> None:
         via = addressing.address(9, topology.DATA_HOST)
@@ -75,7 +71,8 @@ class TestComposeFile:
         bouncer = file["services"][BOUNCER]["environment"]
         assert bouncer["PGBOUNCER_SERVER"] == f"host={via} port={topology.dialled(BOUNCER)}"
 
-    def test_a_node_knows_what_its_backend_was_booted_with(self, file: dict[str, Any]) -> None:
+    def test_a_node_may_have_its_own_image_and_knows_with_which_its_backend_began(self, file: dict[str, Any]) -> None:
+        assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
         booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
         assert booted == ["etcd:old", "etcd:old", "etcd:old"]
         for backend in BACKENDS:
