@@ -1,10 +1,12 @@
 """Locks by name: bad names get an answer that helps, and what a lock says of itself is asked before anything runs."""
 
+import ast
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -246,9 +248,57 @@ def test_every_lock_with_a_bug_can_be_meant(name: str) -> None:
 
 
 def test_those_that_stand_in_for_a_users_pass() -> None:
-    locks = [
-        name for name, one in vars(planted).items() if isinstance(one, type) and one.__module__ == planted.__name__
-    ]
+    locks = [name for name, it in vars(planted).items() if isinstance(it, type) and it.__module__ == planted.__name__]
     assert len(locks) > 10
     for name in locks:
         lock(f"{planted.__name__}:{name}")
+
+
+TEXT: Final = (Path(__file__).parent.parent / "your-own-lock.md").read_text()
+FIRST, *OPENS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+(DIFF,) = re.findall(r"```diff\n(.*?)```", TEXT, re.DOTALL)
+
+
+def loaded(source: str, folder: Path) -> type[LockClient]:
+    file = folder / "mylock.py"
+    file.write_text(source)
+    return lock(f"{file}:MyLock")
+
+
+def patched(source: str, diff: str) -> str:
+    """Each hunk has to fit in exactly one place."""
+    for hunk in re.split(r"^@@.*@@\n", diff, flags=re.MULTILINE)[1:]:
+        lines = hunk.splitlines(keepends=True)
+        old = "".join(line[1:] for line in lines if line[0] != "+")
+        assert source.count(old) == 1, old
+        source = source.replace(old, "".join(line[1:] for line in lines if line[0] != "-"))
+    return source
+
+
+def test_the_lock_is_one_and_promises_nothing(tmp_path: Path) -> None:
+    lock = loaded(FIRST, tmp_path)
+    assert (lock.backend, lock.claims, lock.bounds) == ("redis", (), {})
+
+
+def test_what_is_mended_promises_what_the_text_says(tmp_path: Path) -> None:
+    lock = loaded(patched(FIRST, DIFF), tmp_path)
+    assert {claim.property for claim in lock.claims} == {"server-exclusion", "recovery"}
+    for claim in lock.claims:
+        for faults in (["none"], ["freeze-before-release"]):
+            assert claim.covers(claim.property, faults, "unfenced", "set")
+
+
+def test_every_other_backend_is_shown_and_postgres_with_its_password() -> None:
+    takes = {}
+    for shown in OPENS:
+        (body,) = ast.parse(shown).body
+        assert isinstance(body, ast.ClassDef)
+        (opens,) = (one for one in body.body if isinstance(one, ast.FunctionDef) and one.name == "open")
+        takes[shown.split('"')[1]] = [one.arg for one in opens.args.args[1:]]
+    plain = ["endpoints", "ttl"]
+    assert takes == {"postgres": [*plain, "access"], "zookeeper": plain, "etcd": plain}
+
+
+@pytest.mark.parametrize("shown", OPENS)
+def test_who_says_that_its_lease_is_a_session_s_shows_the_session(shown: str) -> None:
+    assert ('lease = "session"' in shown or ', "session"\n' in shown) == ("def session(self)" in shown)

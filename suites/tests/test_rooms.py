@@ -1,14 +1,17 @@
-"""The commands of the four rooms: help is no failure, and a reader who goes away is no traceback."""
+"""Commands of the rooms: help is no failure, a reader who goes away no traceback; and `repeat`, on a small project."""
 
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from infra.__main__ import main as infra
 from suites.__main__ import main as suites
+from suites.commands import repeat
 from suites.worker.pool import ROOT
 
 
@@ -58,3 +61,46 @@ def test_a_command_that_is_interrupted_says_so_and_nothing_else(
     monkeypatch.setattr("suites.commands.soak.main", interrupted)
     assert suites(["soak"]) == 2
     assert capsys.readouterr().err == "soak: interrupted\n"
+
+
+MAKEFILE = """
+certify:
+\t@mkdir -p results/runs/r/trials/a results/runs/r/trials/b
+\t@touch results/runs/r/trials/a/verdicts.json results/runs/r/trials/b/verdicts.json
+\t@case "$(ARGS)" in *" 3"*) echo "1 failed, 9 passed"; exit 1;; *) echo "10 passed, 3 skipped";; esac
+test:
+\t@echo "500 passed"
+"""
+
+
+@pytest.fixture
+def commit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The only one of a project, in which the third run of `make certify` is red."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    monkeypatch.setattr(repeat, "ROOT", tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("clones")))
+    monkeypatch.setattr(repeat, "NOTED", tmp_path / "results" / "repeated.jsonl")
+    author = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for words in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=tmp_path, text=True).strip()
+
+
+def test_it_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repeat.main(["certify", "--count", "2"]) == 0
+    assert [(run.seed, run.busy, run.status, run.trials, run.judged) for run in repeat.noted()] == [
+        (1, os.cpu_count(), 0, 2, 10),
+        (2, 0, 0, 2, 10),
+    ]
+    assert repeat.in_words("certify", repeat.green_in_a_row("certify")) == (
+        f"make certify: 2 green in a row at {commit[:12]} (4 trials, 20 judgements), so with 95 % confidence "
+        "fewer than 100% of runs and 0.1 of judgements are red without cause"
+    )
+    assert repeat.main(["certify", "--count", "3"]) == 1
+    log = capsys.readouterr().out.splitlines()[-1].rpartition(": ")[2]
+    assert "1 failed, 9 passed" in Path(log).read_text(), "the clone of a red run stays"
+    assert repeat.green_in_a_row("certify") == []
+    assert repeat.main(["certify", "--count", "1"]) == 0, "and the count begins again"
+    assert repeat.main(["test", "--count", "1"]) == 0
+    assert "1 green in a row at" in repeat.in_words("test", repeat.green_in_a_row("test"))

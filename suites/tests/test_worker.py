@@ -150,9 +150,7 @@ def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     assert [group_of(number) for number in range(4)] == [1, 2, 3, 1]
 
 
-def test_wake_ups_and_the_place_in_line_stand_in_the_row_of_an_acquire_granted_or_not(
-    a_worker: MakeWorker,
-) -> None:
+def test_wake_ups_and_the_place_in_line_stand_in_the_row_of_an_acquire_granted_or_not(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["work"], 1)
     (row, _) = rows(worker)
     assert row["value"] == 3
