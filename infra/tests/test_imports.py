@@ -1,4 +1,4 @@
-"""etcd3's messages, made anew, are what they were: byte for byte, and all of them."""
+"""What is imported: etcd3's messages, made anew, byte for byte and all of them; little by the client of the store."""
 
 import ast
 import importlib.util
@@ -37,3 +37,14 @@ def test_whoever_imports_etcd3_has_them() -> None:
     code = "import suites.worker.worker, etcd3; print(etcd3.etcdrpc.PutRequest(key=b'k'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == 'key: "k"\n\n'
+
+
+def test_the_client_of_the_store_imports_psycopg_and_the_standard_library_only() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import infra.store.store; "
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
+        "print(*(new - sys.stdlib_module_names), sep='\\n')"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name for name in answer.stdout.split() if not name.startswith("_")}
+    assert loaded <= {"infra", "psycopg", "psycopg_binary", "typing_extensions", "cython_runtime"}
