@@ -325,9 +325,7 @@ class TestSuites:
             sources.ask("sid")
 
 
-class Proxy(BaseHTTPRequestHandler):
-    """Of Go modules."""
-
+class ModuleProxy(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         good = self.path == "/good/go.etcd.io/etcd/server/v3/@v/list"
         self.send_response(200 if good else 404)
@@ -339,7 +337,7 @@ class Proxy(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def proxy() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ModuleProxy) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

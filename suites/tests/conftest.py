@@ -35,7 +35,6 @@ def fences() -> Selection:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """Of a worker whose lock and store are in memory."""
     return a_spec(tmp_path)
 
 

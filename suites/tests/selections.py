@@ -5,7 +5,7 @@ import io
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -28,21 +28,13 @@ OLD, NEW = "image:old:1", "image:new:2"
 USAGE = 4  # exit status of pytest
 
 
-class Collected(NamedTuple):
-    """Status and output of `pytest suites/ --collect-only`."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def collected(*argv: str, plugins: Sequence[object] = ()) -> Collected:
-    """With these arguments, in this process."""
+def collected(*argv: str, plugins: Sequence[object] = ()) -> CompletedProcess[str]:
+    """`pytest suites/ --collect-only` with these arguments, in this process."""
     out, err = io.StringIO(), io.StringIO()
     words = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", *argv]
     with contextlib.chdir(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = pytest.main(words, plugins)
-    return Collected(int(status), out.getvalue(), err.getvalue())
+    return CompletedProcess(words, int(status), out.getvalue(), err.getvalue())
 
 
 def asked(**given: object) -> Selection:

@@ -13,8 +13,6 @@ from suites.lock import Grant, new_owner, now
 
 
 class Free:
-    """Nobody waits for anybody."""
-
     backend: ClassVar[str] = "redis"
 
     def __init__(self, ttl: float) -> None:
@@ -40,8 +38,6 @@ class Free:
 
 
 class Held(Free):
-    """By somebody else, for ever."""
-
     def acquire(self, name: str, timeout: float) -> Grant | None:
         time.sleep(timeout)
         return None

@@ -36,10 +36,6 @@ from suites.worker.pool import TrialBroke, WorkerBroke
 BEGUN = {"command": ["pytest", "suites/"]}
 
 
-class Interrupted(BaseException):
-    """Ctrl-C."""
-
-
 @pytest.fixture
 def begun(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A run of `fences` that nobody goes on with: its lock is free, as when its process died."""
@@ -90,8 +86,8 @@ class TestWhatIsStored:
     def test_a_control_goes_on_with_the_next_seed(self, begun: World, fences: Selection, fires: int | None) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         script = shown_by(case, fires)
-        begun.script = breaks(Interrupted(), lambda trial: trial.attempt == 2, script)
-        with pytest.raises(Interrupted):
+        begun.script = breaks(KeyboardInterrupt(), lambda trial: trial.attempt == 2, script)
+        with pytest.raises(KeyboardInterrupt):
             begun.session(fences).answer(case)
         begun.script = script
         session = again(begun, fences)

@@ -246,8 +246,6 @@ class TestGuarded:
 
 
 class Plain(Declarations, Fake):
-    """Wants to be tried in every lane."""
-
     backend = "redis"
     lanes = ("*",)
 

@@ -57,8 +57,6 @@ class Server(socketserver.StreamRequestHandler):
 
 
 class WordsLock:
-    """Nobody is ever granted it."""
-
     backend: ClassVar[str] = "words"
     claims: ClassVar[tuple[Claim, ...]] = (Claim("server-exclusion", under=("cut-client-*",)),)
 

@@ -26,8 +26,6 @@ Script = Callable[[Trial], Told]
 
 @dataclass
 class FakeEnvironment:
-    """Remembers what was asked of it."""
-
     backends: list[tuple[str, str | None]] = field(default_factory=list)
     closed: bool = False
 
