@@ -87,8 +87,7 @@ class Engine:
         self.log: list[str] = []
         self.skews: list[Skew] = []
         self.refuses = False
-        self.forgets = True
-        """Whether it writes again once it was started anew."""
+        self.forgets = True  # whether it writes again once it was started anew
 
     def inspect_container(self, _: str) -> dict[str, Any]:
         return {"State": {"Status": self.status}}

@@ -55,12 +55,10 @@ class Lane:
     name: str
     workers: list[Worker]
     expires: bool = True
-    leases: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Key -> who holds it, and until when (ns)."""
+    leases: dict[int, tuple[int, int]] = field(default_factory=dict)  # key -> who holds it, and until when (ns)
     armed: Aim | None = None
     caught: list[Victim] = field(default_factory=list)
-    story: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """(ns, what, process, key)"""
+    story: list[tuple[int, str, int, int]] = field(default_factory=list)  # (ns, what, process, key)
 
     def tick(self, now: int) -> None:
         for worker in self.workers:
@@ -145,8 +143,7 @@ class World:
     time: int = 1000 * MS
     ttl: float = TTL
     stop_at: int = 1 << 62
-    mute: bool = False
-    """The store never answers."""
+    mute: bool = False  # the store never answers
     healed: list[str] = field(default_factory=list)
     victims: list[tuple[str, Victim]] = field(default_factory=list)
     """Who was thawed or is yet to be, under which key it was caught."""

@@ -1,4 +1,4 @@
-"""Nodes: what several want of one at the same time, on an engine that only remembers; and what must be made to return."""
+"""Nodes: what several want of one at the same time, on an engine that only remembers; what comes back, and how."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace

@@ -133,6 +133,7 @@ def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], m
 
 
 FLAP, LEADER = {"node": "etcd1", "how": "drop", "times": 4}, {"nodes": ["leader"]}
+ORDER = {"nodes": ["etcd1", "etcd3", "etcd2"]}
 
 
 @pytest.mark.parametrize(
@@ -140,10 +141,7 @@ FLAP, LEADER = {"node": "etcd1", "how": "drop", "times": 4}, {"nodes": ["leader"
     [
         (Step("flap-links", 0.0, 12.0, FLAP), "let all links of etcd1 flap (drop), 4 times, then wait 12.0 s"),
         (Step("flap-links", 0.0, 0.0, FLAP), "let all links of etcd1 flap (drop), 4 times"),
-        (
-            Step("restart-rolling", 0.0, 1.0, {"nodes": ["etcd1", "etcd3", "etcd2"]}),
-            "restart etcd1, etcd3, etcd2 one after another, then wait 1.0 s",
-        ),
+        (Step("restart-rolling", 0.0, 1.0, ORDER), "restart etcd1, etcd3, etcd2 one after another, then wait 1.0 s"),
         (Step("pause-server", 0.0, 1.0, LEADER), "pause the leader until another leads, and for 1.0 s"),
         (Step("pause-server", 0.0, 0.0, LEADER), "pause the leader until another leads"),
     ],
@@ -266,9 +264,7 @@ def test_the_final_heal_does_all_even_if_one_part_fails() -> None:
 
 
 def test_records_have_the_fields_of_a_fault_interval() -> None:
-    """The suites hand them to `checkers.history.history.FaultInterval`, which infra may not import: the contract's
-    names.
-    """
+    """The suites hand them to `checkers.history.history.FaultInterval`, which infra may not import."""
     assert [field.name for field in fields(Record)] == [
         "name", "kind", "target", "begun", "applied", "healing", "healed", "owner", "process", "lane",
     ]  # fmt: skip

@@ -129,8 +129,7 @@ class FakeStore:
         self.bases: list[int | None] = []
         self.claimed: set[int] = set()
         self.refuses_writes = False
-        self.fails: dict[str, StoreError] = {}
-        """Of read, write and claim those that raise."""
+        self.fails: dict[str, StoreError] = {}  # of read, write and claim those that raise
 
     def _may_fail(self, verb: str) -> None:
         if verb in self.fails:

@@ -81,8 +81,7 @@ class Module:
 
     file: str
     lines: list[bytes]
-    mutants: dict[Mutant, int] = field(default_factory=dict)
-    """Mutant → the number of its line, from 1 on."""
+    mutants: dict[Mutant, int] = field(default_factory=dict)  # mutant → the number of its line, from 1 on
 
     def changed(self, mutant: Mutant) -> bytes:
         """The whole text with that one change."""

@@ -83,9 +83,7 @@ GRANT = Grant("a", 1, None, 0, 10, 10)
     ],
 )
 def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknown: int, outcome: object) -> None:
-    """Nodes that did not vote were not asked. What was given up in part is in doubt even where the majority says that
-    it was not the owner: the others may have kept somebody out until now.
-    """
+    """Nodes without a vote were not asked. Given up in part it is in doubt: some may have kept others out until now."""
     ends = (0, yes, yes + no, yes + no + unknown, 5)
     nodes = [frozenset(range(first, end)) for first, end in pairwise(ends)]
     votes = Votes(yes=nodes[0], no=nodes[1], unknown=nodes[2], unasked=nodes[3], why="")

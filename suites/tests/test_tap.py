@@ -25,8 +25,7 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
-        self.left = 0
-        """How many connections have ended."""
+        self.left = 0  # how many connections have ended
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
