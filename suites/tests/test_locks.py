@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from checkers.row_format import Reason
+from checkers.tests.build import cases
 from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
@@ -244,11 +245,7 @@ class Put(EtcdKey):
         return True, 7
 
 
-@pytest.mark.parametrize(
-    ("refused", "told"),
-    [(Reason.UNAVAILABLE, Indeterminate), (Reason.NOT_OWNER, Refused)],
-    ids=["never-sent", "lease-gone"],
-)
+@cases("refused, told", ("never sent", Reason.UNAVAILABLE, Indeterminate), ("lease gone", Reason.NOT_OWNER, Refused))
 def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]) -> None:
     """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
 

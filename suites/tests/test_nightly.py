@@ -111,20 +111,17 @@ class TestPlan:
         assert names == ["redis-valkey-8-1of1", "redis-8.0-1of1"]
         assert plan(capsys, *ONE, "-n", "2", "-q", "--junitxml", "x.xml") == ["redis-8.0-1of1"]
 
-    @pytest.mark.parametrize(
-        ("options", "says"),
-        [
-            (("--lock", "nope"), "no lock 'nope'"),
-            (("--backend", "nope"), "unknown backend"),
-            (("--version-of", "redis=latest"), "redis latest is not to be had"),
-            (("--version-of", "redis"), "expected BACKEND=VERSION"),
-            (("--version-of", "nope=1"), "expected BACKEND=VERSION"),
-            (("--minutes", "0"), "more than 0"),
-            (("--shard", "1/2"), "by itself"),
-            (("--target", "redis=a:1"), "by itself"),
-            (("--lock", "etcd", "--faults", "promote-replica"), "none of that can be tried"),
-        ],
-        ids=["lock", "backend", "version", "no-version", "version-of-nothing", "minutes", "shard", "target", "nothing"],
+    @cases(
+        "options, says",
+        ("lock", ("--lock", "nope"), "no lock 'nope'"),
+        ("backend", ("--backend", "nope"), "unknown backend"),
+        ("version", ("--version-of", "redis=latest"), "redis latest is not to be had"),
+        ("no version", ("--version-of", "redis"), "expected BACKEND=VERSION"),
+        ("version of nothing", ("--version-of", "nope=1"), "expected BACKEND=VERSION"),
+        ("minutes", ("--minutes", "0"), "more than 0"),
+        ("shard", ("--shard", "1/2"), "by itself"),
+        ("target", ("--target", "redis=a:1"), "by itself"),
+        ("nothing", ("--lock", "etcd", "--faults", "promote-replica"), "none of that can be tried"),
     )
     def test_bad_input_is_said(self, options: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["plan", *options]) == 2

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK
@@ -113,16 +114,13 @@ def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Selectio
     assert session.answer(new).judgement.word is Verdict.UPHELD
 
 
-@pytest.mark.parametrize(
-    ("argv", "processes"),
-    [
-        (("--faults", "none,freeze-holder"), ["2*popen"]),
-        (("--faults", "none,freeze-holder", "-n", "3"), ["popen"] * 3),
-        (("--faults", "none,freeze-holder", "-n", "0"), []),
-        (("--faults", "none,freeze-holder", "--pdb"), []),
-        (("--faults", "none"), []),
-    ],
-    ids=["unsaid", "three", "none", "debugged", "nothing-to-share"],
+@cases(
+    "argv, processes",
+    ("unsaid", ("--faults", "none,freeze-holder"), ["2*popen"]),
+    ("three", ("--faults", "none,freeze-holder", "-n", "3"), ["popen"] * 3),
+    ("none", ("--faults", "none,freeze-holder", "-n", "0"), []),
+    ("debugged", ("--faults", "none,freeze-holder", "--pdb"), []),
+    ("nothing to share", ("--faults", "none"), []),
 )
 def test_two_trials_go_on_at_a_time(argv: tuple[str, ...], processes: list[str]) -> None:
     class Teller:
