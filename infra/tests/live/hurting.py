@@ -106,7 +106,7 @@ Session = psycopg.Connection[tuple[object, ...]]
 
 
 def keep(target: Target, word: str) -> None:
-    """Write it, to every node where they know nothing of each other."""
+    """Write a word, to every node where they know nothing of each other."""
     for node in target.cluster.nodes if target.backend == "redis" else target.cluster.nodes[:1]:
         where = "{}:{}".format(*node.address)
         match target.backend:
@@ -127,7 +127,7 @@ def keep(target: Target, word: str) -> None:
 
 
 def kept(target: Target, node: Node) -> object:
-    """What this node has of it itself, None for nothing."""
+    """What this node has of the word itself, None for nothing."""
     where = "{}:{}".format(*node.address)
     match target.backend:
         case "redis":
