@@ -30,15 +30,16 @@ def replayed(history: History, modules: AlteredModules, folder: Path) -> History
         rows[name] = history.columns[name]
     own = rows["process"] >= 0
     paths = {each: folder / str(each) for each in np.unique(rows["process"][own] % history.facts.workers).tolist()}
-    threads: dict[int, _Worker] = {}
+    recorders: dict[int, Any] = {}
     events: list[tuple[int, int, Callable[[], None]]] = []
     with mock.patch.object(recorder, "monotonic_ns") as clock:
         for worker, path in paths.items():
             recorder.create(path, len(rows))
-            threads[worker] = _Worker(recorder.Recorder(path), renewal)
+            recorders[worker] = recorder.Recorder(path)
         for number in np.flatnonzero(own).tolist():
             row = {name: int(rows[name][number]) for name, _ in FIELDS}
-            operation = _Operation(threads[row["process"] % history.facts.workers], row, history.errors[row["error"]])
+            theirs, error = recorders[row["process"] % history.facts.workers], history.errors[row["error"]]
+            operation = _Operation(theirs, renewal, row, error)
             events.append((row["ret"] if row["f"] in NOTED_LATER else row["inv"], 2 * number, operation.begin))
             if row["ret"] and row["f"] != F.LOST:
                 events.append((row["ret"], 2 * number + 1, operation.end))
@@ -50,38 +51,30 @@ def replayed(history: History, modules: AlteredModules, folder: Path) -> History
         part["error"][part["error"] > 0] += len(errors) - 1
         errors += recorder.read_errors(path)
         parts.append(part)
-        threads[worker].close()
+        recorders[worker].page.close()
+        os.close(recorders[worker]._error_file)
         path.unlink()
         recorder.errors_path(path).unlink()
     return from_rows(history.facts, np.concatenate(parts), history.faults, errors)
 
 
-class _Worker:
-    def __init__(self, recorder: Any, renewal: ModuleType) -> None:
-        self.recorder, self.renewal = recorder, renewal
-
-    def close(self) -> None:
-        self.recorder.page.close()
-        os.close(self.recorder._error_file)
-
-
 class _Operation:
     """One operation, as a worker records it. row: what is to be recorded."""
 
-    def __init__(self, worker: _Worker, row: dict[str, int], error: str) -> None:
-        self._worker, self._row, self._error = worker, row, error
+    def __init__(self, recorder: Any, renewal: ModuleType, row: dict[str, int], error: str) -> None:
+        self._recorder, self._renewal, self._row, self._error = recorder, renewal, row, error
         self._process = Process(row["process"], 0)
         self._at = -1
 
     def begin(self) -> None:
-        row, recorder = self._row, self._worker.recorder
+        row, recorder = self._row, self._recorder
         f, token = F(row["f"]), None if row["token"] == NONE else row["token"]
         since = row["inv"] if f in NOTED_LATER or f is F.RELEASE else None
         if f is F.LOST:
             recorder.lost(row["process"], row["key"], row["owner"], token, row["sent"])
         elif f in OF_A_GRANT:
             grant = Grant("", row["owner"], token, 0, 0, 0, row["session"])
-            holding = self._worker.renewal.Holding(grant, row["key"], row["flags"])
+            holding = self._renewal.Holding(grant, row["key"], row["flags"])
             self._at = holding.invoke(recorder, f, self._process, since)
         else:
             told = {name: row[name] for name in ("owner", "session", "flags")} | {"token": token, "since": since}
@@ -93,12 +86,12 @@ class _Operation:
             self._at = recorder.invoke(f, row["process"], row["key"], **told)
 
     def end(self) -> None:
-        row, recorder, at = self._row, self._worker.recorder, self._at
+        row, recorder, at = self._row, self._recorder, self._at
         f, outcome, reason = F(row["f"]), row["outcome"], Reason(row["reason"])
         if f in ACQUIRES and row["value"] != NONE:
             recorder.woken(at, row["value"])
         if f in (*OF_A_GRANT, F.KEEP_ALIVE):
-            self._worker.renewal.completed(recorder, at, self._process, self._answer)
+            self._renewal.completed(recorder, at, self._process, self._answer)
         elif outcome == Outcome.FAIL:
             recorder.fail(at, reason, self._error, row["session"] if f in ACQUIRES else 0)
         elif outcome == Outcome.INFO:
