@@ -6,7 +6,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from checkers.tests.build import Book
+from checkers.tests.build import Book, cases
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from results.record import LaneRecord
@@ -40,16 +40,14 @@ def measured(word: Verdict) -> literature.Measured:
 ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenced", "none", "p", holds=False)
 
 
-@pytest.mark.parametrize(
-    ("words", "outcome"),
-    [
-        ({"a": Verdict.UPHELD, "b": Verdict.BROKEN_AS_DOCUMENTED}, "upheld"),
-        ({"a": Verdict.NOT_CLAIMED_HELD, "b": Verdict.VIOLATED}, "upheld"),
-        ({"a": Verdict.UPHELD, "b": Verdict.HAZARD_NOT_SHOWN}, "refuted"),
-        ({"a": Verdict.VIOLATED, "b": Verdict.UNEXERCISED}, "refuted"),
-        ({"a": Verdict.UPHELD, "b": Verdict.UNEXERCISED}, "open"),
-        ({"a": Verdict.UPHELD}, "open"),
-    ],
+@cases(
+    "words, outcome",
+    ("as said", {"a": Verdict.UPHELD, "b": Verdict.BROKEN_AS_DOCUMENTED}, "upheld"),
+    ("not claimed", {"a": Verdict.NOT_CLAIMED_HELD, "b": Verdict.VIOLATED}, "upheld"),
+    ("not shown", {"a": Verdict.UPHELD, "b": Verdict.HAZARD_NOT_SHOWN}, "refuted"),
+    ("unexercised besides", {"a": Verdict.VIOLATED, "b": Verdict.UNEXERCISED}, "refuted"),
+    ("unexercised", {"a": Verdict.UPHELD, "b": Verdict.UNEXERCISED}, "open"),
+    ("not measured", {"a": Verdict.UPHELD}, "open"),
 )
 def test_one_wrong_prediction_refutes_a_statement(
     words: Mapping[str, Verdict], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch

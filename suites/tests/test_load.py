@@ -18,6 +18,7 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import F
+from checkers.tests.build import cases
 from suites import rounds
 from suites.lanes.lane import Lane, Load, key_names, lanes_of
 from suites.locks import registry
@@ -38,16 +39,14 @@ def lane(name: str, load: Load) -> Lane:
     return next(lane for lane in made if lane.name == name)
 
 
-@pytest.mark.parametrize(
-    ("name", "load", "workers", "keys", "ttl"),
-    [
-        ("redis/set/unfenced", Load(), 3, 1, 0.6),
-        ("redis/set/unfenced", Load(workers=30, keys=1_000, ttl=30.0), 30, 1_000, 30.0),
-        ("redis/transfer/unfenced", Load(workers=2, keys=9), 4, 2, 0.6),
-        ("redis/transfer/unfenced", Load(workers=6), 6, 2, 0.6),
-        ("redis-semaphore/work/unfenced", Load(workers=2), 3, 1, 0.6),
-        ("ttl-too-short/set/unfenced", Load(ttl=30.0), 3, 1, 0.2),
-    ],
+@cases(
+    "name, load, workers, keys, ttl",
+    ("as it is", "redis/set/unfenced", Load(), 3, 1, 0.6),
+    ("as it is asked for", "redis/set/unfenced", Load(workers=30, keys=1_000, ttl=30.0), 30, 1_000, 30.0),
+    ("two of each order", "redis/transfer/unfenced", Load(workers=2, keys=9), 4, 2, 0.6),
+    ("six are even", "redis/transfer/unfenced", Load(workers=6), 6, 2, 0.6),
+    ("one more than permits", "redis-semaphore/work/unfenced", Load(workers=2), 3, 1, 0.6),
+    ("its own TTL", "ttl-too-short/set/unfenced", Load(ttl=30.0), 3, 1, 0.2),
 )
 def test_the_load_of_a_lane(name: str, load: Load, workers: int, keys: int, ttl: float) -> None:
     made = lane(name, load)
@@ -117,15 +116,13 @@ def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
     assert len(begun) / seconds < 2 * 3 * 40.0, "three workers, each forty times a second, and the chance of more"
 
 
-@pytest.mark.parametrize(
-    ("option", "answers", "seeds", "status"),
-    [
-        ({"count": 3}, [0, 1, 0], [5, 6, 7], 1),
-        ({"count": 2}, [0, 0], [5, 6], 0),
-        ({"count": 3}, [0, 2], [5, 6], 2),
-        ({"count": 3, "until_failed": True}, [0, 1], [5, 6], 1),
-        ({"until_failed": True}, [0, 0, 0, 1], [5, 6, 7, 8], 1),
-    ],
+@cases(
+    "option, answers, seeds, status",
+    ("three", {"count": 3}, [0, 1, 0], [5, 6, 7], 1),
+    ("two", {"count": 2}, [0, 0], [5, 6], 0),
+    ("ends by another status", {"count": 3}, [0, 2], [5, 6], 2),
+    ("until one fails", {"count": 3, "until_failed": True}, [0, 1], [5, 6], 1),
+    ("for as long as none fails", {"until_failed": True}, [0, 0, 0, 1], [5, 6, 7, 8], 1),
 )
 def test_runs_follow_one_another_with_the_next_seed(
     monkeypatch: pytest.MonkeyPatch, option: dict[str, Any], answers: list[int], seeds: list[int], status: int

@@ -14,7 +14,7 @@ from checkers.claims import Verdict
 from checkers.history.history import load
 from checkers.judging.judgement import Judgement, declared
 from checkers.properties.check_result import CheckResult
-from checkers.tests.build import FACTS
+from checkers.tests.build import FACTS, cases
 from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.all_faults import FAULTS
 from results.record import TrialRecord
@@ -93,14 +93,12 @@ def test_each_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in lines] == list(catalogue())
 
 
-@pytest.mark.parametrize(
-    ("by", "trouble", "caught", "told"),
-    [
-        (("server-exclusion", "token-order"), "", True, "caught by server-exclusion, token-order"),
-        (("server-exclusion",), "", False, "MISSED by token-order; only server-exclusion"),
-        ((), "", False, "MISSED by token-order; nothing was violated"),
-        ((), "no Docker", False, "MISSED by token-order; no Docker"),
-    ],
+@cases(
+    "by, trouble, caught, told",
+    ("by two", ("server-exclusion", "token-order"), "", True, "caught by server-exclusion, token-order"),
+    ("by another", ("server-exclusion",), "", False, "MISSED by token-order; only server-exclusion"),
+    ("by none", (), "", False, "MISSED by token-order; nothing was violated"),
+    ("not run", (), "no Docker", False, "MISSED by token-order; no Docker"),
 )
 def test_only_the_property_naming_the_bug_counts(by: tuple[str, ...], trouble: str, caught: bool, told: str) -> None:
     result = Result(catalogue()["lease-for-token"], by, trouble)

@@ -322,17 +322,15 @@ class TestOptions:
         said = {"seed": 3, "lock": ["redis"], "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
         assert self.take(tmp_path / "again", ["--seed", "3"], **said) == taken
 
-    @pytest.mark.parametrize(
-        ("words", "given", "why"),
-        [
-            ((), {"seed": 4}, "--seed 4 is asked for, the run was begun with 3"),
-            (("--seed=1",), {}, "--seed 1 is asked for, the run was begun with 3"),
-            ((), {"to": ["etcd=3.6"]}, "--to etcd=3.6 is asked for, the run was begun with etcd=3.5"),
-            ((), {"version_of": ["etcd=3.6"]}, "--version-of etcd=3.6 is asked for, the run was begun with nothing"),
-            ((), {"shard": "1/2"}, "--shard 1/2 is asked for, the run was begun with nothing"),
-            ((), {"keyword": "fifo"}, "-k fifo is asked for, the run was begun with fenced"),
-            ((), {"file_or_dir": ["suites/a.py"]}, "suites/a.py is asked for, the run was begun with /"),
-        ],
+    @cases(
+        "words, given, why",
+        ("another seed", (), {"seed": 4}, "--seed 4 is asked for, the run was begun with 3"),
+        ("the usual seed", ("--seed=1",), {}, "--seed 1 is asked for, the run was begun with 3"),
+        ("another version", (), {"to": ["etcd=3.6"]}, "--to etcd=3.6 is asked for, the run was begun with etcd=3.5"),
+        ("version", (), {"version_of": ["etcd=3"]}, "--version-of etcd=3 is asked for, the run was begun with nothing"),
+        ("a shard", (), {"shard": "1/2"}, "--shard 1/2 is asked for, the run was begun with nothing"),
+        ("a keyword", (), {"keyword": "fifo"}, "-k fifo is asked for, the run was begun with fenced"),
+        ("a file", (), {"file_or_dir": ["suites/a.py"]}, "suites/a.py is asked for, the run was begun with /"),
     )
     def test_other_options_are_refused(self, tmp_path: Path, words: Iterable[str], given: Any, why: str) -> None:
         with pytest.raises(BadOption, match=rf"^.*{re.escape(why)}.*\Z"):

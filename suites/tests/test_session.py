@@ -8,6 +8,7 @@ import pytest
 from checkers.claims import Verdict, heaviest
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
+from checkers.tests.build import cases
 from infra.errors import Failed
 from results.record import Cell, settled
 from suites.selection import selection as asked_module
@@ -249,7 +250,7 @@ def both() -> Selection:
     return run
 
 
-def cases(run: Selection, lock: str) -> list[Case]:
+def askable(run: Selection, lock: str) -> list[Case]:
     found = [case for case in run.cases("server-exclusion") if case.lane.lock_name == lock and case.because is None]
     assert len(found) > 1
     return found
@@ -259,7 +260,7 @@ def cases(run: Selection, lock: str) -> list[Case]:
 def test_the_others_are_tried_without_it(world: World, both: Selection, first: str) -> None:
     world.script = breaks(WorkerBroke(f"{LINE}\nTraceback", LANES), with_redlock)
     session = world.session(both)
-    good, bad = cases(both, "redis"), cases(both, "redlock")
+    good, bad = askable(both, "redis"), askable(both, "redlock")
     if first == "redis":
         assert session.answer(good[0]).judgement.word is Verdict.UPHELD
     with pytest.raises(WorkerBroke) as caught:
@@ -276,22 +277,19 @@ def test_the_others_are_tried_without_it(world: World, both: Selection, first: s
     assert [environment.closed for environment in world.environments] == [True, False]
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
-    [
-        TrialBroke(LINE),
-        WorkerBroke(LINE),
-        WorkerBroke(LINE, ["elsewhere/register/unfenced"]),
-        WorkerBroke(LINE, [*LANES, "redis/register/unfenced"]),
-    ],
-    ids=["unclean", "nobody", "elsewhere", "everybody"],
+    ("unclean", TrialBroke(LINE)),
+    ("nobody", WorkerBroke(LINE)),
+    ("elsewhere", WorkerBroke(LINE, ["elsewhere/register/unfenced"])),
+    ("everybody", WorkerBroke(LINE, [*LANES, "redis/register/unfenced"])),
 )
 def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both: Selection, error: TrialBroke) -> None:
     world.script = breaks(error, with_redlock)
     session = world.session(both)
     with pytest.raises(TrialBroke):
-        session.answer(cases(both, "redis")[0])
-    for case in cases(both, "redlock"):
+        session.answer(askable(both, "redis")[0])
+    for case in askable(both, "redlock"):
         with pytest.raises(TrialFailed):
             session.answer(case)
     assert len(world.trials) == 1
@@ -300,7 +298,7 @@ def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both
 
 def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Selection) -> None:
     world.script = breaks(WorkerBroke(f"{LINE}\nTraceback\n  File 'mine.py'", LANES), with_redlock)
-    world.session(both).answer(cases(both, "redis")[0])
+    world.session(both).answer(askable(both, "redis")[0])
     (problem,) = world.run.read().problems
     assert problem.endswith(f"aborted: {LINE}")
     assert [event.text("text") for event in world.told if event.name == "broke"] == [LINE]

@@ -12,6 +12,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from checkers.row_format import Reason
+from checkers.tests.build import cases
 from infra.access import Access
 from infra.docker.machine import run
 from infra.errors import Failed
@@ -84,12 +85,10 @@ def test_a_request_that_fails_now_and_then_is_tried_again() -> None:
     assert len([line for line in Lock.done if line.startswith("sweep")]) == 3, "each attempt may leave something"
 
 
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (Refused(Reason.DENIED, f"{SECRET}?"), r"^the target redis does not let mine in: denied: \*\*\*\?$"),
-        (LookupError(f"ann:{SECRET}@db"), r"^mine broke when it asked the target redis .*(?s:.*)ann:\*\*\*@db"),
-    ],
+@cases(
+    "error, says",
+    ("denied", Refused(Reason.DENIED, f"{SECRET}?"), r"^the target redis does not let mine in: denied: \*\*\*\?$"),
+    ("a bug", LookupError(f"ann:{SECRET}@db"), r"^mine broke when it asked the target redis .*(?s:.*)ann:\*\*\*@db"),
 )
 def test_what_goes_wrong_is_told_without_the_password(error: Exception, says: str) -> None:
     Lock.raises.append(error)

@@ -7,6 +7,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
+from checkers.tests.build import cases
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS
 from suites.lock import Grant, Indeterminate, LockError, Refused, now
@@ -84,14 +85,12 @@ class TestWriting:
         (lost,) = rows(at_work)
         assert (lost["f"], lost["sent"], lost["value"]) == (F.LOST, holding.expires, NONE)
 
-    @pytest.mark.parametrize(
-        ("error", "outcome", "reason"),
-        [
-            (Refused(Reason.HELD), Outcome.FAIL, Reason.HELD),
-            (Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
-            (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
-            (None, Outcome.FAIL, Reason.TIMEOUT),
-        ],
+    @cases(
+        "error, outcome, reason",
+        ("held", Refused(Reason.HELD), Outcome.FAIL, Reason.HELD),
+        ("unavailable", Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
+        ("no answer", Indeterminate("lost"), Outcome.INFO, Reason.NONE),
+        ("timeout", None, Outcome.FAIL, Reason.TIMEOUT),
     )
     def test_no_access_follows_an_acquire_without_grant(
         self,
@@ -229,12 +228,10 @@ def test_the_reader_holds_from_when_the_writer_asked(a_worker: MakeWorker, monke
     assert [row["flags"] for row in rows(worker, F.READ)] == [0, *[SHARED] * share.STEPS]
 
 
-@pytest.mark.parametrize(
-    ("error", "outcomes"),
-    [
-        (Refused(Reason.NOT_OWNER), [(F.RELEASE, Outcome.FAIL)]),
-        (Indeterminate("lost"), [(F.RELEASE, Outcome.INFO), (F.ACQUIRE, Outcome.INFO)]),
-    ],
+@cases(
+    "error, outcomes",
+    ("refused", Refused(Reason.NOT_OWNER), [(F.RELEASE, Outcome.FAIL)]),
+    ("no answer", Indeterminate("lost"), [(F.RELEASE, Outcome.INFO), (F.ACQUIRE, Outcome.INFO)]),
 )
 def test_who_may_not_become_a_reader_holds_nothing(
     a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcomes: list[tuple[F, Outcome]]

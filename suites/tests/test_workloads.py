@@ -7,6 +7,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
+from checkers.tests.build import cases
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Indeterminate, LockError, Refused
@@ -226,13 +227,11 @@ class TestGuarded:
         write = rows(worker)[2]
         assert (write["f"], write["outcome"], write["reason"]) == (F.WRITE, Outcome.FAIL, Reason.STALE_TOKEN)
 
-    @pytest.mark.parametrize(
-        ("error", "outcome", "reason"),
-        [
-            (Refused(Reason.NOT_OWNER), Outcome.FAIL, Reason.STALE_TOKEN),
-            (Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
-            (Indeterminate("lost"), Outcome.INFO, Reason.NONE),
-        ],
+    @cases(
+        "error, outcome, reason",
+        ("not the owner", Refused(Reason.NOT_OWNER), Outcome.FAIL, Reason.STALE_TOKEN),
+        ("unavailable", Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
+        ("no answer", Indeterminate("lost"), Outcome.INFO, Reason.NONE),
     )
     def test_no_answer_is_no_refusal(
         self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcome: Outcome, reason: Reason
