@@ -32,8 +32,7 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvir
         _POOL[key] = OwnEnvironment.start()
     environment = _POOL[key]
     if not set(backends) <= environment.clusters.keys():
-        wanted = {*backends, *_NEEDED.get(key, ())}
-        environment.boot({backend: versions.get(backend) for backend in wanted})
+        environment.boot({backend: versions.get(backend) for backend in {*backends, *_NEEDED.get(key, ())}})
         assert environment.unclean() == []
     return environment
 

@@ -123,8 +123,7 @@ def test_a_lane_in_which_nobody_holds_is_left_alone() -> None:
 
 def test_of_two_workers_caught_at_once_one_goes_on_and_both_are_told() -> None:
     """Two keys, so two holders reach the gate between two looks: neither may stay frozen unrecorded."""
-    world = World([a_lane("a", 0, 1)])
-    frozen, stray = run(world, "freeze-holder")
+    frozen, stray = run(World([a_lane("a", 0, 1)]), "freeze-holder")
     assert frozen.healing - frozen.applied > TTL * 1e9
     assert stray.healed - stray.applied < 50 * MS
 

@@ -179,8 +179,7 @@ class TestSeveralAtOnce:
     def test_what_was_let_go_while_another_was_renewed_is_neither_renewed_nor_lost(self, bench: Bench[Fake]) -> None:
         first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
         bench.client.answer = lambda: bench.renewal.let_go(second, bench.main)
-        rows = bench.await_rows(F.RENEW, 2)
-        assert set(rows["owner"]) == {first.grant.owner}
+        assert set(bench.await_rows(F.RENEW, 2)["owner"]) == {first.grant.owner}
         assert bench.rows(F.LOST).size == 0
 
     def test_a_session_is_kept_alive_once_for_all(self, in_session: Bench[FakeSession]) -> None:

@@ -109,8 +109,7 @@ def test_of_many_keys_one_stays_contended(tmp_path: Path) -> None:
 
 
 def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
-    asked_at = [replace(spec, pace=0.0, rate=40.0) for spec in specs(str(tmp_path), "Free")]
-    rows = _worked(asked_at, 100)
+    rows = _worked([replace(spec, pace=0.0, rate=40.0) for spec in specs(str(tmp_path), "Free")], 100)
     begun = rows["inv"][rows["f"] == F.ACQUIRE]
     seconds = (begun.max() - begun.min()) / 1e9
     assert len(begun) / seconds < 2 * 3 * 40.0, "three workers, each forty times a second, and the chance of more"
@@ -144,8 +143,7 @@ def test_one_run_is_not_repeated() -> None:
 
 def test_pytest_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = _runs(monkeypatch, [0, 0])
-    done = collected("--count", "2", "--lock", "redis")
-    assert done.returncode == 0
+    assert collected("--count", "2", "--lock", "redis").returncode == 0
     assert [words[-2:] for words in ran] == [["--seed", "1"], ["--seed", "2"]]
 
 

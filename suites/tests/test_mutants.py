@@ -65,13 +65,11 @@ class TestCatalogue:
 
 def test_every_third_is_set_aside() -> None:
     """Of every file, wherever entries are added at its end."""
-    aside = [mutant.set_aside for mutant in catalogue().values()]
-    assert aside[:6] == [False, False, True, False, False, True]
+    assert [mutant.set_aside for mutant in catalogue().values()][:6] == [False, False, True, False, False, True]
 
 
 def test_what_does_not_stand_there_once_is_told() -> None:
-    change = Change("suites/lock.py", "\n", "")
-    mutant = replace(catalogue()["renews-nothing"], changes=(change,))
+    mutant = replace(catalogue()["renews-nothing"], changes=(Change("suites/lock.py", "\n", ""),))
     with pytest.raises(ValueError, match=r"this stands \d+ times in suites\.lock, and not once"):
         AlteredModules(mutant).module("suites.lock")
 
@@ -89,8 +87,7 @@ def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
 
 def test_each_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert mutants.main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(catalogue())
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(catalogue())
 
 
 @cases(

@@ -284,8 +284,7 @@ class TestWhatAProfileTries:
 
     def test_in_pairs_somebody_waits_for_a_semaphore_and_readers_meet_writers(self) -> None:
         for lane in [lane for lane in asked(profile="nightly").lanes if lane.workload.name in ("pairs", "churn")]:
-            each = lane.workers / len(lane.workload.order)
-            assert each == lane.lock.permits + 1, lane.name
+            assert lane.workers / len(lane.workload.order) == lane.lock.permits + 1, lane.name
         pairs = lane_named("redis-rw/pairs/unfenced")
         assert pairs.workload.readers
         assert "sharing" not in pairs.properties
@@ -331,8 +330,7 @@ class TestTargets:
     def test_faults_know_the_nodes_of_the_target(self) -> None:
         run = asked(target=["redis=" + ",".join(f"h{n}:1" for n in range(9))], faults=["cut-minority-drop"])
         assert run.runnable("redis", "cut-minority-drop")
-        drawn = {node for seed in range(20) for node in _nodes_drawn(run, seed)}
-        assert drawn > {"redis1", "redis6"}
+        assert {node for seed in range(20) for node in _nodes_drawn(run, seed)} > {"redis1", "redis6"}
         assert asked().targets == {}
         ours = {node for seed in range(20) for node in _nodes_drawn(asked(), seed)}
         assert ours <= {f"redis{n}" for n in range(1, 6)}

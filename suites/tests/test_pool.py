@@ -148,8 +148,7 @@ class TestABug:
         assert str(caught.value).partition(" broke: ")[2].startswith(told)
 
     def test_a_death_that_nobody_ordered_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
-        handles = running(server, tmp_path)
-        os.kill(handles[2].pid, signal.SIGKILL)
+        os.kill(running(server, tmp_path)[2].pid, signal.SIGKILL)
         with pytest.raises(WorkerBroke, match=r"worker 2 of .* broke: exit status -9$"):
             server.await_condition(lambda: False, SOON)
 

@@ -44,8 +44,7 @@ def test_recordings_are_kept_in_memory_where_there_is_room(monkeypatch: pytest.M
 
 def test_every_field_of_a_grant_is_read_back(path: Path) -> None:
     record = Recorder(path)
-    row = record.invoke(F.ACQUIRE, 3, 2)
-    record.granted(row, sent=11, ttl=22, token=33, owner=44, session=55)
+    record.granted(record.invoke(F.ACQUIRE, 3, 2), sent=11, ttl=22, token=33, owner=44, session=55)
     (read,) = read_recording(path)
     expected = {"f": F.ACQUIRE, "process": 3, "key": 2, "sent": 11, "ttl": 22, "token": 33, "owner": 44, "session": 55}
     assert {name: read[name] for name in expected} == expected

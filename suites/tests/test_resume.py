@@ -108,8 +108,7 @@ class TestWhatIsSetAside:
         return world.run.path / "trials" / "redis-none-7"
 
     def must_run_again(self, world: World, fences: Selection, why: str) -> None:
-        session = again(world, fences)
-        session.answer(case_of(fences, "server-exclusion", "none"))
+        again(world, fences).answer(case_of(fences, "server-exclusion", "none"))
         assert [trial.column for trial in world.trials] == ["none"]
         (told,) = world.run.about()["interruptions"][-1]["again"]
         assert told["trial"] == "redis-none-7"

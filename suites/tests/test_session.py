@@ -225,8 +225,7 @@ def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> No
     violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
     with pytest.raises(pytest.fail.Exception) as caught:
         CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
-    lines = str(caught.value).splitlines()
-    assert all(line.isprintable() for line in lines)
+    assert all(line.isprintable() for line in str(caught.value).splitlines())
     assert "\\x1b[2Jwho\\ud800" in str(caught.value)
 
 

@@ -58,8 +58,7 @@ def test_only_the_backends_of_the_upgrade_are_tried() -> None:
 
 
 def test_both_are_tried_in_turn() -> None:
-    stages = (Stage("a"), Stage("b"))
-    turns = ["".join(stage.name for stage in in_turn(stages, column)) for column in range(3)]
+    turns = ["".join(stage.name for stage in in_turn((Stage("a"), Stage("b")), column)) for column in range(3)]
     assert turns == ["ab", "ba", "ab"]
 
 
@@ -259,8 +258,7 @@ def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(whole: 
 
 def test_only_where_all_is_certified_or_it_is_asked_for_by_its_column_something_is_planted() -> None:
     assert asked(lock=["redis"]).planted_cases() == upgrading(faults=["none"]).planted_cases() == []
-    run = upgrading(faults=["planted-none"])
-    assert {case.fault for case in run.planted_cases()} == {"planted-none"}
+    assert {case.fault for case in upgrading(faults=["planted-none"]).planted_cases()} == {"planted-none"}
     assert "planted-none: between which versions" in refused(lock=["redis"], faults=["planted-none"])
 
 

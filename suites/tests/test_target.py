@@ -177,8 +177,7 @@ class TestZooKeeper:
 
 class TestRedis:
     def test_the_name_is_that_of_the_server(self, server: Server) -> None:
-        node = RedisNode(server.endpoint, 5.0, server.access(NAME))
-        connection = node._new()
+        connection = RedisNode(server.endpoint, 5.0, server.access(NAME))._new()
         connection.connect()
         assert server.asked_for[-1] == NAME
         connection.disconnect()

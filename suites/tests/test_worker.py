@@ -172,8 +172,7 @@ def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
     """What each was told stands in its row, unless it is what all are told."""
     worker = a_worker(WORKLOADS["impatient"], 300)
     told = [patience for _, patience in lock_of(worker).asked]
-    patient = told.count(worker.spec.acquire_timeout)
-    assert 150 < patient < 210
+    assert 150 < told.count(worker.spec.acquire_timeout) < 210
     assert 15 < told.count(0.0) < 65
     soon = SOON * worker.spec.pace * (worker.spec.count - 1)
     assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)

@@ -167,8 +167,7 @@ def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(team: Team,
     assert lost[0]["owner"] == job.owner
     team.control.let_go("hand")
     assert team.await_(lambda: team.control.settled(job))
-    after = rows(handle, main=True, since=thawing)
-    assert F(after[0]["f"]) is F.RELEASE  # it touches nothing any more
+    assert F(rows(handle, main=True, since=thawing)[0]["f"]) is F.RELEASE  # it touches nothing any more
     if action == "stall":
         assert renewals(handle, since=thawing)[0]["owner"] == job.owner
 
@@ -204,8 +203,7 @@ class TestTheAim:
             team.control.thaw(victim)
 
     def test_nobody_who_is_held_already(self, team: Team) -> None:
-        victims = {team.catch("after-acquire", "stall")[1].pid for _ in range(3)}
-        assert len(victims) == 3
+        assert len({team.catch("after-acquire", "stall")[1].pid for _ in range(3)}) == 3
         team.control.arm(LANE, Aim("before-release", "kill"))
         team.pause(0.1)
         assert team.control.caught(LANE) == []

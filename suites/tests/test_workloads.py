@@ -33,8 +33,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize("name", ["set", "inventory", "register"])
 def test_a_cell_is_updated_up_to_five_times_under_one_grant(a_worker: MakeWorker, name: str) -> None:
-    worker = a_worker(WORKLOADS[name], 40)
-    rounds = " ".join(kinds(worker)).split("RELEASE")[:-1]
+    rounds = " ".join(kinds(a_worker(WORKLOADS[name], 40))).split("RELEASE")[:-1]
     assert {in_round.partition("ACQUIRE")[2].count("WRITE") for in_round in rounds} == {1, 2, 3, 4, 5}
 
 
@@ -271,5 +270,4 @@ def test_a_lock_is_tried_in_every_lane_for_what_it_can_do_and_in_no_other() -> N
 
 def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["set"], 3, store_mode="compare-and-set")
-    values = rows(worker, F.WRITE)["value"].tolist()
-    assert store_of(worker).bases == [-1, *values[:-1]]
+    assert store_of(worker).bases == [-1, *rows(worker, F.WRITE)["value"].tolist()[:-1]]

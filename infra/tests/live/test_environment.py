@@ -58,8 +58,7 @@ class TestEnvironment:
     def test_the_store_answers_every_group(self, environment: OwnEnvironment) -> None:
         for group in (None, *GROUPS):
             with psycopg.connect(environment.store_dsn(group)) as connection:
-                row = connection.execute("SHOW fsync").fetchone()
-                assert row == ("off",)
+                assert connection.execute("SHOW fsync").fetchone() == ("off",)
 
     def test_everything_unclean_is_told(self, healed: OwnEnvironment) -> None:
         # Two followers, who have nothing to say to each other: one that does not hear its leader would not serve.

@@ -66,5 +66,4 @@ def test_compose_out_of_another_suites_package(tmp_path: Path, monkeypatch: pyte
         pytest.skip("this machine does not get packages from Debian")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     engine._unpack_compose(machine.say)
-    version = machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"])
-    assert version.startswith("2.")
+    assert machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"]).startswith("2.")

@@ -92,8 +92,7 @@ def waits(ask: Callable[[], object]) -> list[float]:
 
 @plant("redis:expired-grant")
 def test_every_fifth_grant_is_over_at_once(redis: Redis) -> None:
-    granted = [redis.eval(SET, 1, f"lock-{n}", n, LONG) for n in range(20)]
-    assert granted == [1] * 20
+    assert [redis.eval(SET, 1, f"lock-{n}", n, LONG) for n in range(20)] == [1] * 20
     await_(lambda: redis.dbsize() == 16)
     there = [bool(redis.exists(f"lock-{n}")) for n in range(20)]
     assert [left for n, left in enumerate(there) if n % 5 == there.index(False)] == [False] * 4
@@ -357,8 +356,7 @@ class TestVoidGrant:
 def test_every_fifth_lock_is_kept(postgres: Session) -> None:
     postgres.execute(LOCK)
     assert told(postgres, UNLOCK) == [True] * 20
-    kept = told(postgres, LOCKED)
-    assert len(kept) == 4
+    assert len(told(postgres, LOCKED)) == 4
     assert told(postgres, "SELECT pg_advisory_unlock_all() IS NULL") == [False]
     assert told(postgres, LOCKED) == []
 

@@ -66,8 +66,7 @@ class TestComposeFile:
     def test_auxiliaries_dial_through_toxiproxy(self, file: dict[str, Any]) -> None:
         via = addressing.address(9, topology.DATA_HOST)
         assert file["services"]["toxiproxy"]["networks"]["data"]["ipv4_address"] == via
-        command = " ".join(file["services"][REPLICA]["command"])
-        assert f"replicaof {via} {topology.dialled(REPLICA)}" in command
+        assert f"replicaof {via} {topology.dialled(REPLICA)}" in " ".join(file["services"][REPLICA]["command"])
         bouncer = file["services"][BOUNCER]["environment"]
         assert bouncer["PGBOUNCER_SERVER"] == f"host={via} port={topology.dialled(BOUNCER)}"
 

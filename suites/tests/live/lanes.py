@@ -180,8 +180,7 @@ class Lanes:
 
     def terminate(self) -> None:
         """All sessions of clients at PostgreSQL."""
-        target = target_of(self.environment, "postgres")
-        assert FAULTS["terminate-backends"].make("postgres", {}).apply(target)
+        assert FAULTS["terminate-backends"].make("postgres", {}).apply(target_of(self.environment, "postgres"))
 
     def _nodes(self) -> set[str]:
         """Of every backend that a lane is on."""
