@@ -43,8 +43,7 @@ class Toxiproxy(Api):
 
     def populate(self, proxies: Iterable[Proxy]) -> None:
         for proxy in proxies:
-            new = ProxyState(proxy.name, proxy.listen, proxy.upstream, enabled=True)
-            self.proxies.setdefault(proxy.name, new)
+            self.proxies.setdefault(proxy.name, ProxyState(proxy.name, proxy.listen, proxy.upstream, enabled=True))
 
     def state(self) -> dict[str, ProxyState]:
         return dict(self.proxies)
@@ -246,8 +245,7 @@ class Star:
         }
 
     def _passes(self, a: str, b: str) -> bool:
-        proxies = self._between[frozenset((a, b))]
-        return all(self._come_to(proxy, 0)[0] is LinkAnswer.ANSWERED for proxy in proxies)
+        return all(self._come_to(proxy, 0)[0] is LinkAnswer.ANSWERED for proxy in self._between[frozenset((a, b))])
 
     def _come_to(self, proxy: str, size: int) -> tuple[LinkAnswer, float]:
         """What becomes of a question through a proxy, and how long it takes (s)."""

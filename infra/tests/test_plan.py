@@ -33,8 +33,7 @@ JSON = st.recursive(
 
 
 def test_the_register_has_the_faults_of_the_readme() -> None:
-    readme = (ROOT / "infra/README.md").read_text()
-    assert list(FAULTS) == re.findall(r"^\| `(\w+(?:-\w+)+)` \|", readme, re.MULTILINE)
+    assert list(FAULTS) == re.findall(r"^\| `(\w+(?:-\w+)+)` \|", (ROOT / "infra/README.md").read_text(), re.MULTILINE)
     assert all(name == fault.name and fault.summary for name, fault in FAULTS.items())
     assert all(fault.how and fault.sees for fault in FAULTS.values() if "workers" in fault.needs)
 

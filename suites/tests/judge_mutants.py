@@ -89,8 +89,7 @@ class Histories:
 
     def _proofs(self, modules: AlteredModules) -> Iterator[str]:
         for name in (*self._some, *map(str, range(DRAWN))):
-            wrong = rejected(self._history(name), modules, AlteredModules(NOTHING))
-            yield from (f"{name} {what}" for what in wrong)
+            yield from (f"{name} {what}" for what in rejected(self._history(name), modules, AlteredModules(NOTHING)))
 
     def _recordings(self, modules: AlteredModules) -> Iterator[str]:
         for name in self._some:

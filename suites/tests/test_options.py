@@ -346,8 +346,7 @@ class TestTargets:
 
     def test_what_goes_through_a_node_that_a_target_lacks_is_not_asked(self) -> None:
         run = asked(lock=["postgres-xact", "postgres-lease"], target=["postgres=a:2"], faults=["none"])
-        told = {one.lock: one.because for one in run.not_run()}
-        assert told == {"postgres-xact": "the target has no pgbouncer"}
+        assert {one.lock: one.because for one in run.not_run()} == {"postgres-xact": "the target has no pgbouncer"}
 
     def test_hooks_give_what_they_can_undo(self) -> None:
         run = asked(target=["redis=a:2"], hook=["pause=x", "resume=y"], faults=["pause-server"])

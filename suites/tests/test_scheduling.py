@@ -256,8 +256,7 @@ def test_overlapping_steps_take_the_time_of_the_longest() -> None:
 def test_another_version_takes_its_time_and_an_environment_of_its_own() -> None:
     once, twice = (Plan("p", "redis", 1, (Step("roll-version", 1.0, 1.0, {}),) * times) for times in (1, 2))
     killed = Plan("p", "redis", 1, (Step("kill-server", 1.0, 1.0, {}),))
-    roll = shards.expected(once, 1.0, 4) - shards.expected(killed, 1.0, 4)
-    assert roll == pytest.approx(shards.LASTS + shards.OWN)
+    assert shards.expected(once, 1.0, 4) - shards.expected(killed, 1.0, 4) == pytest.approx(shards.LASTS + shards.OWN)
     assert shards.expected(twice, 1.0, 4) - shards.expected(once, 1.0, 4) == pytest.approx(shards.LASTS + 2.0)
 
 

@@ -150,8 +150,7 @@ class TestPositiveControls:
         assert len({trial.name for trial in world.trials}) == attempts, "all are stored"
         told = [event.text("word") for event in world.told if event.name == "verdict"]
         assert told == ([] if fires else ["hazard not shown"])
-        again = [event.number("again") for event in world.told if event.name == "done"]
-        assert again == [1, 1, 0][3 - attempts :]
+        assert [event.number("again") for event in world.told if event.name == "done"] == [1, 1, 0][3 - attempts :]
 
     def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Selection) -> None:
         stores = ("unfenced", "fence-writes")

@@ -52,8 +52,7 @@ def test_every_case_is_asked_on_both_versions(upgrade: Selection) -> None:
 
 
 def test_only_the_backends_of_the_upgrade_are_tried() -> None:
-    made = asked(from_=["etcd=3.4", "redis=7.0"], to=["redis=8.0", "etcd=3.5"])
-    assert set(made.backends) == {"etcd", "redis"}
+    assert set(asked(from_=["etcd=3.4", "redis=7.0"], to=["redis=8.0", "etcd=3.5"]).backends) == {"etcd", "redis"}
     assert set(asked().backends) == set(BACKENDS)
 
 
@@ -174,8 +173,7 @@ def test_in_the_mixed_state_all_goes_wrong(backend: str, column: str) -> None:
     inside = {step.fault for step in steps[rolls[0] + 1 : rolls[-1]]}
     assert "kill-server" in inside
     assert any(name.startswith("cut-") for name in inside)
-    first = {steps[number].options["first"] for number in rolls}
-    assert first == {"leader" if column == LEADER_FIRST else "follower"}
+    assert {steps[number].options["first"] for number in rolls} == {"leader" if column == LEADER_FIRST else "follower"}
     across = [number for number in rolls if steps[number].beside]
     assert [steps[number - 1].fault for number in across] == ["freeze-holder"]
 

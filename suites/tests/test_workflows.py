@@ -51,8 +51,7 @@ def commands(name: str) -> Iterator[list[str]]:
     """The words of all that a workflow's scripts call, a line each."""
     for step in steps(name):
         for line in step.get("run", "").replace("\\\n", " ").splitlines():
-            words = shlex.split(line.partition(" # ")[0], comments=True)
-            yield [word.removeprefix("shards=$(") for word in words]
+            yield [word.removeprefix("shards=$(") for word in shlex.split(line.partition(" # ")[0], comments=True)]
 
 
 @cache

@@ -77,8 +77,7 @@ class TestRedis:
             assert servers.redis[0].get("lock") is None
             assert servers.redis[0].set("lock", "second", nx=True, px=60_000)
             assert servers.redis[1].get("lock") == "first"  # it is this node's clock, and no other's
-            lines = servers.environment.unclean()
-            assert re.fullmatch(r"redis1's clock is 6[01]\.\d s ahead", "; ".join(lines))
+            assert re.fullmatch(r"redis1's clock is 6[01]\.\d s ahead", "; ".join(servers.environment.unclean()))
         assert 115_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set in the future
 
     def test_a_lock_lives_on_when_the_clock_jumps_back(self, servers: Servers) -> None:

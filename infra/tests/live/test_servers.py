@@ -98,8 +98,7 @@ def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> 
 
 @on("etcd")
 def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: OwnEnvironment, target: Target) -> None:
-    node = target.node("etcd2")
-    node.kill()
+    target.node("etcd2").kill()
     others = [target.node(name).address for name in ("etcd1", "etcd3")]
     assert not BACKENDS["etcd"].lost_place(others, "etcd2")
     BACKENDS["etcd"].replace_member(others, "etcd2")

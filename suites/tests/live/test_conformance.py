@@ -346,5 +346,4 @@ def test_a_restart_keeps_a_row_and_no_advisory_lock(lane: Lane) -> Steps:
         with pytest.raises(LockError):
             verb(grant)
     yield  # it is back
-    later = eventually(lambda: mine.acquire(lane.key, 1.0))
-    assert later.token == (None if grant.token is None else grant.token + 1)
+    assert eventually(lambda: mine.acquire(lane.key, 1.0)).token == (None if grant.token is None else grant.token + 1)
