@@ -20,10 +20,7 @@ OF_A_GRANT = (F.RENEW, F.RELEASE)
 
 
 def replayed(history: History, modules: AlteredModules, folder: Path) -> History:
-    """The same history from new recordings, one for each worker.
-
-    modules: whose recorder it is. folder: an empty one.
-    """
+    """The same history from new recordings by these modules, one for each worker. folder: an empty one."""
     recorder, renewal = (modules.module(f"suites.worker.{name}") for name in ("recorder", "lease_renewal"))
     rows = np.zeros(len(history), DTYPE)
     for name, _ in FIELDS:

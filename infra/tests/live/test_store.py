@@ -136,10 +136,7 @@ def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> l
 
 
 def _increments(dsn: str, key: str, mode: Mode) -> list[int]:
-    """The increments that are accepted where each attempt reads and writes back under a token and owner of its own.
-
-    All have read before anybody writes, so that they fight over it.
-    """
+    """The accepted increments, each under a token and owner of its own: all have read before anybody writes."""
     all_have_read = threading.Barrier(THREADS)
 
     def increment(client: Store, number: int) -> int | None:
