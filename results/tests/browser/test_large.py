@@ -11,10 +11,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, CDPSession, Locator, Page
 
-from checkers.judging.judgement import judge
-from results.pages import trial_page as pages
-from results.pages import web
 from results.tests import samples
+from results.tests.browser.test_timeline import put
 from results.tests.browser.visit import box, settle, visit
 
 SIZES: Final = (100_000, 1_000_000)
@@ -41,7 +39,7 @@ class Measured:
 
 
 def work(session: CDPSession) -> float:
-    """CPU seconds that the page's thread has spent."""
+    """CPU seconds of the page's thread."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
@@ -84,17 +82,10 @@ def move(page: Page, canvas: Locator) -> int:
 @pytest.fixture(scope="module")
 def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
     """Of each size."""
-    root = tmp_path_factory.mktemp("large")
-    web.write_assets(root)
     found = []
     for size in SIZES:
-        history = samples.long(size)
-        result = samples.upheld("server-exclusion", **{"contended acquires": size // 40})
-        record = samples.one_lane(history, judge(result, history), name=f"long-{size}")
-        path = root / "trials" / record.name / "index.html"
-        path.parent.mkdir(parents=True)
-        path.write_text(pages.render(record, path.parent), "utf-8")
-        found.append(measure(chromium, path, root))
+        root = tmp_path_factory.mktemp("large")
+        found.append(measure(chromium, put(root, samples.long(size)), root))
         print(f"{size:>9,} operations: {found[-1]}")
     return found
 

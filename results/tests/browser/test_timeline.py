@@ -1,12 +1,24 @@
-"""The whole lane on one axis: drawn, zoomed, moved along and asked, with the mouse and without."""
+"""The whole lane on one axis: every operation, no trouble lost however far away, drawings whose cost is that of the
+pixels; zoomed, moved along and asked, with the mouse and without.
+"""
 
-from typing import Final
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
 
+import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
+from checkers.history.history import History
+from checkers.row_format import NONE, F, Outcome, Reason
+from results.pages import trial_page as pages
+from results.pages import web
+from results.record import LaneRecord
+from results.tests import samples
 from results.tests.browser.made import Made
-from results.tests.browser.visit import box, settle, span, timeline
+from results.tests.browser.visit import box, meddle, settle, span, timeline
+from results.tests.test_timeline import HISTORIES
 
 _FOUND: Final = """
 (canvas) => {
@@ -21,6 +33,201 @@ _FOUND: Final = """
 }
 """
 """Every operation that the pointer can find: its row and a place."""
+
+_DECODED: Final = """
+(canvas) => Array.from({ length: Number(canvas.dataset.operations) }, (_, n) => {
+  const one = canvas.operation(n);
+  return [one.row, one.worker, one.process, one.outcome, one.inv, one.end, String(one.token), String(one.value),
+    one.words, one.result, one.key];
+})
+"""
+
+_IN_ROW: Final = """
+(canvas, y) => {
+  const found = [];
+  for (let x = 0; x < canvas.clientWidth; x++) found.push(canvas.operationAt(x, y));
+  return found.filter((one) => one).map(({ row, outcome }) => [row, outcome]);
+}
+"""
+
+_INK: Final = """
+(canvas) => {
+  const copy = new OffscreenCanvas(70 * devicePixelRatio, canvas.height), context = copy.getContext("2d");
+  context.drawImage(canvas, 0, 0);
+  const { data } = context.getImageData(0, 0, copy.width, copy.height);
+  let sum = 0, count = 0;
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 250) sum += data[at + 1], count++;
+  return sum / count;
+}
+"""
+"""How bright the words beside the rows are, 0 to 255."""
+
+
+def put(root: Path, *histories: History) -> Path:
+    """A page of a trial with these lanes, as a run's folder has it."""
+    lanes = tuple(
+        LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane {n}")), ())
+        for n, history in enumerate(histories)
+    )
+    record = replace(samples.trial("trial"), lanes=lanes)
+    path = root / "trials" / "trial" / "index.html"
+    path.parent.mkdir(parents=True)
+    path.write_text(pages.render(record, path.parent), "utf-8")
+    web.write_assets(root)
+    return path
+
+
+def in_the_middle(canvas: Locator, of: float, y: float) -> tuple[float, float]:
+    place = box(canvas)
+    return place["x"] + place["width"] * of, place["y"] + y
+
+
+def places(canvas: Locator) -> dict[str, Any]:
+    """Where on the canvas what stands."""
+    data = "canvas.closest('.timeline').querySelector('script').textContent"
+    found: dict[str, Any] = canvas.evaluate(f"async (canvas) => JSON.parse(await fencepost.unpacked({data})).places")
+    return found
+
+
+@pytest.mark.parametrize("name", ["crowded", "two-locks", "large-numbers"])
+def test_every_operation_is_what_was_recorded(chromium: Browser, tmp_path: Path, name: str) -> None:
+    history = HISTORIES[name]()
+    c = history.columns
+    with timeline(chromium, put(tmp_path, history), tmp_path) as (_, canvas):
+        found = sorted(canvas.evaluate(_DECODED))
+    origin = int(c["inv"][0])
+    assert [one[0] for one in found] == list(range(len(history)))
+    for row, worker, process, outcome, inv, end, token, value, words, result, key in found:
+        assert process == c["process"][row]
+        assert worker == process % history.facts.workers
+        assert outcome == int(c["outcome"][row]) - 1
+        assert abs(inv - (int(c["inv"][row]) - origin)) < 1000
+        assert (end is None) == (c["ret"][row] == 0)
+        assert end is None or abs(end - (int(c["ret"][row]) - origin)) < 1000
+        assert token == ("null" if c["token"][row] == NONE else str(c["token"][row]))
+        if value != "null":
+            assert value == str(c["value"][row])
+            assert value in words
+        assert history.errors[int(c["error"][row])] in result
+        assert key == (history.facts.keys[int(c["key"][row])] if len(history.facts.keys) > 1 else None)
+
+
+def test_a_refused_write_is_seen_from_far_away(chromium: Browser, tmp_path: Path) -> None:
+    history = samples.long(30_000)
+    c = {name: column.copy() for name, column in history.columns.items()}
+    row = int(np.flatnonzero(c["f"] == F.WRITE)[len(history) // 9])
+    c["outcome"][row], c["reason"][row] = Outcome.FAIL, Reason.STALE_TOKEN
+    history = replace(history, columns=c)
+    worker = int(c["process"][row]) % history.facts.workers
+    with timeline(chromium, put(tmp_path, history), tmp_path) as (_, canvas):
+        at = places(canvas)
+        y = at["rows"] + worker * at["row"] + 6
+        assert [row, "refused"] in canvas.evaluate(_IN_ROW, y)
+        others = [w for w in range(history.facts.workers) if w != worker]
+        assert "refused" not in {o for _, o in canvas.evaluate(_IN_ROW, at["rows"] + others[0] * at["row"] + 6)}
+
+
+def test_a_drawing_costs_what_its_pixels_cost(chromium: Browser, tmp_path: Path) -> None:
+    drawn = []
+    for size in (12_000, 120_000):
+        with timeline(chromium, put(tmp_path / str(size), samples.long(size)), tmp_path / str(size)) as (_, canvas):
+            drawn.append(int(canvas.get_attribute("data-drawn") or 0))
+    assert drawn[1] < 1.5 * drawn[0]
+    assert drawn[1] < 20_000
+
+
+def test_only_the_lane_that_is_open_is_unpacked(chromium: Browser, tmp_path: Path) -> None:
+    path = put(tmp_path, samples.stale_write(), samples.long(2000))
+    with timeline(chromium, path, tmp_path) as (page, _):
+        assert page.locator(".timeline canvas[data-ready]").count() == 1
+    with timeline(chromium, path, tmp_path, lane=1) as (page, canvas):
+        assert canvas.get_attribute("data-operations") == "2000"
+
+
+def test_what_is_in_view_moves_with_every_way_of_moving(chromium: Browser, tmp_path: Path) -> None:
+    with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
+        whole, at = span(canvas), places(canvas)
+        canvas.dblclick(position={"x": 600, "y": at["rows"] + 5})
+        near = span(canvas)
+        assert near[1] - near[0] < (whole[1] - whole[0]) / 2
+        page.mouse.move(*in_the_middle(canvas, 0.5, at["brush"] + 10))
+        page.mouse.down()
+        page.mouse.move(*in_the_middle(canvas, 0.6, at["brush"] + 10), steps=3)
+        page.mouse.up()
+        brushed = span(canvas)
+        assert brushed[0] - near[0] == pytest.approx((whole[1] - whole[0]) * 0.1, rel=0.2)
+        page.mouse.move(*in_the_middle(canvas, 0.5, at["rows"] + 5))
+        page.mouse.wheel(300, 0)
+        expect(canvas).not_to_have_attribute("data-begin", str(brushed[0]))
+        sideways = span(canvas)
+        assert sideways[1] - sideways[0] == pytest.approx(brushed[1] - brushed[0], abs=2)
+        page.get_by_role("button", name="the whole lane").first.click()
+        assert span(canvas) == whole
+
+
+def test_who_scrolls_the_page_is_not_caught(chromium: Browser, tmp_path: Path) -> None:
+    with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
+        before, whole = page.evaluate("scrollY"), span(canvas)
+        page.mouse.move(*in_the_middle(canvas, 0.5, 60))
+        page.mouse.wheel(0, 120)
+        page.wait_for_function("(before) => scrollY > before", arg=before)
+        assert span(canvas) == whole
+
+
+def test_fingers_zoom(chromium: Browser, tmp_path: Path) -> None:
+    with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
+        whole = span(canvas)
+        cdp = page.context.new_cdp_session(page)
+        for kind, gap in (("touchStart", 100), ("touchMove", 200), ("touchMove", 400), ("touchEnd", 0)):
+            x, y = in_the_middle(canvas, 0.5, 100)
+            points = [{"x": x - gap / 2, "y": y, "id": 1}, {"x": x + gap / 2, "y": y, "id": 2}] if gap else []
+            cdp.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        near = span(canvas)
+        assert (near[1] - near[0]) / (whole[1] - whole[0]) == pytest.approx(0.25, rel=0.1)
+        assert whole[0] < near[0] < near[1] < whole[1]
+
+
+def test_colours_follow_the_scheme_and_the_paper(chromium: Browser, tmp_path: Path) -> None:
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path, scheme="dark") as (page, canvas):
+        assert canvas.evaluate(_INK) > 200
+        meddle(page).emulate_media(media="print")
+        settle(page)
+        assert canvas.evaluate(_INK) < 60
+        page.emulate_media(media="screen", color_scheme="light")
+        settle(page)
+        assert canvas.evaluate(_INK) < 60
+        page.emulate_media(color_scheme="dark")
+        settle(page)
+        assert canvas.evaluate(_INK) > 200
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_the_canvas_is_as_sharp_as_the_screen(chromium: Browser, tmp_path: Path, scale: float) -> None:
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path, scale=scale) as (page, canvas):
+        for width in (1280, 500):
+            meddle(page).set_viewport_size({"width": width, "height": 800})
+            settle(page)
+            pixels, points = canvas.evaluate("(canvas) => [canvas.width, canvas.clientWidth]")
+            assert pixels == round(points * scale)
+
+
+def test_a_window_without_room_for_it_breaks_nothing(chromium: Browser, tmp_path: Path) -> None:
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path) as (page, canvas):
+        for width in (70, 40, 1280):  # pixels
+            meddle(page).set_viewport_size({"width": width, "height": 800})
+            settle(page)
+        assert canvas.evaluate("(canvas) => canvas.clientWidth") > 500
+        assert canvas.evaluate("(canvas) => Number(canvas.dataset.drawn)") > 10
+
+
+def test_keys_that_the_canvas_knows_do_nothing_else(chromium: Browser, tmp_path: Path) -> None:
+    with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path) as (page, canvas):
+        canvas.focus()
+        page.evaluate("addEventListener('keydown', (event) => { (window.heard ??= []).push(event.key); })")
+        for key in ("n", "ArrowLeft", "+", ".", "ArrowDown", "0", "x"):
+            canvas.press(key)
+        assert page.evaluate("window.heard") == ["x"]
+        expect(page.locator("#tip")).to_contain_text("worker")
 
 
 def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
@@ -67,14 +274,14 @@ def test_keys_zoom_and_move(chromium: Browser, made: Made) -> None:
 
 def test_the_wheel_zooms_where_it_points_and_dragging_moves(chromium: Browser, made: Made) -> None:
     with timeline(chromium, made.page("stale"), made.root, motion="no-preference") as (page, canvas):
-        place, whole = box(canvas), span(canvas)
-        page.mouse.move(place["x"] + place["width"] * 0.7, place["y"] + place["height"] * 0.3)
+        whole = span(canvas)
+        page.mouse.move(*in_the_middle(canvas, 0.7, 100))
         page.mouse.wheel(0, -400)
         near = span(canvas)
         assert near[1] - near[0] < whole[1] - whole[0]
         assert near[0] - whole[0] > whole[1] - near[1]
         page.mouse.down()
-        page.mouse.move(place["x"] + place["width"] * 0.8, place["y"] + place["height"] * 0.3, steps=4)
+        page.mouse.move(*in_the_middle(canvas, 0.8, 100), steps=4)
         page.mouse.up()
         moved = span(canvas)
         assert moved[0] < near[0]
