@@ -83,8 +83,7 @@ def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:
     for folder in sorted((old.path / "trials").iterdir()):
         record = load_trial(folder)
         assert all(len(lane.history) > 50 for lane in record.lanes)
-        page = old.draw_trial(folder)
-        assert record.name in page.read_text("utf-8")
+        assert record.name in old.draw_trial(folder).read_text("utf-8")
 
 
 def test_it_can_be_closed_again_in_todays_format(old: Run) -> None:

@@ -34,7 +34,8 @@ def drawn(cells: Sequence[Cell], lanes: Sequence[LaneSummary] = (), problems: Se
 
 
 def cycle(phase: str, p50: float | None, p99: float | None, count: int = 10) -> dict[str, Any]:
-    return {"phase": phase, "seconds": 4.0, "grants": 20, "acquire_ms": {"count": count, "p50": p50, "p99": p99}}
+    times = {"count": count, "p50": p50, "p90": None, "p99": p99, "longest": None, "given_up": 0}
+    return {"phase": phase, "seconds": 4.0, "grants": 20, "acquire_ms": times}
 
 
 QUIET = {"cycles": [cycle("before", 12.34, None)], "recovery_s": []}
@@ -51,14 +52,8 @@ def square(page: Page) -> Element:
 
 
 def test_a_square_tells_every_word_the_heaviest_first() -> None:
-    words = [
-        Verdict.UPHELD,
-        Verdict.NOT_CLAIMED_HELD,
-        Verdict.VIOLATED,
-        Verdict.UPHELD,
-        Verdict.NOT_CLAIMED_HELD,
-        Verdict.UPHELD,
-    ]
+    held = [Verdict.UPHELD, Verdict.NOT_CLAIMED_HELD]
+    words = [*held, Verdict.VIOLATED, *held, Verdict.UPHELD]
     made = square(drawn([cell("redis", "none", word, f"p{at}") for at, word in enumerate(words)]))
     assert made.text == "✖ 1 violated◦ 2 held✔ 3 upheld"
     assert made.given["title"].splitlines() == ["1 violated", "2 not claimed: held", "3 upheld"]

@@ -1,23 +1,35 @@
-"""Pages: in reading order, complete, small, and deaf to hostile strings."""
+"""Pages and their stories: in reading order, complete, small, and deaf to hostile strings."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from checkers.check import check
 from checkers.claims import Verdict
-from checkers.history.history import from_rows
-from checkers.judging.judgement import Judgement, judge
-from checkers.properties.check_result import CheckResult
+from checkers.history.finding import Finding
+from checkers.history.history import History, from_rows
+from checkers.history.holds_and_leases import Holds
+from checkers.history.view import View
+from checkers.judging.judgement import Judgement, judge, judge_all
+from checkers.properties.check_result import CheckResult, Violation
+from checkers.properties.stories import Narrator
 from checkers.row_format import NONE, F, Outcome
 from results.pages import trial_page
-from results.record import LaneRecord, TrialRecord
-from results.report import sentences
+from results.pages.lane import standalone
+from results.record import LaneRecord, TrialRecord, decisive
+from results.report import sentences, short_story
+from results.run import Run
+from results.storage.reading import load_trial
 from results.tests import samples
+from results.tests.browser.made import RECORDED
 from results.tests.golden import golden
 from results.tests.markup import Page, unpacked
+from results.tests.samples import MS
 
 
 def read(record: TrialRecord) -> Page:
@@ -219,3 +231,93 @@ def test_almost_empty_histories(size: int) -> None:
 def test_an_aborted_trial_without_lanes_has_a_page() -> None:
     text = read(replace(samples.trial(error="worker 2 broke"), lanes=())).text
     assert "The trial was aborted. worker 2 broke" in text
+
+
+def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trial = samples.trial()
+    made: list[History] = []
+
+    class Counted(Holds):
+        def __init__(self, view: View) -> None:
+            made.append(view.history)
+            super().__init__(view)
+
+    monkeypatch.setattr("checkers.history.view.Holds", Counted)
+    history = samples.stale_write()
+    judgements = judge_all(check(history), history)
+    assert any(judgement.violation for judgement in judgements)
+    lane = LaneRecord(history, judgements)
+    trial_page.render(replace(trial, lanes=(lane,)), tmp_path)
+    short_story.stories(lane)
+    assert len(made) == 1
+    assert made[0] is history
+
+
+@pytest.mark.parametrize(("name", "said"), [("holder-exclusion", "worker 3"), ("token-order", "token-order held: ")])
+def test_the_picture_of_a_judgement_stands_alone_whether_it_broke_or_held(name: str, said: str) -> None:
+    history = samples.stale_write(keys=("<a>",))
+    judgement = judge(check(history, [name])[0], history)
+    root = ElementTree.fromstring(standalone.draw(history, judgement))
+    assert (root.findtext("{http://www.w3.org/2000/svg}desc") or "").startswith(said)
+    assert root.findtext("{http://www.w3.org/2000/svg}style")
+
+
+# Stories: at most five lines, in which every operation of the witness stands once
+
+
+def told(view: View, *rows: int) -> Violation:
+    at = max(view.column("ret")[row] for row in rows)
+    [violation] = Narrator(view).tell([Finding("lost-update", at, rows)], lambda *_: "So one was lost.")
+    return violation
+
+
+def test_a_short_story_is_told_as_the_checkers_tell_it_with_its_rows() -> None:
+    history = samples.stale_write()
+    stale = samples.find(history, F.WRITE, value=4100)
+    violation = told(View(history), stale)
+    lines = short_story.tell(View(history), violation)
+    assert [line.text for line in lines] == list(violation.story)
+    assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (stale,), ()]
+
+
+def test_a_long_story_is_drawn_together_and_loses_no_operation() -> None:
+    history = samples.stale_write()
+    values = (4002, 4200, 4201, 4202, 4100)
+    rows = [samples.find(history, F.READ, token=41), *(samples.find(history, F.WRITE, value=v) for v in values[1:])]
+    violation = told(View(history), *rows)
+    lines = short_story.tell(View(history), violation)
+    assert len(violation.story) > short_story.MOST_LINES >= len(lines)
+    assert sorted(row for line in lines for row in line.rows) == sorted({*rows, *violation.holders})
+    assert lines[-1].text == "So one was lost."
+    assert any("; its late write of 4202, sent at " in line.text for line in lines)
+
+
+def test_a_fault_on_a_holder_is_told_where_no_lease_ran_out() -> None:
+    history = samples.stale_write(lease="none")
+    row = samples.find(history, F.ACQUIRE, token=42)
+    fault = replace(history.faults[0], name="stall-holder", kind="stall", owner=samples.OWNER + 42, process=1)
+    history = replace(history, faults=(fault,))
+    [first, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
+    assert first.rows == (row,)
+    applied = (fault.applied - View(history).zero) / 1000 / MS
+    assert f"; stall-holder hit it at {applied:.3f} s until " in first.text
+
+
+def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None:
+    record, name = load_trial(RECORDED), "no-lost-update"
+    lane = next(lane for lane in record.lanes if name in short_story.stories(lane))
+    violation = decisive(next(one for one in lane.judgements if one.property == name))
+    assert violation is not None
+    short = tuple(line.text for line in short_story.tell(View(lane.history), violation))
+    assert len(violation.story) > short_story.MOST_LINES >= len(short)
+    run = Run.create(tmp_path, {})
+    folder = run.save_trial(record).parent
+    stories = [cell.story for cell in run.read().cells]
+    assert short in stories
+    assert all(len(lines) <= short_story.MOST_LINES for lines in stories)
+    assert [one.judgements for one in load_trial(folder).lanes] == [one.judgements for one in record.lanes]
+
+    file = folder / "verdicts.json"
+    file.write_text(re.sub('"told":', '"of another version":', file.read_text()))
+    assert violation.story in [cell.story for cell in run.read().cells]
+    assert short_story.stories(replace(lane, judgements=())) == {}, "what held has no story"

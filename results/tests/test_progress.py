@@ -6,7 +6,7 @@ import pytest
 
 from results.terminal.event_journal import Event
 from results.terminal.progress import MOST, TRUST, Level, Progress, ScreenLine
-from results.tests.test_events import FACTS
+from results.tests.test_screen import FACTS
 from results.text import clock, roughly
 
 

@@ -24,8 +24,6 @@ from results.storage.reading import load_trial
 from results.tests import hostile, samples
 from results.tests.samples import cell
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
@@ -117,7 +115,6 @@ def test_a_damaged_trial_is_named_and_skipped(run: Run, hurt: str, data: bytes) 
 
 def test_a_half_written_trial_is_not_there_yet(run: Run) -> None:
     (run.path / "trials" / ".x.1-2.partial").mkdir()
-    assert run.read() == Run.open(run.path).read()
     assert run.read().problems == ()
 
 
@@ -198,15 +195,7 @@ def test_lanes_with_alike_names_keep_files_of_their_own(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [
-        ("redis/set", "redis-set"),
-        ("..", ""),
-        ("", ""),
-        ("-rf", "rf"),
-        ("\0/\n", ""),
-        ("é", ""),
-        ("x" * 5000, "x" * 100),
-    ],
+    [("a/set", "a-set"), ("-rf", "rf"), ("x" * 5000, "x" * 100), ("..", ""), ("", ""), ("\0/\n", ""), ("é", "")],
 )
 def test_safe_names(text: str, name: str) -> None:
     assert files.safe_name(text) == (name or "unnamed")
@@ -229,13 +218,9 @@ def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
     [{"seed": 50, "attempt": 1}, {"lane": "redis/set/unfenced"}, {"word": Verdict.UPHELD}, {"version": "3.5.16"}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_hazard_is_settled_by_nothing_else(change: dict[str, Any]) -> None:
-    other = replace(SHOWN, **change)
+def test_a_hazard_is_settled_by_nothing_else_and_a_violation_by_nothing(change: dict[str, Any]) -> None:
+    other, violated = replace(SHOWN, **change), replace(SILENT, word=Verdict.VIOLATED)
     assert settled([SILENT, other]) == [SILENT, other]
-
-
-def test_a_violation_is_settled_by_nothing() -> None:
-    violated = replace(SILENT, word=Verdict.VIOLATED)
     assert violated in settled([violated, SHOWN])
 
 

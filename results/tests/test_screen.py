@@ -1,18 +1,99 @@
-"""What a person sees while trials run: on terminals of every width and encoding, and in a log."""
+"""What the processes of a run say is read by others while they write, and when they died half-way; and what a person
+sees of it: on terminals of every width and encoding, and in a log.
+"""
 
 import errno
 import io
+import json
 import re
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from results.terminal.event_journal import Event, Journal, step, waits
+from results.terminal import progress
+from results.terminal.event_journal import NAME, Event, Journal, Tail, says, step, waits
 from results.terminal.progress import Level, Progress, ScreenLine
 from results.terminal.screen import Screen, Watch
-from results.tests.test_events import FACTS, Clock
+
+
+class Clock:
+    """Shows what it is set to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
+"""What names a trial."""
+
+
+class TestJournal:
+    def test_what_one_says_another_reads(self, tmp_path: Path) -> None:
+        clock = Clock()
+        tail = Tail(tmp_path)
+        assert tail.read() == []
+        mine, other = Journal(tmp_path, "gw0", clock), Journal(tmp_path, "gw1", clock)
+        mine.tell(step("begun"))
+        other.tell(waits("them", 3.04))
+        read = [(event.by, event.name, event.text("text"), event.at) for event in tail.read()]
+        assert read == [("gw0", "step", "begun", clock.now), ("gw1", "waits", "them", clock.now)]
+        mine.tell(says("that was all"))
+        assert [event.text("text") for event in tail.read()] == ["that was all"]
+        assert tail.read() == []
+
+    def test_a_line_that_is_cut_short_waits_for_its_end(self, tmp_path: Path) -> None:
+        line = json.dumps({"at": 1, "by": "gw0", "event": "says", "text": "é"}).encode() + b"\n"
+        for cut in range(1, len(line)):
+            (tmp_path / NAME).write_bytes(line[:cut])
+            tail = Tail(tmp_path)
+            assert tail.read() == []
+            (tmp_path / NAME).write_bytes(line)
+            assert [event.text("text") for event in tail.read()] == ["é"]
+
+    @pytest.mark.parametrize("damaged", [b"{", b"[]", b"7", b'{"event": "says"}', b"\xff\xfe", b""], ids=repr)
+    def test_a_damaged_line_is_passed_by(self, tmp_path: Path, damaged: bytes) -> None:
+        journal = Journal(tmp_path, "gw0")
+        journal.tell(says("before"))
+        with (tmp_path / NAME).open("ab") as file:
+            file.write(damaged + b"\n")
+        journal.tell(says("after"))
+        assert [event.text("text") for event in Tail(tmp_path).read()] == ["before", "after"]
+
+    def test_many_write_at_the_same_time_and_no_line_is_broken(self, tmp_path: Path) -> None:
+        def much(name: str) -> None:
+            journal = Journal(tmp_path, name)
+            for number in range(200):
+                journal.tell(Event("says", {"text": name * 300, "number": number}))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(much, "abcd"))
+        events = Tail(tmp_path).read()
+        assert len(events) == 800
+        assert all(event.text("text") == event.by * 300 for event in events)
+
+    def test_a_text_is_cut_so_that_a_line_is_written_at_once(self, tmp_path: Path) -> None:
+        Journal(tmp_path, "gw0").tell(says("\U0001f600" * 100_000))
+        assert (tmp_path / NAME).stat().st_size < 8192
+
+    def test_a_full_disk_breaks_no_trial(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        journal = Journal(tmp_path, "gw0")
+        monkeypatch.setattr("os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+        journal.tell(says("nothing"))
+
+    def test_a_run_that_was_killed_says_what_it_was_at(self, tmp_path: Path) -> None:
+        clock = Clock()
+        journal = Journal(tmp_path, "gw0", clock)
+        journal.tell(Event("trial", {**FACTS, "lanes": 3, "locks": ["redis"], "plan": []}))
+        clock.now += 5
+        journal.tell(Event("judges", {"lane": "redis/set/unfenced", "number": 2, "of": 3}))
+        assert progress.unfinished(tmp_path) == ["redis none: judging redis/set/unfenced (2 of 3), 5 s"]
+        journal.tell(Event("done", {**FACTS, "seconds": 5, "words": {}, "again": 0}))
+        assert progress.unfinished(tmp_path) == []
 
 
 class File(io.StringIO):
@@ -52,15 +133,10 @@ def lines(*texts: str) -> list[ScreenLine]:
     return [ScreenLine(text) for text in texts]
 
 
-@pytest.fixture
-def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    return lambda width: monkeypatch.setenv("COLUMNS", str(width))
-
-
 class TestScreen:
     @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
-    def test_what_others_write_comes_above_the_last_lines(self, width: int, columns: Callable[[int], None]) -> None:
-        columns(width)
+    def test_what_others_write_comes_above_the_last_lines(self, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", str(width))
         file = File()
         screen = Screen(file, live=True, colour=False)
         long = "x" * 300
@@ -74,19 +150,19 @@ class TestScreen:
         screen.show([])
         assert file.seen(width)[6:] == [""]
 
-    def test_a_terminal_that_became_narrower_is_left_clean(self, columns: Callable[[int], None]) -> None:
-        columns(80)
+    def test_a_terminal_that_became_narrower_is_left_clean(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
         file = File()
         screen = Screen(file, live=True, colour=False)
         screen.show([], lines("a" * 79, "b" * 10))
-        columns(40)
+        monkeypatch.setenv("COLUMNS", "40")
         rows = file.getvalue().count("\n")
         screen.show(lines("c"))
         assert rows == 2
         assert "\x1b[3A" in file.getvalue()  # the first line takes two rows by now
 
-    def test_long_lines_are_wrapped_on_a_terminal_and_whole_in_a_log(self, columns: Callable[[int], None]) -> None:
-        columns(40)
+    def test_long_lines_are_wrapped_on_a_terminal_and_whole_in_a_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "40")
         text = "07:31:42 redis      freeze-holder          seed 1: 4.3 s, 11 broken as documented, 49 upheld"
         log, terminal = File(), File()
         Screen(log, live=False, colour=False).show(lines(text), lines("of which a log has none: standing"))
@@ -128,7 +204,6 @@ class TestScreen:
     def test_a_terminal_that_is_gone_breaks_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         file = File()
         screen = Screen(file, live=True, colour=False)
-
         monkeypatch.setattr(file, "write", Mock(side_effect=OSError(errno.EIO, "gone")))
         screen.show(lines("a"), lines("b"))
         screen.write("c")
@@ -165,8 +240,8 @@ class TestWatch:
         watch.look()
         assert file.getvalue().count("still at it") == 1
 
-    def test_a_terminal_is_drawn_again_as_time_goes_by(self, tmp_path: Path, columns: Callable[[int], None]) -> None:
-        columns(80)
+    def test_a_terminal_is_drawn_again_as_time_goes_by(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
         watch, file = self.watch(tmp_path, live=True)
         self.trial()
         watch.look()

@@ -6,11 +6,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from checkers.claims import Verdict
-from results.pages import charts, trend
+from results.pages import charts, curve, trend, web
 from results.record import Cell, LaneSummary
 from results.run import Run
 from results.storage import files, summary
@@ -24,8 +25,6 @@ from results.tests.test_index import cycle
 from results.text import span
 
 COMMAND = ("pytest", "suites/", "-n", "2")
-
-
 cell = partial(samples.cell, version="8.0")
 
 
@@ -35,7 +34,7 @@ def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = ()
     started, closed = f"2026-01-{day:02d}T00:00:00+00:00", f"2026-01-{day:02d}T00:01:30+00:00"
     about = {"command": COMMAND, "profile": "default", "seed": day, "targets": {}, **asked}
     about["command"] = [*about["command"], "--results", "x"]
-    path.mkdir()
+    path.mkdir(parents=True)
     files.write_json(path / "run.json", {"started": started, "about": about})
     page = path / "trials" / "redis-none-1" / "index.html"
     contents = RunContents(tuple(replace(one, page=page) for one in cells), tuple(lanes), ())
@@ -47,8 +46,6 @@ def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = ()
 
 MEASURED: Any = measured(samples.stale_write())
 CYCLES = [{**MEASURED["cycles"][0], **one} for one in (cycle("before", 100.0, 400.0), cycle("during", 200.0, None))]
-for times in CYCLES:
-    times["acquire_ms"] |= {"p90": None, "longest": None, "given_up": 0}
 LANE = samples.summary({**MEASURED, "cycles": CYCLES, "recovery_s": [1.5, 3.5]})
 """With numbers that are easy to find again."""
 
@@ -93,23 +90,16 @@ def test_what_changed(tmp_path: Path, before: Verdict | None, now: Verdict | Non
     same = cell(Verdict.UPHELD, "token-order")
     stored(tmp_path, 1, same, *([cell(before)] if before else []))
     stored(tmp_path, 2, same, *([cell(now)] if now else []))
-    told = rows(drawn(tmp_path))
-    assert [what for *what, _, _ in told] == [[kind, "redis/register/unfenced", "none", "server-exclusion"]] * bool(
-        kind
-    )
-    for *_, old, new in told:
-        assert old.endswith(str(before or "not judged"))
-        assert new.endswith(str(now or "not judged"))
+    words = (f"{web.GLYPHS[word]}{word}" if word else "not judged" for word in (before, now))
+    row = [kind, "redis/register/unfenced", "none", "server-exclusion", *words]
+    assert rows(drawn(tmp_path)) == ([row] if kind else [])
 
 
 def test_the_heaviest_trial_stands_for_a_lane_under_a_fault(tmp_path: Path) -> None:
     for order in (1, -1):
-        root = tmp_path / str(order)
-        root.mkdir()
+        root, words = tmp_path / str(order), (Verdict.UPHELD, Verdict.VIOLATED)[::order]
         stored(root, 1, cell(Verdict.UPHELD))
-        stored(
-            root, 2, *[cell(word, seed=seed) for seed, word in enumerate((Verdict.UPHELD, Verdict.VIOLATED))][::order]
-        )
+        stored(root, 2, *(cell(word, seed=seed) for seed, word in enumerate(words)))
         assert [(kind, new) for kind, *_, new in rows(drawn(root))] == [("▲ new", "✖violated")]
 
 
@@ -241,9 +231,8 @@ def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypa
         "other-shape": b"0\n{}",
         "binary": b"\xff\xfe\n\x00",
     }
-    if how == "gone":
-        kept.unlink()
-    else:
+    kept.unlink()
+    if how != "gone":
         kept.write_bytes(damaged[how])
     read = counted(monkeypatch)
     assert trend.write(tmp_path).read_text() == whole
@@ -284,3 +273,19 @@ def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -
 @pytest.mark.parametrize(("seconds", "told"), [(0.4, "0 s"), (61, "1 min 1 s"), (7322, "2 h 2 min"), (-1, "0 s")])
 def test_spans(seconds: float, told: str) -> None:
     assert span(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("hits", "tries", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0), (129, 718, 0.1533, 0.2094)],
+)
+def test_the_interval_of_a_curve_is_wilsons(hits: int, tries: int, low: float, high: float) -> None:
+    assert curve.Point(1.0, hits, tries).interval() == pytest.approx((low, high), abs=5e-4)
+
+
+def test_the_file_of_a_curve_is_whole_and_hostile_names_are_escaped() -> None:
+    points = curve.Point(0.5, 1, 4), curve.Point(1.0, 4, 4)
+    text = curve.draw("a < b", "across", [curve.LockPoints("<script>", points)], [(0.1, "& mark")])
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert ("<script>" in "".join(root.itertext()), "<script>" in text) == (True, False)

@@ -7,12 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
 
 from results.pages import web
 from results.tests.samples import HOSTILE
-
-BROKEN = Markup("<script>alert(1)</script>")  # as if the escaping had failed
 
 
 def page(*, title: str = "page", assets: str = "../../assets", inline: bool = False) -> str:

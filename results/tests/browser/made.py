@@ -24,6 +24,7 @@ RECORDED: Final = Path(__file__).parent / "recorded"
 
 TRIALS: Final = ("recorded", "violated", "stale", "passing", "quiet", "nothing", "aborted", "other", "hostile")
 RUNS: Final = ("run", "later-run", "empty-run", "hostile-run", "runs")
+ODD: Final = ("hostile", "hostile-run", "empty-run")
 SENT: Final = ("sent-trial", "sent-hostile", "sent-run", "comparison")
 CERTIFICATES: Final = ("certificate", "hostile-certificate")
 PAGES: Final = (*TRIALS, *RUNS, *SENT, *CERTIFICATES)
@@ -44,11 +45,9 @@ class Made:
     def page(self, name: str) -> Path:
         if name == "runs":
             return self._all
-        if name == "empty-run":
-            return self._empty
         if name in CERTIFICATES:
             return self._certificates[name]
-        return (self._sent if name in SENT else self._ill if name.startswith("hostile") else self._runs)[name]
+        return (self._sent if name in SENT else self._odd if name in ODD else self._runs)[name]
 
     def every_page(self) -> set[Path]:
         """Those of PAGES, and the pages of the runs that the certificates are of: they are no other kind."""
@@ -68,20 +67,16 @@ class Made:
         return pages
 
     @cached_property
-    def _ill(self) -> Mapping[str, Path]:
+    def _odd(self) -> Mapping[str, Path]:
         asked = {"command": [hostile.attack("command")], hostile.attack("key"): hostile.attack("value")}
         run = Run.create(self.root, asked)
         page = run.save_trial(self.records["hostile"])
         run.save_not_run([hostile.not_run()])
-        return {"hostile": page, "hostile-run": run.close({})}
-
-    @cached_property
-    def _empty(self) -> Path:
-        return Run.create(self.root, {}).close({})
+        return {"hostile": page, "hostile-run": run.close({}), "empty-run": Run.create(self.root, {}).close({})}
 
     @cached_property
     def _all(self) -> Path:
-        for made in (self._runs, self._empty, self._ill):
+        for made in (self._runs, self._odd):
             assert made  # each run that is closed writes the page of all of them
         return self.root / "index.html"
 

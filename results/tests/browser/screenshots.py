@@ -21,7 +21,7 @@ from results.commands import find
 from results.record import Cell
 from results.run import Run
 from results.storage.files import BadFile
-from results.tests.browser import chromium
+from results.tests.browser.conftest import started
 from results.tests.browser.visit import box, settle, visit
 
 FOLDER: Final = Path(__file__).parents[2] / "screenshots"
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         run = find.find(options.run, options.results)
-        with chromium.started() as browser:
+        with started() as browser:
             makers = (certificate,) if (run.path / CERTIFICATE).exists() else (violation, matrix)
             for path in (make(browser, run) for make in makers):
                 print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")

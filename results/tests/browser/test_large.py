@@ -18,16 +18,6 @@ from results.tests.browser.visit import box, settle, visit
 SIZES: Final = (100_000, 1_000_000)
 MOVES: Final = 30
 
-_OPENED: Final = """
-() => new Promise((done) => {
-  const look = () => {
-    if (document.querySelector(".timeline canvas[data-ready=true]")) done();
-    else requestAnimationFrame(look);
-  };
-  look();
-})
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -50,7 +40,7 @@ def measure(chromium: Browser, path: Path, root: Path) -> Measured:
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.reload(wait_until="commit")  # with everything warm, and counted
         before = work(session)
-        page.evaluate(_OPENED)
+        page.wait_for_function("() => document.querySelector('.timeline canvas[data-ready=true]')")
         opening = work(session) - before
         canvas = page.locator(".timeline canvas")
         canvas.scroll_into_view_if_needed()

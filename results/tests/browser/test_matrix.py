@@ -8,7 +8,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from checkers.claims import Verdict
 from results.record import Cell
-from results.report.grid import SIGNS
 from results.run import Run
 from results.tests.browser.made import Made
 from results.tests.browser.visit import meddle, settle, visit
@@ -37,15 +36,6 @@ def squares(made: Made, of: Callable[[Cell], bool] = lambda cell: True) -> set[S
     return {(cell.lock, cell.fault) for cell in Run.open(made.page("later-run").parent).read().cells if of(cell)}
 
 
-def test_every_square_says_its_words_with_a_sign(chromium: Browser, made: Made) -> None:
-    cells = Run.open(made.page("later-run").parent).read().cells
-    with visit(chromium, made.page("later-run"), made.root) as page:
-        assert shown(page) == squares(made)
-        for lock, fault in squares(made):
-            words = [one.word for one in cells if (one.lock, one.fault) == (lock, fault)]
-            expect(square(page, lock, fault)).to_contain_text(SIGNS[min(words, key=lambda word: word.weight)].glyph)
-
-
 FILTERS: Final[dict[str, tuple[str, str, Callable[[Cell], bool]]]] = {
     "backend": ("backend", "etcd", lambda cell: cell.backend == "etcd"),
     "version": ("version", "3.5.16", lambda cell: cell.version == "3.5.16"),
@@ -60,6 +50,7 @@ def test_filters_leave_what_they_ask_for(chromium: Browser, made: Made, name: st
     label, value, of = FILTERS[name]
     with visit(chromium, made.page("later-run"), made.root) as page:
         before = shown(page)
+        assert before == squares(made)
         meddle(page).get_by_label(label).first.select_option(value)
         left = shown(page)
         assert left == squares(made, of)

@@ -1,27 +1,80 @@
-"""Every page opens from disk: in silence, without a request beyond its folder, without moving by itself."""
+"""Every page opens from disk: in silence, without a request beyond its folder, without moving by itself; what watches
+over that sees it; and pages can be read: light and dark, on a phone, on paper, with every sign drawn.
+"""
 
+import io
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, expect
+from pypdf import PdfReader
 
+from results.pages.web import GLYPHS
+from results.tests.browser import seeing
 from results.tests.browser.made import PAGES, Made
-from results.tests.browser.visit import meddle, settle, unfold, visit
+from results.tests.browser.visit import box, file_of, meddle, on_paper, settle, unfold, visit
 
-_LINKS = (
-    "[...document.querySelectorAll('[href]')].map((one) => new URL(one.getAttribute('href'), document.baseURI).href)"
-)
+_LINKS: Final = """
+[...document.querySelectorAll("[href]")].map((one) => new URL(one.getAttribute("href"), document.baseURI).href)
+"""
+_WIDTH: Final = "document.documentElement.scrollWidth"
 
-_WIDTH = "document.documentElement.scrollWidth"
+POLICY = "default-src 'none'; script-src 'sha256-none'"
+
+_MOVES = """
+<h1>one</h1>
+<script>
+  const painted = new PerformanceObserver(() => {
+    painted.disconnect();
+    document.body.prepend("two", document.createElement("hr"));
+  });
+  painted.observe({ type: "paint", buffered: true });
+</script>
+"""
+"""What was never drawn has not moved: it waits for the first paint."""
+
+ILL = {
+    "console": ("<script>console.warn('of ours')</script>", "of ours"),
+    "exception": ("<script>throw new Error('of ours')</script>", "of ours"),
+    "network": ("<img src='https://fencepost.invalid/a.png'>", "asked for https://fencepost.invalid/a.png"),
+    "other file": ("<script src='../other/assets/a.js'></script>", "other/assets/a.js"),
+    "beside": ("<link rel=stylesheet href='a.css'>", "a.css"),
+    "dialog": ("<script>alert('of ours')</script>", "dialog: of ours"),
+    "policy": (
+        f'<meta http-equiv=Content-Security-Policy content="{POLICY}"><script>1</script>',
+        "refused by its own policy: script-src",
+    ),
+    "shift": (_MOVES, "moved by"),
+}
+
+_BARE: Final = """
+() => [...document.querySelectorAll(".lane h3, .lane p")]
+  .filter((one) => one.matches("h3") || one.textContent.trim().endsWith(":"))
+  .filter((one) => one.checkVisibility() && one.nextElementSibling && !one.nextElementSibling.checkVisibility())
+  .map((one) => one.textContent)
+"""
+"""Headings and announcements in lanes, behind which nothing stands."""
+
+_COLUMNS: Final = """
+(row) => [...document.querySelector(`#rates ${row}`).children].map((one) => one.getBoundingClientRect().right)
+"""
+"""Where each cell of this row of the rates ends."""
+
+_TALL: Final = """
+() => [...document.querySelectorAll(".wide td")]
+  .filter((one) => one.checkVisibility() && one.children.length === 0)
+  .filter((one) => one.textContent.trim().length > 3 && one.clientWidth < 70 && one.clientHeight > 100)
+  .map((one) => one.textContent)
+"""
+"""Cells that are narrower than a word and higher than four lines."""
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_to_files_and_a_phone_needs_no_scrolling(chromium: Browser, made: Made, name: str) -> None:
     with visit(chromium, made.page(name), made.root) as page:
         assert page.title().endswith("fencepost")
-        assert page.get_by_role("heading", level=1).count() == 1
-        assert page.get_by_role("heading", level=1).is_visible()
+        expect(page.get_by_role("heading", level=1)).to_be_visible()  # the only one
         for drawing in page.locator(".timeline canvas:visible").all():
             expect(drawing).to_have_attribute("data-ready", "true")
         links = page.evaluate(_LINKS)
@@ -32,14 +85,103 @@ def test_links_lead_to_files_and_a_phone_needs_no_scrolling(chromium: Browser, m
         widths.append(page.evaluate(_WIDTH))
     assert widths == [400, 400]
     for link in links:
-        parts = urlsplit(link)
-        if parts.scheme != "data":
-            assert parts.scheme == "file", link
-            target = Path(unquote(parts.path))
+        if not link.startswith("data:"):
+            target = file_of(link)
+            assert target is not None, link
             assert target.exists(), link
             assert target.is_relative_to(made.root), link
 
 
 def test_no_page_is_left_out(made: Made) -> None:
-    pages = made.every_page()
-    assert set(made.root.rglob("*.html")) == pages
+    assert made.every_page() == set(made.root.rglob("*.html"))
+
+
+@pytest.mark.parametrize("kind", ILL)
+def test_what_a_page_must_not_do_is_seen(chromium: Browser, tmp_path: Path, kind: str) -> None:
+    body, said = ILL[kind]
+    path = tmp_path / "run" / "index.html"
+    path.parent.mkdir()
+    path.write_text(f"<!doctype html><title>x</title><link rel=icon href='data:,'>{body}")
+    with pytest.raises(AssertionError, match="index") as caught:
+        _see(chromium, path, late=kind == "shift")
+    assert said in str(caught.value)
+
+
+def _see(chromium: Browser, path: Path, *, late: bool) -> None:
+    """late: what is wrong comes after a while."""
+    with visit(chromium, path, path.parent) as page:
+        if late:
+            page.wait_for_selector("hr", state="attached")
+            settle(page)
+
+
+def test_a_page_may_read_the_assets_of_its_run(chromium: Browser, tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "a.js").write_text("globalThis.read = true;")
+    path = tmp_path / "index.html"
+    path.write_text("<!doctype html><link rel=icon href='data:,'><p>x<script src='assets/a.js'></script>")
+    with visit(chromium, path, tmp_path) as page:
+        assert page.evaluate("globalThis.read") is True
+
+
+@pytest.mark.parametrize("name", ["violated", "passing", "aborted", "run", "empty-run", "certificate"])
+def test_every_text_stands_out(chromium: Browser, made: Made, name: str) -> None:
+    with visit(chromium, made.page(name), made.root, height=9000) as page:
+        unfold(page)
+        light = seeing.texts(page)
+        page.emulate_media(color_scheme="dark")
+        settle(page)
+        dark = seeing.texts(page)
+    assert seeing.faint(light) == seeing.faint(dark) == []
+    assert len(light) == len(dark) > 10
+    ground_of_light, ground_of_dark = (sorted(one["ground"] for one in each)[len(each) // 2] for each in (light, dark))
+    assert ground_of_light > 0.8
+    assert ground_of_dark < 0.1
+
+
+def test_prints_with_the_story(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("violated"), made.root, height=9000, scheme="dark") as page:
+        told = [line.inner_text() for line in page.locator(".story").first.locator("li").all()]
+        on_paper(page)
+        faint = seeing.faint(seeing.texts(page, on_paper=True))
+        printed = PdfReader(io.BytesIO(page.pdf(format="A4")))
+    text = " ".join(" ".join(sheet.extract_text() for sheet in printed.pages).split())
+    assert faint == []
+    assert len(told) >= 3
+    for line in told:
+        assert " ".join(line.split()) in text
+    assert len(printed.pages) <= 12
+
+
+def test_every_sign_is_drawn(chromium: Browser, made: Made) -> None:
+    found: dict[str, bool] = {}
+    for name in ("violated", "run"):
+        with visit(chromium, made.page(name), made.root) as page:
+            unfold(page)
+            found |= seeing.glyphs(page)
+    assert {glyph for glyph in GLYPHS.values() if glyph > "~"} <= found.keys()
+    assert [sign for sign, drawn in found.items() if not drawn] == []
+
+
+@pytest.mark.parametrize("name", ["violated", "sent-trial"])
+def test_no_heading_stands_on_paper_alone(chromium: Browser, made: Made, name: str) -> None:
+    with visit(chromium, made.page(name), made.root, height=9000) as page:
+        on_paper(page)
+        bare = page.evaluate(_BARE)
+    assert bare == []
+
+
+def test_on_paper_every_number_stands_under_its_own_head(chromium: Browser, made: Made) -> None:
+    with visit(chromium, made.page("run"), made.root, width=690) as page:
+        on_paper(page)
+        heads, numbers = (page.evaluate(_COLUMNS, row) for row in ("thead tr:last-child", "tbody tr:first-child"))
+        name = box(page.locator(".trials tbody td").first)
+    assert heads == pytest.approx(numbers, abs=1)
+    assert name["width"] > 80
+
+
+def test_no_word_is_written_one_letter_below_the_other_on_a_phone(chromium: Browser, made: Made) -> None:
+    for name in ("violated", "run", "comparison"):
+        with visit(chromium, made.page(name), made.root, width=390, height=800) as page:
+            unfold(page)
+            assert page.evaluate(_TALL) == [], name

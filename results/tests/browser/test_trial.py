@@ -18,10 +18,6 @@ def shown_window(page: Page) -> Locator:
     return shown_lane(page).locator("[data-window]:not([hidden])")
 
 
-def marks(page: Page) -> Locator:
-    return shown_window(page).locator("[data-row]")
-
-
 def tip(page: Page) -> Locator:
     return page.locator("#tip")
 
@@ -106,7 +102,7 @@ def _tabbed(page: Page) -> list[dict[str, Any]]:
 
 def test_tab_goes_through_all_in_the_order_of_time_and_shows_where_it_is(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("stale"), made.root) as page:
-        rows = [int(mark.get_attribute("data-row") or -1) for mark in marks(page).all()]
+        rows = [int(mark.get_attribute("data-row") or -1) for mark in shown_window(page).locator("[data-row]").all()]
         stops = _tabbed(page)
         columns = made.records["stale"].lanes[0].history.columns
     been = [stop["row"] for stop in stops if stop["row"] >= 0]

@@ -52,7 +52,6 @@ _REACHED: Final = """
 
 _DRAWN: Final = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
-
 _RESTING: Final = """
 (canvas) => new Promise((done) => {
   let before = "", same = 0;
@@ -92,7 +91,7 @@ def visit(
     )
 
     def on_request(route: Route) -> None:
-        request, path = route.request, _file(route.request.url)
+        request, path = route.request, file_of(route.request.url)
         clicked = request.resource_type == "document" and request.is_navigation_request()  # or the page itself
         asset = path is not None and path.parent.name == "assets" and path.is_relative_to(root.resolve())
         if asset or (clicked and path is not None):
@@ -203,6 +202,7 @@ def settled(page: Page) -> list[str]:
     return [*(f"refused by its own policy: {what}" for what in seen["refused"]), *seen["shifts"]]
 
 
-def _file(url: str) -> Path | None:
+def file_of(url: str) -> Path | None:
+    """Where it leads on this disk; None: elsewhere."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" and not parts.netloc else None
