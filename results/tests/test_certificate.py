@@ -14,9 +14,8 @@ from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.storage.reading import RunContents
 from results.tests.test_comparison import WORDS, lanes
-from results.tests.upgrades import UPGRADES, cell, of, told, whole
+from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, of, step, told, whole
 
-KEPT = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
 BLIND = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
 
 
@@ -59,13 +58,9 @@ def test_the_sentence_says_when_it_was_lost(stages: list[str], said: str) -> Non
 
 
 def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> None:
-    cells = [
-        cell(BASELINE, Verdict.VIOLATED),
-        cell(CANDIDATE, Verdict.UPHELD),
-        cell(BASELINE, Verdict.UPHELD, fault="none"),
-        cell(CANDIDATE, Verdict.VIOLATED, fault="none"),
-        cell(MIXED, Verdict.VIOLATED),
-    ]
+    cells = [cell(BASELINE, Verdict.VIOLATED), cell(CANDIDATE, Verdict.UPHELD), cell(MIXED, Verdict.VIOLATED)]
+    turned = ((BASELINE, Verdict.UPHELD), (CANDIDATE, Verdict.VIOLATED))
+    cells += [cell(stage, word, fault="none") for stage, word in turned]
     made = of(*cells)
     assert made.decision is Decision.NO_REGRESSION
     assert [one.fault for one in made.known] == ["none", "upgrade-leader-last"]
@@ -134,9 +129,8 @@ def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
 def test_no_time_while_versions_change_makes_a_regression() -> None:
     made = timed(1.0, 1.0, 9.0, 9.0)
     assert made.decision is Decision.NO_REGRESSION
-    assert {(one.measure, one.stage) for one in made.handover_gaps} == set(
-        product(("recovery", "longest gap"), TOGETHER)
-    )
+    gaps = {(one.measure, one.stage) for one in made.handover_gaps}
+    assert gaps == {*product(("recovery", "longest gap"), TOGETHER)}
     for one in made.handover_gaps:
         assert one.worst >= one.middle > 0
         assert (one.trials, one.unit) == (1, "s")
@@ -187,24 +181,20 @@ def test_what_could_not_be_asked_of_one_lock_says_nothing_of_the_others() -> Non
 
 @pytest.mark.parametrize(("stage", "number", "doubtful"), [(MIXED, 0, True), (ROLLBACK, 0, True), (MIXED, 1, False)])
 def test_no_operation_in_the_mixed_state_is_a_doubt(stage: str, number: int, doubtful: bool) -> None:
-    made = whole(
-        cell(stage, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": number, **STRUCK})
-    )
+    counters = {**OCCURRED, "operations in the mixed state": number}
+    made = whole(cell(stage, Verdict.UPHELD, counters=counters))
     said = f"redis: no operations in the mixed state {WHEN[stage]}"
     assert made.doubts == ((said,) if doubtful else ())
 
 
-STRUCK = {"leases that expired while held": 2, "stale attempts": 1}
-REFUSED = {"at": 3.0, "what": "etcd1 stays 3.5.16: does not start on its data", "refused": True}
-
-
 def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
-    steps = [{"at": at, "what": f"etcd{at}", "refused": False} for at in (4.0, 2.0)]
-    trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": [steps[0], REFUSED, steps[1]]})]
+    words = "etcd1 stays 3.5.16: does not start on its data"
+    rolled = [step(4.0, "etcd4"), step(3.0, words, refused=True), step(2.0, "etcd2")]
+    trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": rolled})]
     stayed = cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1})
     made = whole(stayed, trials=trials)
     assert made.decision is Decision.NO_REGRESSION
-    assert made.no_way_back == (f"from half-way, redis: {REFUSED['what']}",)
+    assert made.no_way_back == (f"from half-way, redis: {words}",)
     assert [(one.stage, one.at) for one in made.steps] == [(ROLLBACK, 2.0), (ROLLBACK, 3.0), (ROLLBACK, 4.0)]
     # So it is where nothing could be judged behind it.
     alone = [cell(stage, Verdict.UPHELD) for stage in STAGES[:3]]
@@ -223,7 +213,7 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
 def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, trial: str, doubtful: bool) -> None:
     old = cell(BASELINE, before, property="fenced-store")
     new = cell(CANDIDATE, Verdict.NOT_APPLICABLE, property="fenced-store", trial=trial)
-    made = of(*(cell(stage, Verdict.UPHELD) for stage in ALONE), old, new)
+    made = of(*KEPT, old, new)
     assert made.doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
 
 

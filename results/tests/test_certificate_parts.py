@@ -23,9 +23,7 @@ from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
 from results.storage.reading import RunContents
 from results.tests import samples
-from results.tests.test_comparison import VALUES
-from results.tests.trials import measures
-from results.tests.upgrades import OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
+from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
 
 
 @pytest.mark.parametrize(
@@ -48,12 +46,9 @@ def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int,
 
 def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_for_them() -> None:
     uncounted = {name: number for name, number in OCCURRED.items() if name != STALE}
-    cells = [cell(stage, Verdict.UPHELD, counters=uncounted) for stage in ALONE]
-    found = {exposure.why for exposure in of(*cells).exposures if exposure.what == UNFENCED}
+    made = of(*(replace(one, counters=uncounted) for one in KEPT))
+    found = {exposure.why for exposure in made.exposures if exposure.what == UNFENCED}
     assert found == {"no lane without a fence was asked for it"}
-
-
-KEPT = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +65,12 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
     some = tuple(UpgradeLane(str(n), "redis", *lane) for n, lane in enumerate(lanes))
     never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
     made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
-    found = {exposure.stage: exposure for exposure in made.exposures if exposure.what == what}
-    assert {exposure.why for exposure in found.values()} == {why}
-    assert all(exposure.missing == (not why) for exposure in found.values())
+    found = {(exposure.why, exposure.missing) for exposure in made.exposures if exposure.what == what}
+    assert found == {(why, not why)}
 
 
 def test_without_a_fault_no_fault_bit() -> None:
-    quiet = measures(1.0, {**VALUES, "grants under the fault": None})
+    quiet = {"cycles": [{"phase": "before", "seconds": 9.0}]}
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(RunContents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")
@@ -86,10 +80,8 @@ def test_without_a_fault_no_fault_bit() -> None:
 def test_nobody_need_be_struck_while_servers_go_back() -> None:
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
     assert made.decision is Decision.NO_REGRESSION
-    why = {
-        exposure.what: exposure.why for exposure in made.exposures if exposure.stage == ROLLBACK and not exposure.number
-    }
-    assert set(why.values()) == {"nobody is struck while servers go back"}
+    missed = [exposure for exposure in made.exposures if exposure.stage == ROLLBACK and not exposure.number]
+    assert {exposure.why for exposure in missed} == {"nobody is struck while servers go back"}
 
 
 def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None:
@@ -198,10 +190,8 @@ def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) 
 
 def test_errors_that_are_new_come_first() -> None:
     of = {BASELINE: {"both": 9, "gone": 3}, CANDIDATE: {"both": 1, "new": 1}, MIXED: {"both": 1, "between": 2}}
-    tried = [
-        told(stage, lanes=(UpgradeLane("a", "redis", "unfenced", "grant", errors=texts),))
-        for stage, texts in of.items()
-    ]
+    lanes = {stage: UpgradeLane("a", "redis", "unfenced", "grant", errors=texts) for stage, texts in of.items()}
+    tried = [told(stage, lanes=(lane,)) for stage, lane in lanes.items()]
     assert [(one.turn, one.text, dict(one.stages)) for one in errors(tried)] == [
         (Turn.NEW, "new", {CANDIDATE: 1}),
         (Turn.BETWEEN, "between", {MIXED: 2}),

@@ -37,7 +37,7 @@ def judged(*words: Verdict, **facts: Any) -> TrialRecord:
 
 
 def stored(root: Path, *records: TrialRecord) -> str:
-    run = Run.create(root, {"seed": 7})
+    run = Run.create(root, {})
     for record in records:
         run.save_trial(record)
     run.close({})

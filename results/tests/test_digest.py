@@ -20,19 +20,14 @@ from results.report.markdown import text
 from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.golden import golden
+from results.tests.test_comparison import run as contents
 
 ROOT = Path("/runs/one")
 STORY = ("worker 1 was granted the lock at 1.0 s", "So two were inside.")
-
-
 cell = partial(
     samples.cell, property="no-lost-update", workload="set", lane="redis/set/unfenced", version="8.0",
     because="because", page=ROOT / "trials" / "redis-none-1" / "index.html",
 )  # fmt: skip
-
-
-def contents(*cells: Cell) -> RunContents:
-    return RunContents(cells, (), ())
 
 
 def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Side:

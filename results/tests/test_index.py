@@ -238,11 +238,8 @@ def test_links_lead_to_files_and_lanes_of_the_run(tmp_path: Path) -> None:
     run.save_not_run([NotRun("etcd", "etcd", "freeze-holder", "no engine here")])
     page = Page(run.close({}).read_text())
     links = {link.given["href"] for link in page.all("a") if "href" in link.given and link.given["href"][0] != "#"}
-    assert links > {
-        "../index.html",
-        "summary.json",
-        "trials/redis-freeze-holder-7/index.html#lane=redis%2Fregister%2Funfenced",
-    }
+    lane = "trials/redis-freeze-holder-7/index.html#lane=redis%2Fregister%2Funfenced"
+    assert links > {"../index.html", "summary.json", lane}
     assert all((run.path / unquote(link.partition("#")[0])).is_file() for link in links)
 
 
@@ -259,16 +256,13 @@ def test_stories_of_what_fails_are_all_there_however_many_there_are() -> None:
 def test_the_page_of_a_whole_matrix_is_small() -> None:
     locks, faults = 47, 25
     told = ("a worker was granted a token; its lease ran out while it was frozen; it noticed the loss",) * 3
-    cells = [
-        cell(
-            f"lock-{lock}", f"some-fault-{fault}", Verdict.BROKEN_AS_DOCUMENTED if at == 0 else Verdict.UPHELD,
-            f"property-{at}", backend=f"backend-{lock % 4}", story=(f"{lock} {fault}", *told) if at == 0 else (),
-            page=ROOT / "trials" / f"{lock % 4}-{fault}" / "index.html", trial=f"{lock % 4}-{fault}",
-        )
-        for lock in range(locks)
-        for fault in range(faults)
-        for at in range(6)
-    ]  # fmt: skip
+    cells: list[Cell] = []
+    for lock, fault in product(range(locks), range(faults)):
+        trial = f"{lock % 4}-{fault}"
+        where: dict[str, Any] = {"backend": f"backend-{lock % 4}", "trial": trial, "page": ROOT / trial / "index.html"}
+        one = cell(f"lock-{lock}", f"some-fault-{fault}", Verdict.UPHELD, **where)
+        cells += [replace(one, property=f"property-{at}") for at in range(5)]
+        cells.append(replace(one, word=Verdict.BROKEN_AS_DOCUMENTED, story=(f"{lock} {fault}", *told)))
     text = run_page.render(ROOT, {}, cells, [], ())
     assert len(text.encode()) < 1_500_000
     assert len(Page(text).data["squares"]) == locks * faults

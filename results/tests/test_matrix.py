@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,12 @@ from rich.console import Console
 from checkers.claims import Verdict
 from results.record import Cell
 from results.terminal import matrix
-from results.tests import samples
+from results.tests import test_index
 from results.tests.golden import golden
 
 PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")
-
-
-def cell(lock: str, fault: str, word: Verdict, about: str = "server-exclusion", **given: object) -> Cell:
-    given = {"lock": lock, "backend": lock, "lane": f"{lock}/register/unfenced", "fault": fault, **given}
-    return samples.cell(word, about, **{"page": Path(PAGE), "seed": 7, "trial": "", **given})
+cell = partial(test_index.cell, page=Path(PAGE), seed=7, trial="")
 
 
 def cells() -> list[Cell]:

@@ -103,10 +103,8 @@ def test_the_heaviest_lane_comes_first() -> None:
     fenced, unfenced = samples.stale_write("fence-writes", lane="z"), samples.stale_write(lane="a")
     broken = CheckResult("server-exclusion", False, (samples.stale_violation(unfenced),))
     record = samples.trial("t", fenced, unfenced)
-    violated = replace(
-        record.lanes[1], judgements=(Judgement("server-exclusion", Verdict.VIOLATED, "overlap", broken),)
-    )
-    text = read(replace(record, lanes=(record.lanes[0], violated))).text
+    judged = Judgement("server-exclusion", Verdict.VIOLATED, "overlap", broken)
+    text = read(replace(record, lanes=(record.lanes[0], replace(record.lanes[1], judgements=(judged,))))).text
     assert "redis broke its promise of server-exclusion under freeze-holder: overlap." in text
     assert text.index(" a ") < text.index(" z ")
 
@@ -181,12 +179,10 @@ def test_counters_that_all_properties_share_are_said_once_and_explained() -> Non
         assert said in text
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_a_page_of_1e5_operations_is_small(broken: bool) -> None:
+@pytest.mark.parametrize("violations", [0, 3000])
+def test_a_page_of_1e5_operations_is_small(violations: int) -> None:
     history = samples.long(100_000)
-    result = samples.upheld("server-exclusion", **{"contended acquires": 2500})
-    if broken:
-        result = replace(result, valid=False, violations=(samples.stale_violation(history),) * 3000)
+    result = CheckResult("server-exclusion", not violations, (samples.stale_violation(history),) * violations)
     record = samples.one_lane(history, Judgement("x", Verdict.UPHELD, "", result))
     assert len(trial_page.render(record, Path("t")).encode()) < 600_000
 
@@ -194,11 +190,9 @@ def test_a_page_of_1e5_operations_is_small(broken: bool) -> None:
 def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
     history = samples.long(5_000)
     broken = CheckResult("server-exclusion", False, (samples.stale_violation(history),) * 100)
-    lanes = [
-        LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane/{n}")), (judge(broken, history),))
-        for n in range(20)
-    ]
-    text = trial_page.render(replace(samples.trial(), lanes=tuple(lanes)), Path("t"))
+    named = [replace(history, facts=replace(history.facts, lane=f"lane/{n}")) for n in range(20)]
+    lanes = tuple(LaneRecord(one, (judge(broken, one),)) for one in named)
+    text = trial_page.render(replace(samples.trial(), lanes=lanes), Path("t"))
     assert len(text.encode()) < 1_500_000
 
 

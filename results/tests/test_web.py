@@ -13,7 +13,6 @@ from results.tests.samples import HOSTILE
 
 
 def page(*, title: str = "page", assets: str = "../../assets", inline: bool = False) -> str:
-    """A page of nothing but a title."""
     return web.render("layout.html", title=title, assets=assets, inline=inline)
 
 

@@ -46,7 +46,6 @@ def contents(trials: Iterable[Trial]) -> RunContents:
 
 
 def load(file: Path = ONE_VERSION) -> list[Trial]:
-    """All that are stored."""
     data = json.loads(file.read_text("utf-8"))
     return [_trial(data, *trial) for trial in data["trials"]]
 
@@ -76,21 +75,14 @@ def _trial(data: Mapping[str, Any], run: int, fault: str, seed: int, lanes: Sequ
 def measures(store: float | None, values: Mapping[str, float | None]) -> Any:
     """Measures of a lane of which these numbers are read again, rates but for rounding."""
 
-    def phase(name: str, acquire: float | None, rate: float | None) -> dict[str, Any]:
-        seconds = 1000.0
-        grants = 0.0 if rate is None else rate * seconds - 0.5
-        return {
-            "phase": name,
-            "seconds": 0.0 if rate is None else seconds,
-            "grants": grants,
-            "acquire_ms": {"count": int(acquire is not None), "p50": acquire},
-        }
+    def phase(name: str, under: str = "") -> dict[str, Any]:
+        acquire, rate = values[f"acquire p50{under}"], values[f"grants{under}"]
+        seconds, grants = (0.0, 0.0) if rate is None else (1000.0, rate * 1000.0 - 0.5)
+        times = {"count": int(acquire is not None), "p50": acquire}
+        return {"phase": name, "seconds": seconds, "grants": grants, "acquire_ms": times}
 
     return {
-        "cycles": [
-            phase(BEFORE, values["acquire p50"], values["grants"]),
-            phase(DURING, values["acquire p50 under the fault"], values["grants under the fault"]),
-        ],
+        "cycles": [phase(BEFORE), phase(DURING, " under the fault")],
         "acquire_ms": {"p99": values["acquire p99"]},
         "release_ms": {"p10": values["release p10"], "p50": values["release p50"]},
         "recovery_s": [values["recovery"]],
@@ -107,8 +99,7 @@ def slower(trial: Trial, times: float, lock: str = "", only: str = "") -> Trial:
             return lane
         values = {measure.name: measure.read(lane.measures) for measure in MEASURES}
         for measure in MEASURES:
-            number = values[measure.name]
-            if number is not None and only in ("", measure.name):
+            if (number := values[measure.name]) is not None and only in ("", measure.name):
                 values[measure.name] = number * times if measure.rises else number / times
         return replace(lane, measures=measures(lane.measures["store_ms"]["p50"], values))
 
@@ -137,19 +128,14 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
                 properties.setdefault(place, {}).update(dict.fromkeys(words))
                 times = told[place][0] if place in told else _numbers(measured(lane.history))
                 told[place] = times, words
-    return {
-        "lanes": list(lanes),
-        "properties": [list(properties[place]) for place in range(len(lanes))],
-        "trials": [
-            (
-                run,
-                fault,
-                seed,
-                [(p, *t, "".join(str(w.get(n, "-")) for n in properties[p])) for p, (t, w) in told.items()],
-            )
-            for (run, fault), (seed, told) in trials.items()
-        ],
-    }
+    condensed = []
+    for (run_number, fault), (seed, of_lanes) in trials.items():
+        found = []
+        for place, (times, words) in of_lanes.items():
+            found.append((place, *times, "".join(str(words.get(name, "-")) for name in properties[place])))
+        condensed.append((run_number, fault, seed, found))
+    named = [list(properties[place]) for place in range(len(lanes))]
+    return {"lanes": list(lanes), "properties": named, "trials": condensed}
 
 
 def _numbers(found: Any) -> tuple[float | None, list[float | None]]:

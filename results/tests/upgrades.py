@@ -42,6 +42,9 @@ def cell(stage: str, word: Verdict, **given: Any) -> Cell:
     return samples.cell(word, **{"property": "token-order", **given})
 
 
+KEPT: Final = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
+
+
 def told(stage: str, **given: object) -> UpgradeTrial:
     """A trial in whose lanes everything happens that is to happen."""
     lanes = (UpgradeLane("a", "redis", "fence-writes", "grant", 3), UpgradeLane("b", "redis", "unfenced", "grant"))
@@ -99,9 +102,7 @@ def _replaced(lane: LaneRecord, stage: str) -> LaneRecord:
 
 
 def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Run:
-    """A lock that is the same on both, in every part that is asked for. parts: None: as of a run from before there were
-    any.
-    """
+    """A lock that is the same on both, in every part that is asked for. parts: None: as before there were any."""
     stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": "8.0"}}
     asked = {"command": ["pytest", "suites/", "--lock", "redis"], "seed": 7, "profile": "default", "stages": stages}
     asked |= {} if parts is None else {"parts": list(parts)}
@@ -120,12 +121,9 @@ def closed(root: Path, **given: Any) -> Run:
 
 
 def _node(suite: str, digit: str, memory: str) -> dict[str, Any]:
-    return {
-        "redis1": {
-            "image": f"fencepost/redis:{suite}",
-            "digest": f"sha256:{digit * 64}",
-            "packager": f"Debian {suite}",
-            "command": ["redis-server", "--cluster-name", f"fp-123-0{digit}cd"],
-            "settings": {"MEMORY": memory, "NET": f"10.77.{digit}.19"},
-        }
-    }
+    node = {
+        "image": f"fencepost/redis:{suite}", "digest": f"sha256:{digit * 64}", "packager": f"Debian {suite}",
+        "command": ["redis-server", "--cluster-name", f"fp-123-0{digit}cd"],
+        "settings": {"MEMORY": memory, "NET": f"10.77.{digit}.19"},
+    }  # fmt: skip
+    return {"redis1": node}

@@ -17,19 +17,6 @@ ON_CERTIFICATE: Final = (
 NOT_ON_TRIAL: Final = ("key", "workload")
 """Places that the trial's page has no use for."""
 
-_READ: Final = """
-() => {
-  const texts = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const range = document.createRange();
-    range.selectNodeContents(node);
-    if (range.getClientRects().length) texts.push(node.data);
-  }
-  return texts.join("\\n");
-}
-"""
-"""What is drawn anywhere on the page, as text."""
-
 _MADE: Final = """
 () => ({
   ran: typeof pwned !== "undefined" && String(pwned),
@@ -47,7 +34,7 @@ _MADE: Final = """
 def _read(page: Page) -> str:
     """Everything that can be brought to sight: each lane, each fold, each tip."""
     unfold(page)
-    texts = [page.evaluate(_READ)]
+    texts = [page.locator("body").inner_text()]
     for mark in page.locator("[data-tip], [tabindex='0']").all():
         if mark.is_visible():
             mark.focus()
