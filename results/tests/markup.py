@@ -65,6 +65,8 @@ class Page(HTMLParser):
             self._end_line(LINES[tag])
         elif tag in JOINED:
             self._words.append(JOINED[tag])
+        elif tag == "a" and given.get("href", "#")[0] != "#":
+            self._words.append(f"<{given['href']}>")
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop().tag == tag
@@ -91,7 +93,7 @@ class Page(HTMLParser):
 
     @property
     def lines(self) -> str:
-        """For `golden`: a line for each heading, paragraph, item, row and title of a mark."""
+        """For `golden`: a line for each heading, paragraph, item, row and title of a mark; with addresses of links."""
         return "\n".join(self._lines) + "\n"
 
     def all(self, tag: str, **attributes: str) -> Iterator[Element]:

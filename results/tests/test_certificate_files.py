@@ -28,6 +28,7 @@ from results.storage.files import BadFile
 from results.tests import hostile, samples
 from results.tests.browser.made import violated
 from results.tests.golden import golden
+from results.tests.markup import Page
 from results.tests.upgrades import closed, judged, record
 from results.tests.upgrades import run as made_run
 
@@ -306,14 +307,17 @@ def lost(root: Path) -> Run:
 
 
 def interrupted(root: Path) -> Run:
+    """And not all was tried."""
     run = made_run(root, parts=ALONE)
+    absent = (("a", "slow-disk", "no disk"), ("a", "x", "no clock"), ("b", "y", "no clock"))
+    run.save_not_run([NotRun(lock, "redis", fault, because) for lock, fault, because in absent])
     run.close({"interrupted": True})
     return run
 
 
 def broken_before(root: Path) -> Run:
     """As what the old version broke already, the new one breaks; and nobody knows the images."""
-    run = made_run(root, parts=[])
+    run = made_run(root, parts=[], suite="")
     for stage in ALONE:
         run.save_trial(violated(record(stage, "freeze-holder", nodes={})))
     run.close({})
@@ -321,8 +325,8 @@ def broken_before(root: Path) -> Run:
 
 
 @pytest.mark.parametrize("made", [closed, lost, interrupted, broken_before])
-def test_what_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path], Run]) -> None:
-    issue(run := made(tmp_path))
+def test_what_the_page_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path], Run]) -> None:
+    _, page = issue(run := made(tmp_path))
     suite = ElementTree.fromstring((run.path / files.JUNIT).read_bytes())[0]
     lines = [f"{name}: {suite.get(name)}" for name in ("tests", "failures", "errors", "skipped")]
     lines += [
@@ -334,9 +338,11 @@ def test_what_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path
     told = read(run, files.ATTESTATION)
     plans = [name for name in sorted(read(run)["evidence"]) if name.endswith("/plan.json")]
     assert [one["name"] for one in told["predicate"]["configuration"]] == [files.CERTIFICATE, *plans]
-    lines += [json.dumps({**told, "predicate": {**told["predicate"], "configuration": "..."}}, indent=1), ""]
+    attested = json.dumps({**told, "predicate": {**told["predicate"], "configuration": "..."}}, indent=1)
+    text = "\n".join([*lines, attested, Page(page.read_text()).lines])
     # A digest of files differs from run to run; those of the images are one digit, again and again.
-    text = re.sub(r"(?!(.)\1{63})[0-9a-f]{64}", "DIGEST", "\n".join(lines).replace(run.path.name, "RUN"))
+    text = re.sub(r"(?!(.)\1{63})[0-9a-f]{64}", "DIGEST", text)
+    text = text.replace(str(tmp_path), "ROOT").replace(run.path.name, "RUN")
     assert text == golden(f"certificate-{made.__name__}.txt", text)
 
 

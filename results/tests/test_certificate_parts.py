@@ -1,6 +1,5 @@
 """Beside the verdict: whether the test bit, what was caught, what clients were told, under which conditions."""
 
-import itertools
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,13 +13,13 @@ from checkers.properties.shared_counters import CONTENDED, EXPIRED
 from results.certificate import trials
 from results.certificate.calibration import Shown
 from results.certificate.certify import Decision, certify
-from results.certificate.conditions import conditions, uncovered
+from results.certificate.conditions import conditions
 from results.certificate.error_texts import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
 from results.certificate.trials import UpgradeLane
 from results.certificate.write_certificate import issue
 from results.record import LaneRecord, TrialRecord
-from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES
+from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, MIXED, ROLLBACK, STAGES
 from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
@@ -110,14 +109,6 @@ def test_controls_that_were_shown_are_counted_by_stage() -> None:
     assert found.locks == (Shown(BASELINE, 1, 1, ()), Shown(CANDIDATE, 0, 1, ("get-then-del",)))
 
 
-def test_controls_are_read_from_what_the_histories_declare(tmp_path: Path) -> None:
-    made, _ = issue(closed(tmp_path))
-    assert [(one.stage, one.shown, one.of) for one in made.calibration.hazards] == [
-        (BASELINE, 3, 3), (CANDIDATE, 3, 3), (MIXED, 6, 6), (ROLLBACK, 6, 6),
-    ]  # fmt: skip
-    assert made.calibration.locks == ()
-
-
 def test_a_lock_of_the_anti_patterns_is_broken_by_design(tmp_path: Path) -> None:
     made = run(tmp_path, parts=ALONE)
     of_ours = {"redis": "antipatterns.get_then_del:GetThenDel", "other": "redis_single:RedisLock"}
@@ -200,41 +191,9 @@ def test_errors_that_are_new_come_first() -> None:
     ]
 
 
-def test_errors_and_refusals_are_read_from_the_histories(tmp_path: Path) -> None:
-    found = {one.stage: one for one in trials.load(closed(tmp_path, parts=ALONE).path, [])}
-    unfenced, fenced = found[BASELINE].lanes
-    assert (unfenced.refused, fenced.refused) == (0, 1)
-    assert unfenced.errors == dict.fromkeys(samples.stale_write().errors[1:], 1)
-    assert fenced.controls == {"holder-exclusion"}
-
-
-def test_conditions_name_images_and_what_differs_between_the_two(tmp_path: Path) -> None:
-    made = closed(tmp_path, suite="0.1.0 (abc)")
-    found = conditions(made.about(), trials.load(made.path, []))
-    assert [(one["stage"], one["version"], one["digest"][-1], one["packager"]) for one in found["images"]] == [
-        (BASELINE, "7.0.15", "1", "Debian bookworm"), (CANDIDATE, "8.0.2", "2", "Debian trixie"),
-    ]  # fmt: skip
-    # The environment's own name and net are no difference.
-    differences = [(one["name"], one[BASELINE], one[CANDIDATE]) for one in found["configuration"]]
-    assert differences == [("MEMORY", "64m", "128m")]
-    assert (found["suite"], found["hosts"]) == ("0.1.0 (abc)", ["Linux 6.1 x86_64, 2 cores"])
-    assert {one["column"] for one in found["plans"]} == {"freeze-holder", *itertools.chain(*COLUMNS.values())}
-
-
 def test_what_was_not_stored_is_left_empty() -> None:
     found = conditions({}, [told(stage, about={"nodes": 3, "versions": None, "host": 9}) for stage in STAGES])
     assert (found["images"], found["configuration"], found["suite"], found["hosts"]) == ([], [], "", [""])
-
-
-def test_what_was_not_tried_stands_by_its_reason() -> None:
-    cells = [
-        cell("", Verdict.NOT_APPLICABLE, fault=fault, lock=lock, trial="", because=because)
-        for because, fault, lock in (("no disk", "slow-disk", "a"), ("no clock", "x", "a"), ("no clock", "y", "b"))
-    ]
-    assert uncovered([*cells, *KEPT]) == [
-        {"because": "no clock", "faults": ["x", "y"], "locks": ["a", "b"]},
-        {"because": "no disk", "faults": ["slow-disk"], "locks": ["a"]},
-    ]
 
 
 @pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])

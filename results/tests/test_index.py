@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pytest
 
 from checkers.claims import Verdict
-from results.pages import rates, run_page
-from results.record import Cell, LaneSummary, NotRun
+from results.pages import rates, run_page, web
+from results.record import Cell, LaneSummary
 from results.report import grid
 from results.run import Run
 from results.storage import files
@@ -65,7 +65,7 @@ def test_no_word_is_hidden_by_a_lighter_one(word: Verdict) -> None:
     for order in (1, -1):
         cells = [cell("redis", "none", each, "p", seed=each.weight) for each in [*Verdict][word.weight :][::order]]
         made = square(drawn(cells))
-        assert made.text.startswith(f"{grid.SIGNS[word].glyph} 1 {grid.SIGNS[word].short}")
+        assert made.text.startswith(f"{web.GLYPHS[word]} 1 {grid.SHORT[word]}")
         assert made.given["title"].startswith(f"1 {word}")
 
 
@@ -162,7 +162,8 @@ def test_all_that_a_page_says_in_its_order() -> None:
     problems = [f"trials/{n}: damaged " + "x" * 50 for n in range(7)]
     about = {"command": ["pytest", "suites/", "-k", "a or b"], "seed": 7, "profile": "default"}
     times = {"started": "2026-01-02T03:04:05+00:00", "closed": "2026-01-02T03:09:15+00:00"}
-    lanes = [samples.summary(QUIET), samples.summary(None, lock="old-format")]
+    struck = {"acquire at once": {"messages": 3, "hit": 2}}
+    lanes = [samples.summary(QUIET, boundaries=struck), samples.summary(None, lock="old-format")]
     page = drawn(cells, lanes, problems, **about, **times)
     assert page.lines == golden("run.txt", page.lines)
     assert "old-format" not in page.one("section", id="rates")
@@ -197,7 +198,7 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
         {"cycles": [cycle("before", 50.0, None, count=30), cycle("during", 500.0, None)], "recovery_s": [2.0, None]},
         {"cycles": [cycle("during", 700.0, None), cycle("after", 1.0, 1.0)], "recovery_s": [4.0, 3.0]},
     ]
-    [one] = rates.per(lambda lane: lane.lock, [samples.summary(one) for one in measures]).values()
+    [one] = rates.per_lock([samples.summary(one) for one in measures]).values()
     assert one.quiet == rates.Phase(10.0, 90.0, 5.0, 130)
     assert one.faulted == rates.Phase(500.0, None, 5.0, 20)
     assert (one.recovery, one.slowest, one.missing, one.heals, one.lanes) == (3.0, 4.0, 1, 4, 3)
@@ -230,17 +231,6 @@ def test_what_nobody_knows_is_no_number_and_without_measures_there_is_no_table()
 
 
 # As a whole
-
-
-def test_links_lead_to_files_and_lanes_of_the_run(tmp_path: Path) -> None:
-    run = Run.create(tmp_path, {})
-    run.save_trial(samples.trial())
-    run.save_not_run([NotRun("etcd", "etcd", "freeze-holder", "no engine here")])
-    page = Page(run.close({}).read_text())
-    links = {link.given["href"] for link in page.all("a") if "href" in link.given and link.given["href"][0] != "#"}
-    lane = "trials/redis-freeze-holder-7/index.html#lane=redis%2Fregister%2Funfenced"
-    assert links > {"../index.html", "summary.json", lane}
-    assert all((run.path / unquote(link.partition("#")[0])).is_file() for link in links)
 
 
 def test_stories_of_what_fails_are_all_there_however_many_there_are() -> None:

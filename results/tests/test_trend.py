@@ -69,7 +69,6 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
     stored(tmp_path, 4, cell(Verdict.UPHELD), lanes=[LANE], profile="smoke")
     page = drawn(tmp_path)
     assert page.lines == golden("runs.txt", page.lines)
-    assert all(list(page.all("a", href=f"2026010{day}T000000Z-000{day}/index.html")) for day in range(1, 6))
 
 
 @pytest.mark.parametrize(
@@ -107,12 +106,11 @@ def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tm
     names = [f"redis/{workload}/unfenced" for workload in ("set", "once", "work", "share")]
     broken, *others = (cell(Verdict.VIOLATED, lane=lane) for lane in names)
     stored(tmp_path, 1, broken, *(replace(one, word=Verdict.UPHELD) for one in others))
-    stored(tmp_path, 2, broken, *others)
+    run = stored(tmp_path, 2, broken, *others)
     page = drawn(tmp_path)
     [[kind, lane, *_]] = rows(page)
     assert (kind, lane) == ("▲ new", "redis/once/unfenced and 2 more")
-    link = "20260102T000000Z-0002/trials/redis-none-1/index.html#lane=redis%2Fonce%2Funfenced"
-    assert list(page.all("a", href=link))
+    assert list(page.all("a", href=f"{run.name}/trials/redis-none-1/index.html#lane=redis%2Fonce%2Funfenced"))
     assert "1 new since the last one like it" in page.one("h1", id="verdict")
 
 

@@ -105,7 +105,7 @@ def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Ru
     """A lock that is the same on both, in every part that is asked for. parts: None: as before there were any."""
     stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": "8.0"}}
     asked = {"command": ["pytest", "suites/", "--lock", "redis"], "seed": 7, "profile": "default", "stages": stages}
-    asked |= {} if parts is None else {"parts": list(parts)}
+    asked |= {"suite": "0.1.0 (abc)"} | ({} if parts is None else {"parts": list(parts)})
     made = Run.create(root, {**asked, **about})
     for stage in ALONE if parts is None else parts:
         for column in COLUMNS.get(stage, ("freeze-holder",)):
