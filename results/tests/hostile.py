@@ -38,9 +38,6 @@ def attack(place: str) -> str:
     return f"in-{place} {''.join(ATTACKS)}{CONTROLS}end-{place}"
 
 
-RUN: Final = {"suite": attack("suite")}
-"""What a run of an upgrade says."""
-
 ROLLED: Final = {
     "rolled": [{"at": 1.5, "what": attack("rolled"), "refused": True}],
     "host": attack("host"),

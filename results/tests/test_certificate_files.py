@@ -14,15 +14,16 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import escape
 
+from checkers.claims import Verdict
 from checkers.properties.shared_counters import CONTENDED
 from results.__main__ import main
 from results.certificate import serialize
 from results.certificate.certify import Decision, sentence
 from results.certificate.write_certificate import issue
-from results.commands.certificate import NOT_BORNE_OUT
-from results.record import NotRun
+from results.commands.verify import NOT_BORNE_OUT
+from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
-from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, STAGES
+from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, STAGES
 from results.storage import files
 from results.storage.files import BadFile
 from results.tests import hostile, samples
@@ -324,7 +325,26 @@ def broken_before(root: Path) -> Run:
     return run
 
 
-@pytest.mark.parametrize("made", [closed, lost, interrupted, broken_before])
+def planted(root: Path) -> Run:
+    """With two bugs that were planted, of which the property that must name it caught one."""
+    run = made_run(root, parts=ALONE)
+    one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
+    breaks = lane_with(one, Verdict.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
+    holds = lane_with(one, Verdict.UPHELD, lane="b", lock="mutant:forgets-others")
+    named = {lane.history.facts.lane: lane.judgements[0].property for lane in (breaks, holds)}
+    run.save_trial(replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds)))
+    run.close({})
+    return run
+
+
+def lane_with(record: TrialRecord, word: Verdict, **facts: str) -> LaneRecord:
+    """Its first lane with other facts, and its first judgement with another word."""
+    lane = record.lanes[0]
+    history = replace(lane.history, facts=replace(lane.history.facts, **facts))  # type: ignore[arg-type]
+    return LaneRecord(history, (replace(lane.judgements[0], word=word),))
+
+
+@pytest.mark.parametrize("made", [closed, lost, interrupted, broken_before, planted])
 def test_what_the_page_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path], Run]) -> None:
     _, page = issue(run := made(tmp_path))
     suite = ElementTree.fromstring((run.path / files.JUNIT).read_bytes())[0]

@@ -17,12 +17,10 @@ from results.certificate.conditions import conditions
 from results.certificate.error_texts import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
 from results.certificate.trials import UpgradeLane
-from results.certificate.write_certificate import issue
-from results.record import LaneRecord, TrialRecord
-from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, MIXED, ROLLBACK, STAGES
+from results.stages import ALONE, BASELINE, CANDIDATE, MIXED, ROLLBACK, STAGES
 from results.storage.reading import RunContents
 from results.tests import samples
-from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, closed, of, record, run, told, whole
+from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, of, record, run, told, whole
 
 
 @pytest.mark.parametrize(
@@ -116,34 +114,6 @@ def test_a_lock_of_the_anti_patterns_is_broken_by_design(tmp_path: Path) -> None
     made.save_trial(record(BASELINE, "none", locks=locks))
     (found,) = [one for one in trials.load(made.path, []) if one.column == "none"]
     assert found.by_design == {"redis"}
-
-
-def test_of_each_planted_bug_the_property_that_must_name_it_counts_and_nothing_else(tmp_path: Path) -> None:
-    without, _ = issue(closed(tmp_path / "without"))
-    made = run(tmp_path)
-    one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
-    breaks = lane_with(one, Verdict.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
-    holds = lane_with(one, Verdict.UPHELD, lane="b", lock="mutant:forgets-others")
-    named = {lane.history.facts.lane: lane.judgements[0].property for lane in (breaks, holds)}
-    made.save_trial(replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds)))
-    made.close({})
-    certificate, page = issue(made)
-    by = f"{breaks.judgements[0].property} under freeze-holder"
-    assert [(planted.name, planted.by, planted.caught) for planted in certificate.calibration.planted] == [
-        ("ForgetsItself", by, True), ("forgets-others", by, False),
-    ]  # fmt: skip
-    assert certificate.doubts == (f"forgets-others on redis is broken on purpose, and {by} did not show it",)
-    assert [one.name() for one in certificate.promises] == [one.name() for one in without.promises]
-    assert (certificate.exposures, certificate.parts) == (without.exposures, without.parts)
-    assert '<span class="n">1 of 2</span>' in page.read_text()
-    assert "ForgetsItself" not in (made.path / "index.html").read_text()
-
-
-def lane_with(record: TrialRecord, word: Verdict, **facts: str) -> LaneRecord:
-    """Its first lane with other facts, and its first judgement with another word."""
-    lane = record.lanes[0]
-    history = replace(lane.history, facts=replace(lane.history.facts, **facts))  # type: ignore[arg-type]
-    return LaneRecord(history, (replace(lane.judgements[0], word=word),))
 
 
 def test_it_says_when_it_was_tried_and_how_busy_the_machine_was() -> None:

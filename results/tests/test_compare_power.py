@@ -61,11 +61,10 @@ def _from_one_run_each(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
 
 DRAWS = {"from any two runs": _from_any_two_runs, "from one run each": _from_one_run_each}
 
-LOCK = "redis"
 CHANGES: dict[str, Callable[[Trial], Trial]] = {
     "nothing": lambda trial: trial,
     "all of it": lambda trial: slower(trial, 3),
-    "one lock": lambda trial: slower(trial, 3, lock=LOCK),
+    "one lock": lambda trial: slower(trial, 3, lock="redis"),
     "recovery": lambda trial: slower(trial, 3, only="recovery"),
     "a little": lambda trial: slower(trial, 1.2),
 }

@@ -10,7 +10,7 @@ from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED, MIXED
 from results.certificate.certify import Certificate, certify
 from results.certificate.trials import UpgradeLane, UpgradeTrial
-from results.record import Cell, LaneRecord, LaneSummary, TrialRecord
+from results.record import Cell, LaneRecord, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES
 from results.storage import verdicts
@@ -53,16 +53,11 @@ def told(stage: str, **given: object) -> UpgradeTrial:
     return replace(made, **given)  # type: ignore[arg-type]
 
 
-def summary(stage: str) -> LaneSummary:
-    """A lane with measures, under a fault for a while."""
-    return samples.summary(measures(1.0, VALUES), fault="freeze-holder", stage=stage)
-
-
 def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, **given: Any) -> Certificate:
     """The certificate of these judgements, in stages that bit."""
     stages = [stage for stage in STAGES if any(one.stage == stage for one in cells)]
     given = {"trials": [told(stage) for stage in stages], **given}
-    lanes = tuple(summary(stage) for stage in stages)
+    lanes = tuple(samples.summary(measures(1.0, VALUES), fault="freeze-holder", stage=stage) for stage in stages)
     return certify(RunContents(cells, lanes, problems), UPGRADES, parts=list(parts), **given)
 
 

@@ -86,7 +86,7 @@ class Made:
         for name, (old, new) in zip(CERTIFICATES, (("stale", "violated"), ("hostile", "hostile")), strict=True):
             stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": hostile.attack("version")}}
             asked = {"command": ["pytest", hostile.attack("command")], "stages": stages, "parts": STAGES}
-            run = Run.create(self.root, {**asked, **(hostile.RUN if new == "hostile" else {})})
+            run = Run.create(self.root, {**asked, **({"suite": hostile.attack("suite")} if new == "hostile" else {})})
             for stage, record in ((BASELINE, old), (CANDIDATE, new), (MIXED, new)):
                 one = self.records[record]
                 about = {**one.about, "stage": stage, **(hostile.ROLLED if record == "hostile" else {})}
