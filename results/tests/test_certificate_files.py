@@ -103,12 +103,11 @@ def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.Cap
 
 
 def test_times_with_intervals_are_verified_too(tmp_path: Path, verify: Verify) -> None:
-    run = made_run(tmp_path, parts=[])
-    for stage, number in product(ALONE, range(8)):
-        history = samples.stale_write(seed=number)
-        run.save_trial(judged(samples.trial(f"redis-{number}-{stage}", history, stage=stage, attempt=1)))
-    run.close({})
-    certificate, _ = issue(run)
+    trials = (
+        judged(samples.trial(f"redis-{number}-{stage}", samples.stale_write(seed=number), stage=stage, attempt=1))
+        for stage, number in product(ALONE, range(8))
+    )
+    certificate, _ = issue(run := closed(tmp_path, *trials, parts=[]))
     assert any(speed.interval for speed in certificate.comparison.speeds)
     assert verify(run.path)[0] == 0
 
@@ -301,10 +300,7 @@ def test_a_run_that_tried_no_upgrade_has_none_and_one_from_before_there_were_rol
 
 def lost(root: Path) -> Run:
     """A run in which promises were lost while versions changed."""
-    run = made_run(root)
-    run.save_trial(violated(record(MIXED, COLUMNS[MIXED][0], seed=8)))
-    run.close({})
-    return run
+    return closed(root, violated(record(MIXED, COLUMNS[MIXED][0], seed=8)))
 
 
 def interrupted(root: Path) -> Run:
@@ -318,23 +314,19 @@ def interrupted(root: Path) -> Run:
 
 def broken_before(root: Path) -> Run:
     """As what the old version broke already, the new one breaks; and nobody knows the images."""
-    run = made_run(root, parts=[], suite="")
-    for stage in ALONE:
-        run.save_trial(violated(record(stage, "freeze-holder", nodes={})))
-    run.close({})
-    return run
+    broken = (violated(record(stage, "freeze-holder", nodes={})) for stage in ALONE)
+    return closed(root, *broken, parts=[], suite="")
 
 
 def planted(root: Path) -> Run:
-    """With two bugs that were planted, of which the property that must name it caught one."""
-    run = made_run(root, parts=ALONE)
+    """With two bugs that were planted, of which the property that must name it caught one, and an anti-pattern."""
+    broken = record(BASELINE, "none", locks={"redis": "suites.locks.antipatterns.get_then_del:GetThenDel"})
     one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
     breaks = lane_with(one, Verdict.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
     holds = lane_with(one, Verdict.UPHELD, lane="b", lock="mutant:forgets-others")
     named = {lane.history.facts.lane: lane.judgements[0].property for lane in (breaks, holds)}
-    run.save_trial(replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds)))
-    run.close({})
-    return run
+    calibration = replace(one, about={**one.about, "planted": named}, lanes=(breaks, holds))
+    return closed(root, broken, calibration, parts=ALONE)
 
 
 def lane_with(record: TrialRecord, word: Verdict, **facts: str) -> LaneRecord:

@@ -74,7 +74,7 @@ def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
     about = {
         "stage": stage, "column": column, "attempt": 1, "rolled": ROLLED.get(column, []), "nodes": nodes,
         "versions": {"redis1": "8.0.2" if stage == CANDIDATE else "7.0.15"}, "host": "Linux 6.1 x86_64, 2 cores",
-        **about,
+        "locks": {"redis": "suites.locks.redis_single:RedisLock"}, **about,
     }  # fmt: skip
     made = samples.trial(f"redis-{column}-{seed}-{stage}", seed=seed, **about)
     return judged(replace(made, lanes=tuple(_replaced(lane, stage) for lane in made.lanes)))
@@ -108,9 +108,11 @@ def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Ru
     return made
 
 
-def closed(root: Path, **given: Any) -> Run:
-    """`run`, at its end."""
+def closed(root: Path, *more: TrialRecord, **given: Any) -> Run:
+    """`run` with more trials, at its end."""
     made = run(root, **given)
+    for one in more:
+        made.save_trial(one)
     made.close({})
     return made
 
