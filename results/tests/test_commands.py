@@ -17,6 +17,7 @@ from results.pages import web
 from results.record import CPU_PARTS
 from results.run import Run
 from results.tests import samples, test_formats
+from results.tests.golden import golden
 
 OLD, CLOSED, CUT = "20261122T073115Z-74f9", "20261123T080000Z-0001", "20261124T080000Z-0002"
 
@@ -26,7 +27,8 @@ def root(tmp_path: Path) -> Path:
     """Three runs: one of format 1, one that was closed, one that was interrupted."""
     made = tmp_path / "runs"
     shutil.copytree(test_formats.RUNS["1"], made / OLD)
-    samples.run(made / CLOSED, samples.trial()).close({"exit status": 0})
+    used = dict(zip(CPU_PARTS, (10.0, 2.0, 3.0, 4.0, 1.0), strict=True))
+    samples.run(made / CLOSED, samples.trial(cpu=used)).close({"exit status": 0})
     samples.run(made / CUT, samples.trial(), started="2026-11-24T08:00:00+00:00", seed=2)
     return made
 
@@ -100,20 +102,16 @@ def test_what_is_missing_is_told_in_one_line(
     assert err.startswith(line)
 
 
-def test_show_prints_the_matrix_and_the_page(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = said(capsys, root, "show", "20261123")
-    assert "freeze-holder" in out
-    assert out.rstrip().endswith(f"{CLOSED}/index.html")
-
-
-@pytest.mark.parametrize("of", ["redis-freeze-holder-7", "redis-fr", "redis/register/unfenced"])
-def test_show_tells_the_story_of_a_trial_or_lane(root: Path, of: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = said(capsys, root, "show", "last", of)
-    assert "redis/register/unfenced, trial redis-freeze-holder-7, seed 7" in out
-    assert "worker 3 was granted token 41 at 0.270 s; its lease ran out at" in out
-    assert "broken as documented: fenced-store (explained by frozen-past-ttl)" in out
-    assert "trials/redis-freeze-holder-7/index.html" in out
-    assert ("redis/register/fence-writes, trial" in out) == (of != "redis/register/unfenced")
+@pytest.mark.parametrize(
+    "words", ["show 20261123", "show last redis-fr", "show last redis/register/unfenced", "load 20261123"]
+)
+def test_what_is_printed(
+    root: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The matrix and the page of a run; stories of a trial or a lane; the load, in which CPU is counted once a trial."""
+    monkeypatch.setenv("COLUMNS", "100")
+    text = said(capsys, root, *words.split())[0].replace(str(root), "ROOT")
+    assert text == golden(f"{words.replace('/', '-').replace(' ', '-')}.txt", text)
 
 
 def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,22 +120,6 @@ def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.Ca
     out, _ = said(capsys, root, "show", "last", "31mx")
     assert "\x1b" not in out
     assert "\\x1b]0;title\\x07\\nsecond line" in out
-
-
-def test_the_load_is_told_by_backend_and_the_cpu_of_a_trial_is_counted_once(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    used = dict(zip(CPU_PARTS, (10.0, 2.0, 3.0, 4.0, 1.0), strict=True))
-    run = samples.run(root / "used", samples.trial(cpu=used))
-    head, _, redis, both = (
-        line.strip("| ").split(" | ") for line in said(capsys, root, "load", "used")[0].splitlines()
-    )
-    assert head[-5:] == [f"{part} (CPU s)" for part in CPU_PARTS]
-    assert (redis[0], both[0]) == ("redis", "all")
-    operations = sum(lane.operations for lane in run.read().lanes)
-    assert redis[1:] == both[1:]
-    assert (redis[1], redis[3], redis[-5:]) == ("2", str(operations), ["10", "2", "3", "4", "1"])
-    assert int(redis[2]) > 0
 
 
 def test_open(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,14 +146,3 @@ def test_a_table_is_sorted_by_its_heads(chromium: Browser, made: Made) -> None:
             names = [name.casefold() for name in column.all_inner_texts()]
             assert names == sorted(names, reverse=way == "descending")
         assert len(set(names)) > 1
-
-
-def test_all_runs_are_listed_with_what_changed(chromium: Browser, made: Made) -> None:
-    with visit(chromium, made.page("runs"), made.root) as page:
-        for name in ("run", "later-run", "empty-run", "hostile-run"):
-            row = page.locator(f"[data-run='{made.page(name).parent.name}']")
-            expect(row).to_be_visible()
-        assert page.locator("#changes").get_by_text("no-lost-update").count() > 0
-        page.locator(f"[data-run='{made.page('run').parent.name}'] a").first.click()
-        page.wait_for_load_state()
-        expect(page.locator("#matrix")).to_be_visible()
