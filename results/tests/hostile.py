@@ -61,14 +61,9 @@ def trial() -> TrialRecord:
         judge(CheckResult(attack("property"), None, reason=attack("reason")), history),
     )
     record = samples.trial(
-        attack("trial"),
-        history,
-        backend=attack("backend"),
-        plan_lines=[attack("plan-line")],
-        versions=versions,
-        error=attack("aborted"),
-        **{attack("about-key"): attack("about-value")},
-    )
+        attack("trial"), history, backend=attack("backend"), plan_lines=[attack("plan-line")], versions=versions,
+        error=attack("aborted"), **{attack("about-key"): attack("about-value")},
+    )  # fmt: skip
     return replace(record, lanes=(LaneRecord(history, judgements),), logs={attack("log"): b"x"})
 
 

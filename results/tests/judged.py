@@ -25,10 +25,7 @@ def judged(history: History) -> Answers:
     """What a history is judged to be today, by all that it asks for."""
     results = check(history)
     return {
-        result.property: [
-            judgement.word.value,
-            *([violation.kind, *violation.rows] for violation in result.violations),
-        ]
+        result.property: [judgement.word.value, *([violation.kind, *violation.rows] for violation in result.violations)]
         for result, judgement in zip(results, judge_all(results, history), strict=True)
     }
 

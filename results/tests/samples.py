@@ -69,24 +69,16 @@ def rows_of(operations: Iterable[dict[str, Any]]) -> npt.NDArray[Any]:
 
 
 def facts(**given: Any) -> Facts:
-    made = replace(
-        FACTS,
-        trial="redis-freeze-holder-7",
-        fault_names=("freeze-holder",),
-        seed=7,
-        keys=("k0",),
-        ttl=1000 * MS,
-        workers=5,
-        drift=0.01,
-        grain=MS,
-        versions={"redis-server": "8.0.2", "redis-py": "8.1.0"},
-        properties=("server-exclusion", "holder-exclusion", "token-order", "fenced-store"),
-        claims=(Claim("server-exclusion"), Claim("token-order"), Claim("fenced-store", stores=("fence-*",))),
-        hazards=(
-            Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl"),
-            Hazard("fenced-store", ("freeze-holder",), "frozen-past-ttl", stores=("unfenced",)),
-        ),
+    hazards = (
+        Hazard("holder-exclusion", ("freeze-holder",), "frozen-past-ttl"),
+        Hazard("fenced-store", ("freeze-holder",), "frozen-past-ttl", stores=("unfenced",)),
     )
+    made = replace(
+        FACTS, trial="redis-freeze-holder-7", fault_names=("freeze-holder",), seed=7, keys=("k0",), ttl=1000 * MS,
+        workers=5, drift=0.01, grain=MS, versions={"redis-server": "8.0.2", "redis-py": "8.1.0"},
+        properties=("server-exclusion", "holder-exclusion", "token-order", "fenced-store"), hazards=hazards,
+        claims=(Claim("server-exclusion"), Claim("token-order"), Claim("fenced-store", stores=("fence-*",))),
+    )  # fmt: skip
     return replace(made, **given)
 
 
@@ -184,25 +176,16 @@ def judgements(history: History) -> tuple[Judgement, ...]:
 
 def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any) -> TrialRecord:
     histories = histories or (stale_write(), stale_write("fence-writes", lane="redis/register/fence-writes"))
-    return TrialRecord(
-        name,
-        {
-            "backend": "redis",
-            "plan": {"name": "freeze-holder", "seed": 7, "steps": [{"fault": "freeze-holder", "after": 0.3}]},
-            "plan_lines": ["at 0.3 s: freeze-holder for 1.25 s (seed 7)"],
-            "seed": 7,
-            "attempt": 0,
-            "versions": {"redis-server": "8.0.2", "redis-py": "8.1.0"},
-            "started": "2025-11-21T07:49:00+00:00",
-            "seconds": 4.2,
-            "endpoints": {"c1": ["127.0.0.1:21001"]},
-            "boundaries": {"redis/register/unfenced": {"acquire at once": {"messages": 3, "hit": [1, 3]}}},
-            "error": None,
-            **about,
-        },
-        tuple(LaneRecord(history, judgements(history)) for history in histories),
-        {"redis1": b"ready to accept connections\n", "../redis2": b"x"},
-    )
+    about = {
+        "backend": "redis", "seed": 7, "attempt": 0, "versions": {"redis-server": "8.0.2", "redis-py": "8.1.0"},
+        "plan": {"name": "freeze-holder", "seed": 7, "steps": [{"fault": "freeze-holder", "after": 0.3}]},
+        "plan_lines": ["at 0.3 s: freeze-holder for 1.25 s (seed 7)"],
+        "started": "2025-11-21T07:49:00+00:00", "seconds": 4.2, "endpoints": {"c1": ["127.0.0.1:21001"]},
+        "boundaries": {"redis/register/unfenced": {"acquire at once": {"messages": 3, "hit": [1, 3]}}},
+        "error": None, **about,
+    }  # fmt: skip
+    lanes = tuple(LaneRecord(history, judgements(history)) for history in histories)
+    return TrialRecord(name, about, lanes, {"redis1": b"ready to accept connections\n", "../redis2": b"x"})
 
 
 def one_lane(history: History, *judgements: Judgement, name: str = "redis-freeze-holder-7") -> TrialRecord:

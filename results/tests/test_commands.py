@@ -108,7 +108,7 @@ def test_what_is_missing_is_told_in_one_line(
 def test_what_is_printed(
     root: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The matrix and the page of a run; stories of a trial or a lane; the load, in which CPU is counted once a trial."""
+    """Of a run its matrix and page, of a trial or a lane its story, and the load: CPU is counted once a trial."""
     monkeypatch.setenv("COLUMNS", "100")
     text = said(capsys, root, *words.split())[0].replace(str(root), "ROOT")
     assert text == golden(f"{words.replace('/', '-').replace(' ', '-')}.txt", text)

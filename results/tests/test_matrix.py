@@ -124,9 +124,8 @@ def test_names_of_columns_are_as_short_as_they_can_be_and_broken_but_not_cut() -
 def test_what_is_alike_is_told_once_with_its_number() -> None:
     magic: dict[str, Any] = {"because": "explained by magic"}
     made = [cell("redis", "none", Verdict.UNEXERCISED, trial=f"t{n}", seed=n) for n in range(5)]
-    made += [
-        cell("redis", "none", Verdict.VIOLATED, lane=f"redis/set/{n}", story=(f"At {n} s it broke.",)) for n in range(9)
-    ]
+    lanes: list[dict[str, Any]] = [{"lane": f"redis/set/{n}", "story": (f"At {n} s it broke.",)} for n in range(9)]
+    made += [cell("redis", "none", Verdict.VIOLATED, **lane) for lane in lanes]
     made += of_many(Verdict.NOT_APPLICABLE, about="", because="it has one node", page=None, lane="")
     few, many = (drawn(80, made + of_many(Verdict.BROKEN_AS_DOCUMENTED, **magic)[:size]) for size in (12, None))
     text = few.partition("\n\n")[2] + many.partition("broken as documented: ")[2]

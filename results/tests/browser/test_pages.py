@@ -20,7 +20,7 @@ _LINKS: Final = """
 """
 _WIDTH: Final = "document.documentElement.scrollWidth"
 
-POLICY = "default-src 'none'; script-src 'sha256-none'"
+POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src 'sha256-none'\">"
 
 _MOVES = """
 <h1>one</h1>
@@ -41,10 +41,7 @@ ILL = {
     "other file": ("<script src='../other/assets/a.js'></script>", "other/assets/a.js"),
     "beside": ("<link rel=stylesheet href='a.css'>", "a.css"),
     "dialog": ("<script>alert('of ours')</script>", "dialog: of ours"),
-    "policy": (
-        f'<meta http-equiv=Content-Security-Policy content="{POLICY}"><script>1</script>',
-        "refused by its own policy: script-src",
-    ),
+    "policy": (f"{POLICY}<script>1</script>", "refused by its own policy: script-src"),
     "shift": (_MOVES, "moved by"),
 }
 
