@@ -1,12 +1,14 @@
 """Strings that want to be more than text, one in every place that a history, a plan or a client fills."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from checkers.judging.judgement import judge
 from checkers.properties.check_result import CheckResult
 from results.record import LaneRecord, NotRun, TrialRecord
-from results.stages import CALIBRATION
+from results.run import Run
+from results.stages import BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES
 from results.tests import samples
 
 ATTACKS: Final = (
@@ -38,14 +40,6 @@ def attack(place: str) -> str:
     return f"in-{place} {''.join(ATTACKS)}{CONTROLS}end-{place}"
 
 
-ROLLED: Final = {
-    "rolled": [{"at": 1.5, "what": attack("rolled"), "refused": True}],
-    "host": attack("host"),
-    "nodes": {attack("component"): {name: attack(name) for name in ("image", "digest", "packager")}},
-}
-"""What a trial of an upgrade says."""
-
-
 def trial() -> TrialRecord:
     """A trial of one lane whose every string is an attack."""
     versions = {attack("component"): attack("version")}
@@ -67,14 +61,28 @@ def trial() -> TrialRecord:
     return replace(record, lanes=(LaneRecord(history, judgements),), logs={attack("log"): b"x"})
 
 
-def planted() -> TrialRecord:
-    """A trial of the calibration, of a lock whose name is an attack."""
-    made = trial()
-    [lane] = made.lanes
-    history = replace(lane.history, facts=replace(lane.history.facts, lock=attack("planted")))
-    about = {**made.about, "stage": CALIBRATION, "planted": {attack("lane"): attack("property")}}
-    return replace(made, name="planted", about=about, lanes=(replace(lane, history=history),))
-
-
 def not_run() -> NotRun:
     return NotRun(attack("lock"), attack("backend"), attack("fault"), attack("because"))
+
+
+def upgrade(root: Path) -> Run:
+    """A run of an upgrade, with such a trial in each stage, and one of the calibration."""
+    stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": attack("version")}}
+    asked = {"command": ["pytest", attack("command")], "stages": stages, "parts": STAGES, "suite": attack("suite")}
+    run = Run.create(root, asked)
+    made = trial()
+    more = {
+        "rolled": [{"at": 1.5, "what": attack("rolled"), "refused": True}],
+        "host": attack("host"),
+        "nodes": {attack("component"): {name: attack(name) for name in ("image", "digest", "packager")}},
+    }
+    for stage in STAGES:
+        about = {**made.about, **more, "stage": stage, "column": COLUMNS.get(stage, ("x",))[0]}
+        run.save_trial(replace(made, name=f"hostile-{stage}", about=about))
+    [lane] = made.lanes
+    lane = replace(lane, history=replace(lane.history, facts=replace(lane.history.facts, lock=attack("planted"))))
+    about = {**made.about, "stage": CALIBRATION, "planted": {attack("lane"): attack("property")}}
+    run.save_trial(replace(made, name="planted", about=about, lanes=(lane,)))
+    run.save_not_run([not_run()])
+    run.close({})
+    return run

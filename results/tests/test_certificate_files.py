@@ -23,7 +23,7 @@ from results.certificate.write_certificate import issue
 from results.commands.verify import NOT_BORNE_OUT
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
-from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, MIXED, STAGES
+from results.stages import ALONE, BASELINE, CALIBRATION, COLUMNS, MIXED
 from results.storage import files
 from results.storage.files import BadFile
 from results.tests import hostile, samples
@@ -379,14 +379,7 @@ def test_what_was_asked_for_may_be_damaged(
 
 
 def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path, verify: Verify) -> None:
-    stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": hostile.attack("version")}}
-    run = Run.create(tmp_path, {"command": ["pytest", hostile.attack("command")], "stages": stages, "parts": STAGES})
-    for stage in STAGES:
-        one = hostile.trial()
-        about = {**one.about, **hostile.ROLLED, "stage": stage, "column": COLUMNS.get(stage, ("x",))[0]}
-        run.save_trial(replace(one, name=f"hostile-{stage}", about=about))
-    run.close({})
-    issue(run)
+    issue(run := hostile.upgrade(tmp_path))
     assert ElementTree.fromstring((run.path / files.JUNIT).read_bytes()).find("testsuite") is not None
     assert read(run, files.ATTESTATION)["predicate"]["result"]
     assert verify(run.path)[0] == NOT_BORNE_OUT  # no history says so

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from checkers.check import check
 from checkers.claims import Verdict
 from checkers.history.finding import Finding
-from checkers.history.history import History, from_rows
+from checkers.history.history import from_rows
 from checkers.history.holds_and_leases import Holds
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge, judge_all
@@ -229,22 +230,16 @@ def test_an_aborted_trial_without_lanes_has_a_page() -> None:
 
 def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     trial = samples.trial()
-    made: list[History] = []
-
-    class Counted(Holds):
-        def __init__(self, view: View) -> None:
-            made.append(view.history)
-            super().__init__(view)
-
-    monkeypatch.setattr("checkers.history.view.Holds", Counted)
+    made = Mock(wraps=Holds)
+    monkeypatch.setattr("checkers.history.view.Holds", made)
     history = samples.stale_write()
     judgements = judge_all(check(history), history)
     assert any(judgement.violation for judgement in judgements)
     lane = LaneRecord(history, judgements)
     trial_page.render(replace(trial, lanes=(lane,)), tmp_path)
     short_story.stories(lane)
-    assert len(made) == 1
-    assert made[0] is history
+    made.assert_called_once()
+    assert made.call_args.args[0].history is history
 
 
 @pytest.mark.parametrize(("name", "said"), [("holder-exclusion", "worker 3"), ("token-order", "token-order held: ")])

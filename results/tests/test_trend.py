@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 from xml.etree import ElementTree
 
 import pytest
@@ -173,30 +174,18 @@ def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
 # What is read again
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the runs whose summary is read from now on."""
-    read: list[str] = []
-    real = summary.load
-
-    def load(root: Path) -> summary.Summary:
-        read.append(root.name)
-        return real(root)
-
-    monkeypatch.setattr(summary, "load", load)
-    return read
-
-
 def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in range(1, 9):
         stored(tmp_path, day, *([cell(Verdict.UPHELD)] if day > 3 else []))
-    read = counted(monkeypatch)
+    read = Mock(wraps=summary.load)
+    monkeypatch.setattr(summary, "load", read)
     first = trend.write(tmp_path).read_text()
-    assert len(read) == 8
+    assert read.call_count == 8
     assert trend.write(tmp_path).read_text() == first
-    assert len(read) == 8
+    assert read.call_count == 8
     new = stored(tmp_path, 9, cell(Verdict.VIOLATED))
     assert len(rows(drawn(tmp_path))) == 1
-    assert read[8:] == [new.name]
+    assert read.call_args_list[8:] == [call(new)]
 
 
 def test_a_run_that_was_written_again_is_read_again(tmp_path: Path) -> None:
@@ -232,9 +221,10 @@ def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypa
     kept.unlink()
     if how != "gone":
         kept.write_bytes(damaged[how])
-    read = counted(monkeypatch)
+    read = Mock(wraps=summary.load)
+    monkeypatch.setattr(summary, "load", read)
     assert trend.write(tmp_path).read_text() == whole
-    assert len(read) == 2
+    assert read.call_count == 2
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from results.commands import redraw, compare
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.report import sentences
 from results.run import Run
-from results.stages import BASELINE, CANDIDATE, MIXED, STAGES
+from results.stages import COLUMNS, MIXED
 from results.storage.reading import load_trial
-from results.tests import hostile, samples
+from results.tests import hostile, samples, upgrades
 
 RECORDED: Final = Path(__file__).parent / "recorded"
 """Three lanes of a trial of the single-node Redis lock under late-write, as a run stored them."""
@@ -82,21 +82,9 @@ class Made:
 
     @cached_property
     def _certificates(self) -> Mapping[str, Path]:
-        pages = {}
-        for name, (old, new) in zip(CERTIFICATES, (("stale", "violated"), ("hostile", "hostile")), strict=True):
-            stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": hostile.attack("version")}}
-            asked = {"command": ["pytest", hostile.attack("command")], "stages": stages, "parts": STAGES}
-            run = Run.create(self.root, {**asked, **({"suite": hostile.attack("suite")} if new == "hostile" else {})})
-            for stage, record in ((BASELINE, old), (CANDIDATE, new), (MIXED, new)):
-                one = self.records[record]
-                about = {**one.about, "stage": stage, **(hostile.ROLLED if record == "hostile" else {})}
-                run.save_trial(replace(one, name=f"{record}-{stage}", about=about))
-            if new == "hostile":
-                run.save_trial(hostile.planted())
-            run.save_not_run([hostile.not_run()])
-            run.close({})
-            _, pages[name] = issue(run)
-        return pages
+        lost = violated(upgrades.record(MIXED, COLUMNS[MIXED][0], seed=8))
+        runs = upgrades.closed(self.root, lost), hostile.upgrade(self.root)
+        return {name: issue(run)[1] for name, run in zip(CERTIFICATES, runs, strict=True)}
 
     @cached_property
     def _sent(self) -> Mapping[str, Path]:
