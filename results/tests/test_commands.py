@@ -1,7 +1,5 @@
 """`python -m results`: its commands, what they print, and their exit statuses."""
 
-import base64
-import hashlib
 import json
 import re
 import shutil
@@ -159,15 +157,11 @@ def test_what_is_exported_stands_alone(root: Path, tmp_path: Path, capsys: pytes
     file, trial = tmp_path / "out.html", root / OLD / "trials" / "redis-late-write-1"
 
     def exported(of: str) -> str:
-        """It leads nowhere but within the page, and its scripts are those that its policy allows."""
+        """It leads nowhere but within the page."""
         assert said(capsys, root, "export", of, "-o", str(file))[0] == f"{file}\n"
         text = file.read_text("utf-8")
         assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
         assert 'src="' not in text
-        scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-        assert scripts
-        for script in scripts:
-            assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in text
         return text
 
     text = exported(f"{OLD}/redis")

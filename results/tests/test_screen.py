@@ -19,8 +19,6 @@ from results.terminal.screen import Screen, Watch
 
 
 class Clock:
-    """Shows what it is set to."""
-
     def __init__(self) -> None:
         self.now = 1_000_000.0
 

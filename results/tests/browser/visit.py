@@ -178,7 +178,6 @@ def meddle(page: Page) -> Page:
 
 
 def unfold(page: Page) -> None:
-    """Open every fold."""
     meddle(page).evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
 
