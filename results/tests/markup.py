@@ -1,11 +1,17 @@
-"""Pages as tests read them: their elements, and their words as plain lines."""
+"""Pages as tests read them: their elements, and their words as plain lines; and what long texts are compared with, a
+file each in `golden/`.
+
+`GOLDEN=rewrite .venv/bin/python -m pytest results/tests` writes them anew; what `git diff` shows then is reviewed.
+"""
 
 import base64
 import itertools
 import json
+import os
 import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 VOID: Final = {"meta", "link", "input", "br", "hr", "img", "col"}
@@ -18,6 +24,14 @@ LINES: Final = dict.fromkeys(("p", "tr", "dt", "figcaption", "div", "section", "
 
 JOINED: Final = {"td": "|", "th": "|", "dd": ":"}
 """Elements that continue the line, and what stands before them."""
+
+
+def golden(name: str, text: str) -> str:
+    """The stored text of this name, to which `text` must be equal."""
+    file = Path(__file__).parent / "golden" / name
+    if os.environ.get("GOLDEN") == "rewrite":
+        file.write_text(text, "utf-8")
+    return file.read_text("utf-8")
 
 
 def unpacked(text: str) -> str:

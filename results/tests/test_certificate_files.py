@@ -28,8 +28,7 @@ from results.storage import files
 from results.storage.files import BadFile
 from results.tests import hostile, samples
 from results.tests.browser.made import violated
-from results.tests.golden import golden
-from results.tests.markup import Page
+from results.tests.markup import Page, golden
 from results.tests.upgrades import closed, judged, record
 from results.tests.upgrades import run as made_run
 

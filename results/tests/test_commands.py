@@ -14,8 +14,9 @@ from results.commands import find, schema
 from results.pages import web
 from results.record import CPU_PARTS
 from results.run import Run
-from results.tests import samples, test_formats
-from results.tests.golden import golden
+from results.tests import samples
+from results.tests.markup import golden
+from results.tests.test_damage import RUNS
 
 OLD, CLOSED, CUT = "20261122T073115Z-74f9", "20261123T080000Z-0001", "20261124T080000Z-0002"
 
@@ -24,7 +25,7 @@ OLD, CLOSED, CUT = "20261122T073115Z-74f9", "20261123T080000Z-0001", "20261124T0
 def root(tmp_path: Path) -> Path:
     """Three runs: one of format 1, one that was closed, one that was interrupted."""
     made = tmp_path / "runs"
-    shutil.copytree(test_formats.RUNS["1"], made / OLD)
+    shutil.copytree(RUNS["1"], made / OLD)
     used = dict(zip(CPU_PARTS, (10.0, 2.0, 3.0, 4.0, 1.0), strict=True))
     samples.run(made / CLOSED, samples.trial(cpu=used)).close({"exit status": 0})
     samples.run(made / CUT, samples.trial(), started="2026-11-24T08:00:00+00:00", seed=2)

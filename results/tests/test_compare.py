@@ -22,8 +22,7 @@ from results.comparison.presentation import Side
 from results.record import TrialRecord
 from results.run import Run
 from results.tests import hostile
-from results.tests.golden import golden
-from results.tests.markup import Page
+from results.tests.markup import Page, golden
 from results.tests.samples import HOSTILE, one_lane, stale_write, trial
 from results.tests.trials import contents, load, slower
 

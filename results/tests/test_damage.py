@@ -1,10 +1,17 @@
-"""Damaged run folders: what is wrong is named, the rest is told, and nothing outside of the folder is read."""
+"""Run folders as disks, other programs and attackers leave them, every value of another type, every file cut off: what
+is wrong is named, the rest is told, and nothing outside of the folder is read.
+"""
 
+import copy
 import io
+import json
 import os
+import random
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from rich.console import Console
@@ -16,16 +23,91 @@ from results.storage import files, running, summary
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.terminal import matrix
-from results.tests import damage, samples, test_formats
+from results.tests import samples
 
+FORMATS: Final = Path(__file__).parent / "formats"
+RUNS: Final = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
+"""A small recorded run of each format that is read."""
 TRIAL = "redis-late-write-1"
+
+VALUES: Final[dict[str, Any]] = {
+    "nothing": None,
+    "true": True,
+    "a fraction": 0.5,
+    "minus one": -1,
+    "huge": 10**400,
+    "infinite": float("inf"),
+    "no number": float("nan"),
+    "a text": "\ud800<script>\x1b[2J",
+    "a path": "../../../../etc/passwd",
+    "a list": [[]],
+    "an object": {"": {}},
+}
+TEXTS: Final[dict[str, bytes]] = {
+    "empty": b"",
+    "cut": b'{"format": 2, "name": "x',
+    "a list": b"[]",
+    "no format": b"{}",
+    "a future format": b'{"format": 3}',
+    "true": b'{"format": true}',
+    "a fraction": b'{"format": 2.0}',
+    "a deep format": b'{"format": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "deep": b'{"format": 2, "about": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+    "not a text": b'{"format": 2, "name": "\xff\xfe"}',
+    "another text": '{"format": 2}'.encode("utf-16"),
+    "too long a number": b'{"format": 2, "about": ' + b"9" * 5000 + b"}",
+    "zeros": bytes(4096),
+}
+
+
+def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in some JSON, itself included."""
+    yield way
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from places(value, (*way, key))
+
+
+MISSING: Final = object()
+
+
+def mutated(data: Any, way: tuple[Any, ...], value: Any) -> Any:
+    """A copy with another value there; MISSING: with none."""
+    if not way:
+        return value
+    made = holder = copy.deepcopy(data)
+    for key in way[:-1]:
+        holder = holder[key]
+    if value is MISSING:
+        del holder[way[-1]]
+    else:
+        holder[way[-1]] = value
+    return made
+
+
+def variants(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Every damaged version of a JSON file, with what is damaged in it."""
+    data = json.loads(path.read_bytes())
+    for way in places(data):
+        name = "/".join(map(str, way))
+        for kind, value in {**VALUES, **({"missing": MISSING} if way else {})}.items():
+            yield f"{path.name} {name}: {kind}", json.dumps(mutated(data, way, value)).encode()
+    for kind, text in TEXTS.items():
+        yield f"{path.name}: {kind}", text
+    whole = path.read_bytes()
+    for size in (1, len(whole) // 2, len(whole) - 3):
+        yield f"{path.name}: {size} bytes", whole[:size]
+
+
+def some(path: Path, most: int = 40) -> list[tuple[str, bytes]]:
+    """Of thousands of variants."""
+    found = list(variants(path))
+    return random.Random(7).sample(found, min(most, len(found)))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A small recorded run."""
-    source = test_formats.RUNS["2"]
-    return Run(shutil.copytree(source, tmp_path / "runs" / source.name))
+    return Run(shutil.copytree(RUNS["2"], tmp_path / "runs" / RUNS["2"].name))
 
 
 def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
@@ -47,14 +129,14 @@ def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_file_with_any_value_of_another_type(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = run.path / name
     path = next(path.iterdir()) if path.is_dir() else path
-    for _, text in damage.some(path):
+    for _, text in some(path):
         path.write_bytes(text)
         look(run, capsys)
 
 
 def test_verdicts_with_any_value_of_another_type(run: Run) -> None:
     path = run.path / "trials" / TRIAL / "verdicts.json"
-    for kind, text in damage.some(path):
+    for kind, text in some(path):
         path.write_bytes(text)
         contents = run.read()
         lanes = {cell.lane for cell in contents.cells}
@@ -68,7 +150,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
     drawn = 0
     for path in (folder / "trial.json", folder / "verdicts.json"):
         whole = path.read_bytes()
-        for _, text in damage.some(path, 25):
+        for _, text in some(path, 25):
             path.write_bytes(text)
             with suppress(BadFile):
                 run.draw_trial(folder)
@@ -79,7 +161,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
 
 def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
     path = run.path / "trials" / TRIAL / "trial.json"
-    for _, text in damage.some(path, 15):
+    for _, text in some(path, 15):
         path.write_bytes(text)
         run.close({})
         assert summary.load(run.path).run == run.path.name
@@ -139,7 +221,7 @@ def test_a_name_that_leads_elsewhere_is_refused(run: Run, name: str, where: str)
     path = folder / ("verdicts.json" if where == "file" else "trial.json")
     data = files.read_json(path)
     way = ("lanes", 0, "file") if where == "file" else ("logs", "redis1")
-    files.write_json(path, damage.mutated(data, way, name))
+    files.write_json(path, mutated(data, way, name))
     with pytest.raises(BadFile, match="is not the name of a file in it"):
         load_trial(folder)
 
@@ -157,7 +239,7 @@ def test_a_row_that_the_history_does_not_have(run: Run) -> None:
 @pytest.mark.parametrize("page", ["../../x/index.html", "/etc/passwd", "trials/../index.html", "javascript:alert(1)"])
 def test_a_link_of_a_summary_that_leads_elsewhere_is_refused(run: Run, page: str) -> None:
     path = run.path / "summary.json"
-    files.write_json(path, damage.mutated(files.read_json(path), ("cells", 0, "page"), page))
+    files.write_json(path, mutated(files.read_json(path), ("cells", 0, "page"), page))
     with pytest.raises(BadFile, match="page"):
         summary.load(run.path)
 

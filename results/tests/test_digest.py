@@ -19,7 +19,7 @@ from results.record import Cell
 from results.report.markdown import text
 from results.storage.reading import RunContents
 from results.tests import samples
-from results.tests.golden import golden
+from results.tests.markup import golden
 from results.tests.test_comparison import run as contents
 
 ROOT = Path("/runs/one")

@@ -1,4 +1,6 @@
-"""What runs of other versions look like: older formats open, newer ones say so; the summary obeys its schema."""
+"""What runs of other versions look like: older formats open, newer ones say so; the summary obeys its schema; what was
+stored is judged today as it was.
+"""
 
 import json
 import shutil
@@ -9,6 +11,7 @@ import jsonschema
 import pytest
 
 from checkers.claims import Verdict
+from checkers.history.history import load
 from results.commands import schema
 from results.record import NotRun
 from results.run import Run
@@ -16,10 +19,10 @@ from results.storage import files, summary
 from results.storage.files import BadFile
 from results.storage.reading import RunContents, load_trial
 from results.storage.summary import Head
-from results.tests import damage, hostile, samples
+from results.tests import hostile, samples
+from results.tests.judged import FOLDER, judged, kept
+from results.tests.test_damage import FORMATS, RUNS, mutated, some
 
-FORMATS = Path(__file__).parent / "formats"
-RUNS = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if path.is_dir()}
 SCHEMA = schema.schema()
 PUBLISHED = json.loads((FORMATS / "summary-2.schema.json").read_text("utf-8"))
 """The schema of the format as it was published first."""
@@ -113,7 +116,7 @@ def test_every_key_of_a_summary_is_described(run: Run) -> None:
 @pytest.mark.parametrize("way", ["run", "cells/0/word", "cells/0/page", "lanes/0/measures/seconds", "words/upheld"])
 def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) -> None:
     keys = tuple(int(key) if key.isdigit() else key for key in way.split("/"))
-    broken = damage.mutated(written(run), keys, ["x"])
+    broken = mutated(written(run), keys, ["x"])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SCHEMA)
     (run.path / summary.NAME).write_text(json.dumps(broken))
@@ -127,7 +130,7 @@ def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None
     file.write_text(json.dumps({**whole, "cells": whole["cells"][:1], "lanes": whole["lanes"][:1]}))
     now, then = (jsonschema.Draft202012Validator(schema) for schema in (SCHEMA, PUBLISHED))
     taken = 0
-    for kind, text in damage.some(file, 400):
+    for kind, text in some(file, 400):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
@@ -160,3 +163,17 @@ def test_a_future_format_gets_one_clear_line(run: Run, name: str) -> None:
     assert str(caught.value) == f"{path}: format 3, this version reads 1 and 2; a newer version wrote it"
     if "trials" in name:
         assert f"{name}: format 3, this version reads 1 and 2; a newer version wrote it" in run.read().problems
+
+
+@pytest.mark.parametrize("run", ["default", "nightly", "upgrade"])
+def test_a_stored_run_is_judged_as_it_was(run: str, tmp_path: Path) -> None:
+    answers = kept(FOLDER / f"{run}.tar.xz", tmp_path)
+    assert len(answers) > 50
+    different = [
+        f"{file} {name}: was {was.get(name)}, is {now.get(name)}"
+        for file, was in answers.items()
+        for now in [judged(load(tmp_path / file))]
+        for name in {**was, **now}
+        if was.get(name) != now.get(name)
+    ]
+    assert different == []

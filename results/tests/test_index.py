@@ -17,8 +17,7 @@ from results.report import grid
 from results.run import Run
 from results.storage import files
 from results.tests import samples
-from results.tests.golden import golden
-from results.tests.markup import Element, Page
+from results.tests.markup import Element, Page, golden
 
 ROOT = Path("/runs/r")
 

@@ -13,7 +13,7 @@ from checkers.claims import Verdict
 from results.record import Cell
 from results.terminal import matrix
 from results.tests import test_index
-from results.tests.golden import golden
+from results.tests.markup import golden
 
 PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")

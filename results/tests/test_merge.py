@@ -18,7 +18,8 @@ from results.run import Run
 from results.storage import files
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
-from results.tests import samples, test_formats
+from results.tests import samples
+from results.tests.test_damage import RUNS
 
 
 def make(root: Path, name: str, *trials: str, started: int = 1, **asked: Any) -> Run:
@@ -200,7 +201,7 @@ def test_without_hard_links_files_are_copied(shards: list[Run], out: Path, monke
 
 
 def test_runs_of_an_older_format_are_merged(out: Path, tmp_path: Path) -> None:
-    old = Run(shutil.copytree(test_formats.RUNS["1"], tmp_path / "old"))
+    old = Run(shutil.copytree(RUNS["1"], tmp_path / "old"))
     merge.merge(out, [old])
     assert json.loads((out / "run.json").read_text())["format"] == files.FORMAT
     assert len(Run.open(out).read().cells) == len(old.read().cells)

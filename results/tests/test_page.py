@@ -28,8 +28,7 @@ from results.run import Run
 from results.storage.reading import load_trial
 from results.tests import samples
 from results.tests.browser.made import RECORDED
-from results.tests.golden import golden
-from results.tests.markup import Page, unpacked
+from results.tests.markup import Page, golden, unpacked
 from results.tests.samples import MS
 
 

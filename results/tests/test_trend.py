@@ -20,8 +20,7 @@ from results.storage.codec import encoded
 from results.storage.measured import measured
 from results.storage.reading import RunContents
 from results.tests import samples
-from results.tests.golden import golden
-from results.tests.markup import Page
+from results.tests.markup import Page, golden
 from results.tests.test_index import cycle
 from results.text import span
 

@@ -68,12 +68,6 @@ def test_a_page_without_a_timeline_has_neither_its_script_nor_its_style() -> Non
     assert ".timeline-tools" in elements(page(), "style")[0][1]
 
 
-def test_one_file_needs_no_other() -> None:
-    text = page(inline=True)
-    assert "src=" not in re.sub(r"<(script|style).*?</\1>", "", text, flags=re.DOTALL)
-    assert elements(text, "script")[1][1] == web.timeline_script()
-
-
 def test_parts_of_the_shared_script_end_no_element_and_share_nothing_with_others() -> None:
     script = web.timeline_script()
     assert not re.search("</script|<!--", script)
