@@ -236,9 +236,6 @@ def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() 
     assert made.decision is Decision.INCONCLUSIVE
 
 
-# Beside the decision
-
-
 @pytest.mark.parametrize(
     ("name", "numbers", "doubt"),
     [

@@ -183,10 +183,8 @@ def _structure(page: str) -> list[str]:
 
 class TestSize:
     def test_it_never_exceeds_what_a_summary_may_have_and_says_what_is_left_out(self) -> None:
-        many = [
-            cell(Verdict.VIOLATED, lane=f"lane{n}", lock=f"lock{n}", story=(f"{n} " + "é" * 500,) * 5)
-            for n in range(900)
-        ]
+        stories = enumerate((f"{n} " + "é" * 500,) * 5 for n in range(900))
+        many = [cell(Verdict.VIOLATED, lane=f"lane{n}", lock=f"lock{n}", story=story) for n, story in stories]
         page = digest(side(*many), None)
         assert MOST_BYTES * 0.9 < len(page.encode()) <= MOST_BYTES, "and no more is left out than must be"
         assert re.search(r"Too long for the summary of a job: \d+ of its sections are left out", page)

@@ -44,10 +44,6 @@ def described(schema: Any) -> Any:
     return made
 
 
-def written(run: Run) -> Any:
-    return json.loads((run.path / summary.NAME).read_text("utf-8"))
-
-
 def test_every_format_that_is_read_has_a_fixture_and_todays_a_schema() -> None:
     assert {int(name) for name in RUNS} == set(files.READABLE)
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
@@ -91,7 +87,7 @@ def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:
 
 def test_it_can_be_closed_again_in_todays_format(old: Run) -> None:
     old.close({"finished": "2026-11-22T08:00:00+00:00"})
-    jsonschema.validate(written(old), SCHEMA)
+    jsonschema.validate(files.read_json(old.path / summary.NAME), SCHEMA)
     assert contents_of(old) == old.read()
     assert "late-write" in (old.path / "index.html").read_text("utf-8")
 
@@ -107,7 +103,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_every_key_of_a_summary_is_described(run: Run) -> None:
-    data = written(run)
+    data = files.read_json(run.path / summary.NAME)
     jsonschema.validate(data, SCHEMA, cls=jsonschema.Draft202012Validator)
     jsonschema.validate(data, described(SCHEMA))
     assert data["lanes"][0]["measures"]["cycles"], "the sample has faults"
@@ -116,7 +112,7 @@ def test_every_key_of_a_summary_is_described(run: Run) -> None:
 @pytest.mark.parametrize("way", ["run", "cells/0/word", "cells/0/page", "lanes/0/measures/seconds", "words/upheld"])
 def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) -> None:
     keys = tuple(int(key) if key.isdigit() else key for key in way.split("/"))
-    broken = mutated(written(run), keys, ["x"])
+    broken = mutated(files.read_json(run.path / summary.NAME), keys, ["x"])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SCHEMA)
     (run.path / summary.NAME).write_text(json.dumps(broken))

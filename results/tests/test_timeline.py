@@ -66,10 +66,8 @@ def two_locks() -> History:
 def large_numbers() -> History:
     """Values and tokens as large as 64 bits can be."""
     numbers = [2**62, -5, 2**63 - 1, -(2**63), 0, 2**53 + 1]
-    return from_rows(
-        samples.facts(workers=1),
-        samples.rows_of([row(F.WRITE, n, n + 0.5, 0, value=v, token=-v // 2) for n, v in enumerate(numbers)]),
-    )
+    operations = [row(F.WRITE, n, n + 0.5, 0, value=v, token=-v // 2) for n, v in enumerate(numbers)]
+    return from_rows(samples.facts(workers=1), samples.rows_of(operations))
 
 
 HISTORIES: dict[str, Callable[[], History]] = {
@@ -123,9 +121,8 @@ def test_every_hold_comes_back(name: str) -> None:
     assert data["row"] == held.row.tolist()
     assert [granted[row] + n for row, n in zip(data["row"], data["held"], strict=True)] == ticks(history, held.left)
     leases = zip(data["row"], data["lease"], strict=True)
-    wanted = [
-        None if end == INFINITY else lease for end, lease in zip(held.expiry, ticks(history, held.expiry), strict=True)
-    ]
+    ends = zip(held.expiry, ticks(history, held.expiry), strict=True)
+    wanted = [None if end == INFINITY else lease for end, lease in ends]
     assert [None if lease is None else granted[row] + lease for row, lease in leases] == wanted
     assert list(map(bool, data["open"])) == held.open.tolist()
 
@@ -224,14 +221,12 @@ def test_hostile_strings_stay_inside_the_data() -> None:
 
 
 def test_kinds_and_reasons_from_elsewhere_have_words() -> None:
-    rows = samples.rows_of(
-        [
-            row(F.CAS, 1, 2, 0, outcome=Outcome.FAIL, reason=Reason.DENIED),
-            row(F.GENERATE, 3, 4, 0),
-            row(F.READ, 5, 6, 0, outcome=Outcome.FAIL, reason=200),
-        ]
-    )
-    codes = about(figure(from_rows(samples.facts(), rows)))["codes"]
+    operations = [
+        row(F.CAS, 1, 2, 0, outcome=Outcome.FAIL, reason=Reason.DENIED),
+        row(F.GENERATE, 3, 4, 0),
+        row(F.READ, 5, 6, 0, outcome=Outcome.FAIL, reason=200),
+    ]
+    codes = about(figure(from_rows(samples.facts(), samples.rows_of(operations))))["codes"]
     assert {(code[0], code[2], code[4]) for code in codes} == {
         ("other", "cas", "refused: denied"),
         ("other", "generate", "ok"),

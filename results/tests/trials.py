@@ -56,19 +56,12 @@ def _trial(data: Mapping[str, Any], run: int, fault: str, seed: int, lanes: Sequ
     for place, store, values, words in lanes:
         backend, lane = data["lanes"][place]
         lock, workload, mode = lane.split("/")
-        trial = f"{backend}-{fault}-{seed}"
-        summaries.append(
-            LaneSummary(
-                lock, backend, "", workload, mode, lane, fault, seed, 1, trial, None, 0, "",
-                measures(store, dict(zip(_NAMES, values, strict=True))),
-            )
-        )  # fmt: skip
+        where, trial = (lock, backend, workload, mode, lane, fault), f"{backend}-{fault}-{seed}"
+        told = measures(store, dict(zip(_NAMES, values, strict=True)))
+        summaries.append(LaneSummary(lock, backend, "", workload, mode, lane, fault, seed, 1, trial, None, 0, "", told))
         for name, letter in zip(data["properties"][place], words, strict=True):
             if letter != "-":
-                word = _WORDS[int(letter)]
-                cells.append(
-                    Cell(lock, backend, workload, mode, lane, fault, name, word, "", {}, (), None, trial, seed, 1)
-                )
+                cells.append(Cell(*where, name, _WORDS[int(letter)], "", {}, (), None, trial, seed, 1))
     return Trial(run, summaries[0].backend, fault, seed, tuple(cells), tuple(summaries))
 
 

@@ -139,10 +139,8 @@ def _passing(name: str, history: History) -> TrialRecord:
 
 def _of_another_backend() -> TrialRecord:
     of: dict[str, Any] = {"backend": "etcd", "versions": {"etcd1": "3.5.16"}}
-    lanes = (
-        samples.stale_write(store, lane=f"etcd/register/{store}", lock="etcd", **of)
-        for store in ("unfenced", "fence-writes")
-    )
+    stores = ("unfenced", "fence-writes")
+    lanes = (samples.stale_write(store, lane=f"etcd/register/{store}", lock="etcd", **of) for store in stores)
     return samples.trial("other", *lanes, **of)
 
 

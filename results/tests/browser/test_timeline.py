@@ -65,11 +65,8 @@ _INK: Final = """
 
 def put(root: Path, *histories: History) -> Path:
     """A page of a trial with these lanes, as a run's folder has it."""
-    lanes = tuple(
-        LaneRecord(replace(history, facts=replace(history.facts, lane=f"lane {n}")), ())
-        for n, history in enumerate(histories)
-    )
-    record = replace(samples.trial("trial"), lanes=lanes)
+    named = (replace(one, facts=replace(one.facts, lane=f"lane {n}")) for n, one in enumerate(histories))
+    record = replace(samples.trial("trial"), lanes=tuple(LaneRecord(one, ()) for one in named))
     path = root / "trials" / "trial" / "index.html"
     path.parent.mkdir(parents=True)
     path.write_text(pages.render(record, path.parent), "utf-8")
