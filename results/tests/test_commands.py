@@ -191,8 +191,8 @@ def test_ctrl_c_a_bug_of_ours_and_a_reader_who_goes_away_end_with_2(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gc.freeze", lambda: None)
-    said = {KeyboardInterrupt: r"interrupted\n", ZeroDivisionError: "(?s).*ZeroDivisionError\n", BrokenPipeError: ""}
-    for trouble, words in said.items():
+    last = {KeyboardInterrupt: r"interrupted\n", ZeroDivisionError: "(?s).*ZeroDivisionError\n", BrokenPipeError: ""}
+    for trouble, words in last.items():
         with pytest.raises(SystemExit, match="2"):
             to_the_end(Mock(side_effect=trouble))
         assert re.fullmatch(words, capfd.readouterr().err)
