@@ -179,7 +179,11 @@ def _server(mutant: Mutant) -> str:
 
 
 def _trial_of(mutant: Mutant) -> tuple[str, str]:
-    return registry.load(mutant.lock).backend, mutant.fault
+    return _backend(mutant), mutant.fault
+
+
+def _backend(mutant: Mutant) -> str:
+    return registry.load(mutant.lock).backend
 
 
 def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:

@@ -1,12 +1,8 @@
 """The catalogue of planted bugs, the modules that have them, and how it is told which of them were caught."""
 
-import itertools
 import sys
-import tomllib
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,15 +11,17 @@ from checkers.history.history import load
 from checkers.judging.judgement import Judgement, declared
 from checkers.properties.check_result import CheckResult
 from checkers.tests.build import FACTS, cases
+from infra.backends import BACKENDS
 from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.all_faults import FAULTS
+from infra.faults.plan import parse
 from results.record import TrialRecord
 from results.storage import summary
 from results.tests import samples
 from results.tests.judged import FOLDER, judged, kept
 from suites.commands import mutants, readme
 from suites.commands.mutants import Catch, Result, Score
-from suites.lanes.lane import Lane, lane_named, runnable_lanes
+from suites.lanes.lane import Lane, lane_named
 from suites.locks import registry
 from suites.mutants import altered
 from suites.mutants.altered import AlteredModules
@@ -31,7 +29,7 @@ from suites.mutants.catalogue import Change, Mutant, catalogue, on_stored_histor
 from suites.selection.options import EVERY_FAULT
 from suites.tests.judge_mutants import NOTHING, Histories, Shown
 from suites.tests.replayed import replayed
-from suites.tests.selections import asked
+from suites.tests.selections import asked, refused
 from suites.worker import recorder
 from suites.worker.forkserver import _PARTS
 
@@ -56,9 +54,10 @@ class TestCatalogue:
 
     def test_it_is_another_than_the_correct_one(self, mutant: Mutant) -> None:
         own = registry.load(mutant.lock_name) is not registry.load(mutant.lock)
-        assert own or any(
+        parts = any(
             registry.module_for(mutant.lock_name, part) is not registry.module_for(mutant.lock, part) for part in _PARTS
         )
+        assert (own or parts) is not bool(mutant.server)
         assert mutant.bug.endswith(".")
         assert mutant.why.endswith(".")
 
@@ -66,6 +65,39 @@ class TestCatalogue:
 def test_every_third_is_set_aside() -> None:
     """Of every file, wherever entries are added at its end."""
     assert [mutant.set_aside for mutant in catalogue().values()][:6] == [False, False, True, False, False, True]
+
+
+def test_each_server_that_breaks_a_promise_is_tried_by_name_and_runs_then() -> None:
+    plants = {str(plant): plant for plant in PLANTS if plant.name != "slow"}
+    of_servers = [mutant for mutant in catalogue().values() if mutant.server]
+    assert sorted(mutant.server for mutant in of_servers) == sorted(plants)
+    for mutant in of_servers:
+        plant = plants[mutant.server]
+        assert mutant.bug == f"{plant.bug[0].upper()}{plant.bug[1:]}."
+        assert asked(lock=[mutant.lock_name]).versions == {plant.server: plant.version}
+
+
+def test_two_bugs_in_servers_of_one_backend_are_two_runs() -> None:
+    names = ("server-does-not-count", "renews-nothing", "server-grants-twice", "server-does-not-compare")
+    runs = mutants._runs([catalogue()[name] for name in names])
+    assert [[mutant.name for mutant in run] for run in runs] == [[names[1]], [names[0], names[3]], [names[2]]]
+    said = refused(lock=[catalogue()[name].lock_name for name in (names[0], names[2])])
+    assert "planted-redis:lost-token is asked for as well; one run has one" in said
+
+
+@pytest.mark.parametrize("schedule", mutants.SCHEDULES)
+def test_a_schedule_is_a_plan_for_each_backend_in_the_lanes_of_a_default_run(schedule: str, tmp_path: Path) -> None:
+    words = mutants._words(schedule, 1, tmp_path)
+    assert words[:2] == ["--duration", "40"]
+    lock = ["mutant:renews-nothing"]
+    if not mutants.SCHEDULES[schedule]:
+        assert words[2:] == ["--faults", "none"]
+        return
+    files = words[3::2]
+    assert [parse(Path(file).read_text()).backend for file in files] == list(BACKENDS)
+    (trial,) = asked(lock=lock, plan=files).trials()
+    (pause,) = asked(lock=lock, faults=["pause-server"]).trials()
+    assert set(pause.lanes) <= set(trial.lanes)
 
 
 def test_what_does_not_stand_there_once_is_told() -> None:
@@ -153,11 +185,17 @@ def test_the_first_trial_in_which_the_property_broke_that_names_the_bug_counts(t
     assert str(other) == "renews-nothing: MISSED; also server-exclusion, owner-release"
 
 
-def test_a_correct_lock_that_fails_is_an_alarm(tmp_path: Path) -> None:
-    locks = ("redis", "mutant:renews-nothing")
-    made = samples.run(tmp_path / "run", *(tried(tmp_path, n, lock, Verdict.VIOLATED) for n, lock in enumerate(locks)))
+def test_a_correct_lock_that_fails_is_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = catalogue()["renews-nothing"]
+    trials = [tried(tmp_path, n, lock, Verdict.VIOLATED) for n, lock in enumerate(("redis", bug.lock_name))]
+    made = samples.run(tmp_path / "run", *trials)
     made.close({})
-    assert [cell.lock for cell in summary.load(made.path).cells if mutants._alarm(cell)] == ["redis"]
+    monkeypatch.setattr(mutants, "_run", lambda *_: made)
+    scores, failures = mutants._tried([bug], [], 1, tmp_path)
+    assert list(scores) == [bug.name]
+    assert list(map(mutants._alarm, failures)) == [
+        "ALARM on a correct lock: redis/set/unfenced, server-exclusion under freeze-holder: violated"
+    ]
 
 
 def test_how_many_were_caught_is_told_apart_for_those_set_aside() -> None:
@@ -181,42 +219,13 @@ def test_scores_come_back_as_stored_and_the_readme_tells_them(tmp_path: Path, mo
     }
     assert readme._PARTS["mutants"]() == "\n- not measured yet\n\n"
     for seed, scores in of_seeds.items():
-        mutants._store(scores, seed, (), complete=True)
+        mutants._store(f"{seed}.json", {"seed": seed, "scores": [asdict(score) for score in scores]})
+    mutants._store(mutants._OF_SCHEDULES, {"tried": names[3:6], "caught": {"no-fault": names[3:4], "other": []}})
     assert mutants.stored() == of_seeds
-    *_, together, missed, _, _ = readme._PARTS["mutants"]().split("\n")
+    *_, together, missed, schedules, _, _ = readme._PARTS["mutants"]().split("\n")
     assert (together, missed) == ("- All 2 seeds together miss 1.", f"- Missed: `{names[4]}`.")
-
-
-Entry = Mapping[str, Any]
-SERVERS: Mapping[str, Entry] = tomllib.loads(Path(altered.__file__).with_name("servers.toml").read_text("utf-8"))
-"""The bugs in servers: one for each server that breaks a promise."""
-
-
-def lanes(entry: Entry) -> list[Lane]:
-    return [lane_named(f"{entry['lock']}/{where}") for where in entry["where"]]
-
-
-def test_each_server_that_breaks_a_promise_is_tried() -> None:
-    broken = sorted(str(plant) for plant in PLANTS if plant.name != "slow")
-    assert sorted(entry["server"] for entry in SERVERS.values()) == broken
-
-
-@pytest.mark.parametrize("entry", SERVERS.values(), ids=SERVERS)
-class TestOfServers:
-    def test_it_says_what_the_server_is_said_to_do(self, entry: Entry) -> None:
-        (plant,) = (plant for plant in PLANTS if str(plant) == entry["server"])
-        assert entry["bug"] == f"{plant.bug[0].upper()}{plant.bug[1:]}."
-
-    def test_its_lanes_are_on_its_server_and_those_of_a_general_run(self, entry: Entry) -> None:
-        assert {lane.backend for lane in lanes(entry)} == {entry["server"].partition(":")[0]}
-        assert set(lanes(entry)) <= set(runnable_lanes(entry["lock"]))
-
-    def test_its_lane_asks_for_what_must_find_it_and_its_lock_promises_it(self, entry: Entry) -> None:
-        fault = entry["fault"]
-        assert fault in EVERY_FAULT
-        for lane, name in itertools.product(lanes(entry), entry["found_by"]):
-            assert lane.asks(name, (fault,))
-            assert promises(lane, fault, name)
+    assert schedules.startswith("- Of 3 of them, ")
+    assert schedules.endswith(": `no-fault` 1, `other` 0; under the faults of a default run 2.")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import Violation
 from results.certificate.write_certificate import issue
-from results.commands import redraw, compare
+from results.commands import compare, redraw
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.report import sentences
 from results.run import Run
