@@ -13,7 +13,10 @@ from infra.errors import Trouble
 
 COMMANDS = {
     "doctor": ("infra.docker.doctor:main", "what this machine has, lacks, and --fix"),
-    "versions": ("infra.docker.images:main", "versions of the backends that can be had here, and how to ask for them"),
+    "versions": (
+        "infra.docker.versions:main",
+        "versions of the backends that can be had here, and how to ask for them",
+    ),
     "faults": ("infra.faults.all_faults:main", "every fault, and the backends that it can be done to"),
     "planted": ("infra.docker.servers_with_bugs:main", "servers with a bug planted in them, which the suite must find"),
     "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),

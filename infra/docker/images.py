@@ -1,18 +1,17 @@
 """Images of backends: which version, built when, never pulled by our names.
 
 `resolve` turns what a user asks for (`3.4`, `3.5.16`, nothing, `valkey:8`, `image:NAME`) into an Image; `ensure` makes
-it exist; `python -m infra versions` tells what can be had here, where from (`sources`), and how to ask for it. Every
-recipe is a folder of `infra/images/` with a Dockerfile that takes the Debian suite as an argument: of most the suite
-chooses the version. An image carries a label with the digest of its recipe and the id of its base, so that a changed
-recipe is built again and an unchanged one costs one question to the engine. A recipe may take files out of another of
-ours of the same suite (NEEDS); then that one is built first, and its recipe is part of the digest.
+it exist. `sources` knows where versions come from. Every recipe is a folder of `infra/images/` with a Dockerfile that
+takes the Debian suite as an argument: of most the suite chooses the version. An image carries a label with the
+digest of its recipe and the id of its base, so that a changed recipe is built again and an unchanged one costs one
+question to the engine. A recipe may take files out of another of ours of the same suite (NEEDS); then that one is built
+first, and its recipe is part of the digest.
 """
 
-import argparse
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,8 +20,8 @@ from infra.backends import BACKENDS
 from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
 from infra.docker.machine import Say
-from infra.docker.sources import CARRIED, MODULES, PACKAGES, VERSION, WHERE, Had
-from infra.errors import Failed, NotPossible, Trouble, UnknownName
+from infra.docker.sources import CARRIED, MODULES, PACKAGES, VERSION, WHERE
+from infra.errors import Failed, Trouble, UnknownName
 
 RECIPES: Final = Path(__file__).parents[1] / "images"
 TOXIPROXY: Final = "2.12.0"
@@ -37,10 +36,6 @@ STANDS_FOR: Final[Mapping[str, str]] = {
     package.server: name for name, backend in BACKENDS.items() for package in backend.packages[1:]
 }
 """Another server for a backend -> that backend."""
-
-
-SERVERS: Final = [server for server in CARRIED if STANDS_FOR.get(server, server) in BACKENDS]
-"""Whose version can be chosen, who stands for a backend behind it."""
 
 
 class UnknownVersion(UnknownName):
@@ -261,74 +256,3 @@ def _build(image: Image, base_id: str, say: Say) -> None:
     with machine.alone("image-prune"):
         docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
     say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")
-
-
-# --- offered ---
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A version that can be had here.
-
-    server  a backend, or another server for one.
-    source  see `sources.WHERE`.
-    series  what gives this version as well, empty where that gives another.
-    """
-
-    server: str
-    version: str
-    source: str
-    series: str = ""
-
-    @property
-    def spellings(self) -> str:
-        """What to write behind --version-of."""
-        return ", ".join(f"{self.server}={version}" for version in (self.series, self.version) if version)
-
-
-def offers(had: Mapping[str, Had]) -> Iterator[Offer]:
-    """had: what each source that could be asked has. What is looked for first stands first, the default at the top."""
-    for server in SERVERS:
-        offered: list[Offer] = []
-        for source in sources.of(server):
-            for version in had.get(source, {}).get(server, ()):
-                if version not in (offer.version for offer in offered):
-                    offered.append(Offer(server, version, source, _offered_series(server, version, source, offered)))
-        yield from offered
-
-
-def _offered_series(server: str, version: str, source: str, before: Sequence[Offer]) -> str:
-    """3.5 for 3.5.16, unless who asks for 3.5 gets another: a stable suite's, or one of those before it."""
-    series = version.rpartition(".")[0]
-    stable = [suite for suite, its in CARRIED[server].items() if its == series]
-    taken = stable != [source] if stable else any(f"{offer.version}.".startswith(f"{series}.") for offer in before)
-    return "" if taken else series
-
-
-def main(argv: Sequence[str], say: Say = machine.say) -> int:
-    """A line for each version. Raises NotPossible when no source could be asked."""
-    argparse.ArgumentParser(
-        prog="python -m infra versions",
-        description="Versions of each backend that can be had here, where from, and what to give --version-of. "
-        "Makes what is asked: the base images of Debian's stable releases.",
-    ).parse_args(argv)
-    had: dict[str, Had] = {}
-    silent: dict[str, str] = {}
-    for source in WHERE:
-        try:
-            had[source] = sources.ask(source, say)
-        except Trouble as trouble:
-            silent[source] = str(trouble)
-    if had:
-        print(f"{'backend':<10} {'version':<14} {'from':<16} --version-of")
-        for offer in offers(had):
-            backend = STANDS_FOR.get(offer.server, offer.server)
-            version = offer.version if backend == offer.server else f"{offer.server} {offer.version}"
-            note = "  (the default)" if (offer.server, offer.source) == (backend, base.SUITES[0]) else ""
-            print(f"{backend:<10} {version:<14} {WHERE[offer.source]:<16} {offer.spellings}{note}")
-        print(f"{'any':<10} {'your own':<14} {'an image':<16} {next(iter(BACKENDS))}=image:NAME")
-    for source, why in silent.items():
-        say(f"{WHERE[source]} could not be asked: {why}")
-    if not had:
-        raise NotPossible("no source of versions could be asked")
-    return 0
