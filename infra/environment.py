@@ -29,10 +29,11 @@ from infra.cluster import container, node_repair
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
-from infra.docker import compose, images, machine, owner, reaper
+from infra.docker import compose, images, machine, owner, reaper, subnets
 from infra.docker.client import needs_published
-from infra.docker.compose import ComposeSettings, Taken
+from infra.docker.compose import ComposeSettings
 from infra.docker.machine import Say
+from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.network import topology
 from infra.network.addressing import Reach
@@ -239,7 +240,7 @@ class Environment(ABC):
 
 def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> ComposeSettings:
     """Start Toxiproxy and the store in the first slot that is free; returns the settings with that slot."""
-    with compose.free_slots(client) as free:
+    with subnets.free(client) as free:
         for slot in free:
             try:
                 compose.up(replace(settings, slot=slot), ["toxiproxy", STORE])
@@ -247,7 +248,7 @@ def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> Compose
                 reaper.remove(client, settings.name)
             else:
                 return replace(settings, slot=slot)
-    raise AssertionError("free_slots yields or raises")
+    raise AssertionError("subnets.free yields or raises")
 
 
 @contextlib.contextmanager

@@ -1,14 +1,6 @@
-"""docker-compose.yml, brought up by testcontainers in a subnet of its own, and its settings read back from what runs.
-
-Every environment has a /24, 10.77.N.0, N chosen so that nobody else has it. The engine refuses overlapping networks, so
-it is the judge; the lock file only keeps two processes of this user from choosing the same N in the second between the
-choice and the creation of the networks. Fixed subnets because the engine's own pools end at about thirty networks,
-three environments.
-"""
+"""docker-compose.yml, brought up by testcontainers, and its settings read back from what runs."""
 
 import contextlib
-import fcntl
-import ipaddress
 import logging
 import os
 import re
@@ -24,10 +16,10 @@ from testcontainers.compose import DockerCompose
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
-from infra.docker import machine
+from infra.docker import subnets
+from infra.docker.subnets import Taken
 from infra.errors import Failed
 from infra.network import topology
-from infra.network.addressing import FIRST_BYTES, address
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = "docker-compose.yml"
@@ -36,8 +28,6 @@ PUBLISHED: Final = "infra/published.yml"
 
 NET: Final = "fencepost.net"
 """Label of Toxiproxy's container: the environment's subnet."""
-
-SLOTS: Final = range(256)
 
 BOOTED: Final = "fencepost.booted"
 """Label of a node's container: the image that its backend was booted with, whichever it runs by now."""
@@ -53,10 +43,6 @@ logging.getLogger("testcontainers.compose.compose").setLevel(logging.CRITICAL)
 
 _environment = threading.Lock()
 """Held while the process environment is compose's: it is the only way to give DockerCompose variables."""
-
-
-class Taken(Failed):
-    """Somebody took the subnet between our look and our use of it, or the engine lost it; the next one may do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +72,7 @@ class ComposeSettings:
                 for node in backend.members
             },
             "FENCEPOST_ENV": self.name,
-            "FENCEPOST_NET": f"{FIRST_BYTES.partition('.')[2]}.{self.slot}",  # the second and third byte
+            "FENCEPOST_NET": subnets.net(self.slot),
             "FENCEPOST_OWNER": self.owner,
             "FENCEPOST_PASSWORD": self.password,
             "COMPOSE_PROJECT_NAME": self.name,
@@ -192,50 +178,3 @@ def _explain(output: str) -> Failed:
     if "port is already allocated" in low or "address already in use" in low:
         return Failed(f"a port or address that we need is in use: {last}")
     return Failed(f"docker compose up: {last}")
-
-
-# --- the subnet ---
-
-
-@contextlib.contextmanager
-def free_slots(client: DockerClient) -> Iterator[Iterator[int]]:
-    """Yield the slots that look free, each held by us while it is the latest one taken. Raises Failed at the end."""
-    with contextlib.ExitStack() as held:
-        yield _free_slots(client, held)
-
-
-def _free_slots(client: DockerClient, held: contextlib.ExitStack) -> Iterator[int]:
-    folder = machine.cache_dir()
-    for slot in SLOTS:
-        file = held.enter_context((folder / f"slot-{slot}.lock").open("w"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        # Asked under the lock: whoever held it before has made its networks by now.
-        ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
-        if any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
-            file.close()
-            continue
-        yield slot
-        file.close()
-    raise Failed(
-        f"no free subnet: all of {FIRST_BYTES}.0.0/16 is in use (python -m infra down --all, docker network ls)"
-    )
-
-
-def _of_engine(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:
-    for network in client.api.networks():
-        for config in (network.get("IPAM") or {}).get("Config") or ():
-            with contextlib.suppress(ValueError):  # IPv6
-                yield ipaddress.IPv4Network(config.get("Subnet", ""))
-
-
-def _routes() -> Iterator[ipaddress.IPv4Network]:
-    """What this machine reaches elsewhere, a VPN say. Default routes cover everything and do not count."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/net/route").read_text().splitlines()[1:]:
-            words = line.split()
-            to, mask = (int.from_bytes(bytes.fromhex(words[i]), "little") for i in (1, 7))
-            if mask:
-                yield ipaddress.IPv4Network((to, mask.bit_count()))

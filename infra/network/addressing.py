@@ -13,7 +13,7 @@ from infra.network import topology
 from infra.network.topology import GOD
 
 FIRST_BYTES: Final = "10.77"
-"""Of every address in an environment; its subnet (`infra.docker.compose`) is the third byte."""
+"""Of every address in an environment; its subnet (`infra.docker.subnets`) is the third byte."""
 
 LOOPBACK: Final = "127.0.0.1"
 

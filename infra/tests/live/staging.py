@@ -20,7 +20,7 @@ from docker.types import IPAMConfig, IPAMPool
 from kazoo.security import make_digest_acl
 
 from infra.access import Access
-from infra.docker import client, compose, images, owner, reaper
+from infra.docker import client, images, owner, reaper, subnets
 from infra.docker.machine import run
 from infra.network import addressing
 from infra.tests.live.hurting import await_, place, zookeeper
@@ -189,7 +189,7 @@ def staging(folder: Path) -> Iterator[Staging]:
     docker = client.connect()
     name = f"staging-{os.getpid()}-{secrets.token_hex(2)}"
     labels = {reaper.ENV: name, reaper.OWNER: owner.this_process()}
-    with compose.free_slots(docker) as free:
+    with subnets.free(docker) as free:
         slot = next(iter(free))
         pool = IPAMPool(subnet=f"{addressing.address(slot, 0)}/24", gateway=addressing.address(slot, 1))
         docker.networks.create(name, labels=labels, ipam=IPAMConfig(pool_configs=[pool]))

@@ -1,0 +1,74 @@
+"""A /24 of its own for every environment: 10.77.N.0, N chosen so that nobody else has it.
+
+The engine refuses overlapping networks, so it is the judge; the lock file only keeps two processes of this user from
+choosing the same N in the second between the choice and the creation of the networks. Fixed subnets because the
+engine's own pools end at about thirty networks, three environments.
+"""
+
+import contextlib
+import fcntl
+import ipaddress
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from docker import DockerClient
+
+from infra.docker import machine
+from infra.errors import Failed
+from infra.network.addressing import FIRST_BYTES, address
+
+SLOTS: Final = range(256)
+
+
+class Taken(Failed):
+    """Somebody took the subnet between our look and our use of it, or the engine lost it; the next one may do."""
+
+
+def net(slot: int) -> str:
+    """The slot as docker-compose.yml wants it: the second and third byte."""
+    return f"{FIRST_BYTES.partition('.')[2]}.{slot}"
+
+
+@contextlib.contextmanager
+def free(client: DockerClient) -> Iterator[Iterator[int]]:
+    """Yield the slots that look free, each held by us while it is the latest one taken. Raises Failed at the end."""
+    with contextlib.ExitStack() as held:
+        yield _free(client, held)
+
+
+def _free(client: DockerClient, held: contextlib.ExitStack) -> Iterator[int]:
+    folder = machine.cache_dir()
+    for slot in SLOTS:
+        file = held.enter_context((folder / f"slot-{slot}.lock").open("w"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        # Asked under the lock: whoever held it before has made its networks by now.
+        ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
+        if any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
+            file.close()
+            continue
+        yield slot
+        file.close()
+    raise Failed(
+        f"no free subnet: all of {FIRST_BYTES}.0.0/16 is in use (python -m infra down --all, docker network ls)"
+    )
+
+
+def _of_engine(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:
+    for network in client.api.networks():
+        for config in (network.get("IPAM") or {}).get("Config") or ():
+            with contextlib.suppress(ValueError):  # IPv6
+                yield ipaddress.IPv4Network(config.get("Subnet", ""))
+
+
+def _routes() -> Iterator[ipaddress.IPv4Network]:
+    """What this machine reaches elsewhere, a VPN say. Default routes cover everything and do not count."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/route").read_text().splitlines()[1:]:
+            words = line.split()
+            to, mask = (int.from_bytes(bytes.fromhex(words[i]), "little") for i in (1, 7))
+            if mask:
+                yield ipaddress.IPv4Network((to, mask.bit_count()))
