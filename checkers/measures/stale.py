@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Final
@@ -39,7 +40,7 @@ def stale_write(measured: MeasuredHistory) -> Reading:
         fenced = [access for access in made if _raises(measured, access)]
         raising = sorted((access for access in fenced if access.ok), key=attrgetter("ret"))
         returns = [access.ret for access in raising]
-        highest: list[Operation] = list(accumulate(raising, lambda a, b: b if b.token > a.token else a))
+        highest = list(accumulate(raising, partial(max, key=attrgetter("token"))))
         for access in fenced:
             place = bisect_left(returns, access.inv)
             if place and highest[place - 1].token > access.token:

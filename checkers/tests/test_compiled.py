@@ -13,10 +13,10 @@ import pytest
 from checkers import __main__ as command
 from checkers.bench import generate
 from checkers.bench.generate import GENERATORS, HistoryShape
-from checkers.engines import locks_slots
+from checkers.engines import locks_by_owner
 from checkers.engines.fenced import fenced_store
+from checkers.engines.fenced_accesses import sort_rows
 from checkers.engines.kernel import LARGE, Column, always, kernel
-from checkers.engines.sorting import sort_rows
 from checkers.engines.tokens import fencing_tokens
 from checkers.history.history import History, save
 from checkers.models.all_models import MODELS
@@ -130,7 +130,7 @@ def test_owners_may_be_any_numbers() -> None:
         owner, key, at = int(rng.integers(80)), int(rng.integers(3)), 3 * n + 1
         for book, who in ((small, owner + 1), (wide, names[owner])):
             book.acquire(at, at + 1, who, key=key, process=1).release(at + 1, at + 2, who, key=key, process=1)
-    slots, expected = (locks_slots.slots(book.history()).of.tolist() for book in (wide, small))
+    slots, expected = (locks_by_owner.slots(book.history()).of.tolist() for book in (wide, small))
     assert len(set(zip(slots, expected, strict=True))) == len(set(slots)) == len(set(expected))
 
 
@@ -144,7 +144,7 @@ def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(str
         pairs.append((owner, int(rng.integers(20)) if n >= 200 - strays else owner % 20))
         book.acquire(at, at + 1, owner, key=pairs[-1][1], process=1)
     with always(compiled=compiled):
-        slots = locks_slots.slots(book.history())
+        slots = locks_by_owner.slots(book.history())
     of = slots.of.tolist()
     assert len(set(zip(of, pairs, strict=True))) == len(set(of)) == len(set(pairs))
     assert set(of) <= set(range(slots.total))

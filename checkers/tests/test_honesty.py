@@ -3,8 +3,7 @@
 from typing import Any
 
 from checkers.claims import Claim, Hazard, Verdict
-from checkers.properties.honest_belief import LONGEST, NOTICED
-from checkers.properties.honest_renewal import REFUSED, RENEWED
+from checkers.properties.honesty import LONGEST, NOTICED, REFUSED, RENEWED
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, Book, cases
 from checkers.tests.compare import DOCUMENTED, GOOD, INVALID, VALID, VIOLATED, known, result_on

@@ -4,8 +4,7 @@ from typing import Any
 
 from checkers.check import applicable, missing
 from checkers.history.view import View
-from checkers.properties.no_duplicate import DUPLICATES, JOBS, PER_JOBS
-from checkers.properties.no_lost_update import FORKS, LOST
+from checkers.properties.updates import DUPLICATES, FORKS, JOBS, LOST, PER_JOBS
 from checkers.row_format import NONE, F
 from checkers.tests.build import INFO, Book
 from checkers.tests.compare import GOOD, VALID, known, result_on

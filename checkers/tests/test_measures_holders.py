@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from checkers.measures.holders import belief_versus_truth, release_by_non_owner
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
-from checkers.measures.owners import belief_versus_truth, release_by_non_owner
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason

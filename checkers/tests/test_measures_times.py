@@ -7,8 +7,8 @@ import numpy as np
 
 from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
 from checkers.measures.fairness import bypass, starvation
+from checkers.measures.holders import hold_versus_ttl
 from checkers.measures.latency import acquire_latency, release_latency
-from checkers.measures.margins import hold_versus_ttl
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason

@@ -2,7 +2,7 @@
 
 from checkers.check import applicable
 from checkers.history.view import View
-from checkers.properties.permits import MOST_INSIDE
+from checkers.properties.exclusion import MOST_INSIDE
 from checkers.properties.shared_counters import CONTENDED
 from checkers.properties.sharing import READERS
 from checkers.row_format import SHARED, F, Reason

@@ -77,7 +77,7 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     made = []
     for name, mine in sorted(grouped(of_stages, lambda cell: (cell.backend, cell.lock, cell.property)).items()):
         stages = grouped(mine, lambda cell: cell.stage)
-        seen = {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages}
+        seen: dict[str, Seen] = {stage: Seen.of(stages[stage]) for stage in STAGES if stage in stages}
         reasons = {stage: _why_not(name, not_judged[stage]) for stage in STAGES if stage not in stages}
         absent = {stage: why for stage, why in reasons.items() if why is not None}
         blind = frozenset(stage for stage, all_ in stages.items() if all(cell.word in BLIND for cell in all_))

@@ -20,7 +20,7 @@ from results.__main__ import main
 from results.certificate import serialize
 from results.certificate.certify import Decision, sentence
 from results.certificate.write_certificate import issue
-from results.commands.verify import NOT_BORNE_OUT
+from results.commands.certificate import NOT_BORNE_OUT
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CALIBRATION, COLUMNS, MIXED

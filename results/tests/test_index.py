@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from checkers.claims import Verdict
-from results.pages import rates, run_page, web
+from results.pages import rates, run_page
 from results.record import Cell, LaneSummary
 from results.report import grid
 from results.run import Run
@@ -64,7 +64,7 @@ def test_no_word_is_hidden_by_a_lighter_one(word: Verdict) -> None:
     for order in (1, -1):
         cells = [cell("redis", "none", each, "p", seed=each.weight) for each in [*Verdict][word.weight :][::order]]
         made = square(drawn(cells))
-        assert made.text.startswith(f"{web.GLYPHS[word]} 1 {grid.SHORT[word]}")
+        assert made.text.startswith(f"{grid.SIGNS[word].glyph} 1 {grid.SIGNS[word].short}")
         assert made.given["title"].startswith(f"1 {word}")
 
 
@@ -197,7 +197,7 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
         {"cycles": [cycle("before", 50.0, None, count=30), cycle("during", 500.0, None)], "recovery_s": [2.0, None]},
         {"cycles": [cycle("during", 700.0, None), cycle("after", 1.0, 1.0)], "recovery_s": [4.0, 3.0]},
     ]
-    [one] = rates.per_lock([samples.summary(one) for one in measures]).values()
+    [one] = rates.per(lambda lane: lane.lock, [samples.summary(one) for one in measures]).values()
     assert one.quiet == rates.Phase(10.0, 90.0, 5.0, 130)
     assert one.faulted == rates.Phase(500.0, None, 5.0, 20)
     assert (one.recovery, one.slowest, one.missing, one.heals, one.lanes) == (3.0, 4.0, 1, 4, 3)

@@ -21,7 +21,7 @@ from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.stories import Narrator
 from checkers.row_format import NONE, F, Outcome
 from results.pages import trial_page
-from results.pages.lane import standalone
+from results.pages.lane.windows import standalone
 from results.record import LaneRecord, TrialRecord, decisive
 from results.report import sentences, short_story
 from results.run import Run
@@ -245,7 +245,7 @@ def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest
 def test_the_picture_of_a_judgement_stands_alone_whether_it_broke_or_held(name: str, said: str) -> None:
     history = samples.stale_write(keys=("<a>",))
     judgement = judge(check(history, [name])[0], history)
-    root = ElementTree.fromstring(standalone.draw(history, judgement))
+    root = ElementTree.fromstring(standalone(history, judgement))
     assert (root.findtext("{http://www.w3.org/2000/svg}desc") or "").startswith(said)
     assert root.findtext("{http://www.w3.org/2000/svg}style")
 

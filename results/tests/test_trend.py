@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from checkers.claims import Verdict
-from results.pages import charts, curve, trend, web
+from results.pages import charts, curve, trend
 from results.record import Cell, LaneSummary
+from results.report import grid
 from results.run import Run
 from results.storage import files, summary
 from results.storage.codec import encoded
@@ -89,7 +90,7 @@ def test_what_changed(tmp_path: Path, before: Verdict | None, now: Verdict | Non
     same = cell(Verdict.UPHELD, "token-order")
     stored(tmp_path, 1, same, *([cell(before)] if before else []))
     stored(tmp_path, 2, same, *([cell(now)] if now else []))
-    words = (f"{web.GLYPHS[word]}{word}" if word else "not judged" for word in (before, now))
+    words = (f"{grid.SIGNS[word].glyph}{word}" if word else "not judged" for word in (before, now))
     row = [kind, "redis/register/unfenced", "none", "server-exclusion", *words]
     assert rows(drawn(tmp_path)) == ([row] if kind else [])
 

@@ -12,7 +12,7 @@ from infra.faults.all_faults import FAULTS, NO_FAULT
 from results.record import LaneRecord
 from suites.commands import literature, readme
 from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on
-from suites.commands.statements import STATEMENTS, Probe, Statement
+from suites.commands.literature import STATEMENTS, Probe, Statement
 from suites.lanes.lane import lane_named
 from suites.selection.profiles import PLAINEST
 

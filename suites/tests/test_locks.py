@@ -22,8 +22,8 @@ from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_own
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
 from suites.locks.etcd_key import EtcdKey
-from suites.locks.etcd_lease import Leases
 from suites.locks.etcd_requests import Endpoints
+from suites.locks.etcd_session import Leases
 from suites.locks.etcd_v3lock import post
 from suites.locks.grants import BadGrant, checked
 from suites.locks.redis_node import RedisNode, validity

@@ -16,7 +16,7 @@ from checkers.history.history import read_recording
 from checkers.row_format import F, Outcome, State
 from suites.lanes.lane import lanes_of
 from suites.locks import registry
-from suites.locks.antipatterns.setnx_no_ttl import SetnxNoTtl
+from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
 from suites.trial import run_trial
 from suites.trial.lane_history import RunningLane

@@ -44,7 +44,7 @@ class Window:
 
 def windows(lane: LaneRecord, view: View, most: int) -> list[Window]:
     """At most `most` windows. The first shows the violation that decided the lane's verdict."""
-    made = []
+    made: list[Window] = []
     for judgement, violation in islice(_violations(lane), most):
         near = shown_operations.on_violation(view, violation, _FEWER if made else shown_operations.MOST_OPERATIONS)
         made.append(_window(view, near, judgement, violation))

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from pypdf import PdfReader
 
-from results.pages.web import GLYPHS
+from results.report.grid import SIGNS
 from results.tests.browser import seeing
 from results.tests.browser.made import PAGES, Made
 from results.tests.browser.visit import box, file_of, meddle, on_paper, settle, unfold, visit
@@ -148,7 +148,7 @@ def test_every_sign_is_drawn(chromium: Browser, made: Made) -> None:
         with visit(chromium, made.page(name), made.root) as page:
             unfold(page)
             found |= seeing.glyphs(page)
-    assert {glyph for glyph in GLYPHS.values() if glyph > "~"} <= found.keys()
+    assert {signs.glyph for signs in SIGNS.values() if signs.glyph > "~"} <= found.keys()
     assert [sign for sign, drawn in found.items() if not drawn] == []
 
 
