@@ -64,17 +64,23 @@ def noted(findings: Findings, kind: int, at: int, rows: tuple[int, int, int, int
     """The findings with one more."""
     used = findings.used
     if used == len(findings.kind):
-        full, room = findings, 2 * used
-        findings = Findings(used, np.empty(room, np.int64), np.empty(room, np.int64), np.empty(PROOF * room, np.int64))
-        for n in range(used):
-            findings.kind[n], findings.at[n] = full.kind[n], full.at[n]
-        for n in range(PROOF * used):
-            findings.rows[n] = full.rows[n]
+        findings = _longer(findings)
     findings.kind[used], findings.at[used] = kind, at
     place = PROOF * used
     findings.rows[place], findings.rows[place + 1] = rows[0], rows[1]
     findings.rows[place + 2], findings.rows[place + 3] = rows[2], rows[3]
     return Findings(used + 1, findings.kind, findings.at, findings.rows)
+
+
+@kernel
+def _longer(findings: Findings) -> Findings:
+    used = findings.used
+    kind, at, rows = np.empty(2 * used, np.int64), np.empty(2 * used, np.int64), np.empty(2 * PROOF * used, np.int64)
+    for n in range(used):
+        kind[n], at[n] = findings.kind[n], findings.at[n]
+    for n in range(PROOF * used):
+        rows[n] = findings.rows[n]
+    return Findings(used, kind, at, rows)
 
 
 @kernel
