@@ -2,7 +2,7 @@
 
 It lives in PostgreSQL. Every operation is one statement and one transaction, so it is atomic as a whole: the fence
 is compared and raised in the same instant in which the value is read or replaced. That rests on READ COMMITTED doing
-two things, which `infra/tests/test_store.py` hammers: an upsert locks the row before it evaluates its ``WHERE``, and
+two things, which `infra.tests.live.test_store` hammers: an upsert locks the row before it evaluates its ``WHERE``, and
 does so on the newest committed version; and each statement of a volatile function sees what was committed before it.
 
     StoreError

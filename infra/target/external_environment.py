@@ -251,7 +251,7 @@ class ExternalEnvironment(Environment):
 
 
 def _listener(number: int, group: int) -> int:
-    """Where Toxiproxy takes the connections of a client group to the n-th node; `star.listener` has the same shape."""
+    """Where Toxiproxy takes the connections of a client group to the n-th node, as `topology.listener` does."""
     return topology.listener(topology.NODES[0], group) - 1 + number
 
 

@@ -9,6 +9,7 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.backends import BACKENDS
 from infra.backends.etcd import Etcd
 from infra.cluster import node_repair
 from infra.cluster.clock_skew import Skew
@@ -281,6 +282,7 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
     target = SimpleNamespace(
         backend="postgres",
+        kind=BACKENDS["postgres"],
         environment=environment,
         own=environment,
         cluster=cluster,

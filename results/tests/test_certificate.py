@@ -23,7 +23,8 @@ from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.storage.reading import RunContents
 from results.tests import samples
-from results.tests.test_comparison import WORDS, lanes
+from results.tests.test_comparison import VALUES, WORDS, lanes
+from results.tests.trials import measures
 from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, of, step, told, whole
 
 BLIND = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
@@ -280,7 +281,7 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
 
 
 def test_without_a_fault_no_fault_bit() -> None:
-    quiet = {"cycles": [{"phase": "before", "seconds": 9.0}]}
+    quiet = measures(1.0, {**VALUES, "grants under the fault": None})
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(RunContents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
     assert made.doubts == ("redis: no fault seconds on the old version", "redis: no fault seconds on the new version")

@@ -70,7 +70,7 @@ class Handle:
         """Whether the kernel has stopped the process."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter if it ends just then
             return False
         return stat.rpartition(")")[2].split()[0] == "T"
 

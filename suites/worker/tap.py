@@ -100,7 +100,7 @@ class TappedWorker:
     def runs(self) -> bool:
         try:
             stat = Path(f"/proc/{row_format.word(self._page, row_format.PID)}/stat").read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter if it ends just then
             return False
         return stat.rpartition(")")[2].split()[0] not in "TZ"
 

@@ -106,7 +106,7 @@ class Roll:
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """A hit for each, proven by the version that it says it is. On the way back to what they were booted with the
-        first that refuses is the last, and stays what it was; on the way there its Refused is raised.
+        first that refuses is the last, and stays what it was; on the way there its DoesNotStart is raised.
 
         Where all have gone over they agree on it when this returns, if they have to (Trait.COMMON_VERSION).
         """

@@ -29,7 +29,7 @@ def file() -> dict[str, Any]:
 
 
 class TestComposeFile:
-    """docker-compose.yml says the same as the table in star.py."""
+    """docker-compose.yml says the same as the table in `infra.network.topology`."""
 
     def test_addresses(self, file: dict[str, Any]) -> None:
         for node, host in topology.HOSTS.items():
