@@ -21,7 +21,7 @@ from checkers.properties.property import ONE_HOLDER, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, stalls, unless
-from checkers.row_format import INFINITY, SHARED
+from checkers.row_format import INFINITY, SHARED, F, Outcome
 
 JUDGED: Final = "releases that somebody waited for"
 SLOWEST: Final = "slowest hand-over (ms)"
@@ -34,7 +34,7 @@ SHARE: Final = 4
 class HandOver(NamedTuple):
     """A release and the wait for the next grant. Times in ns.
 
-    waiting  when others waited from its return to that of the grant, without stalls.
+    waiting  when others waited from its return to that of the grant, without stalls and silences.
     end      return of the grant, else of the history.
     late     when the bound was missed; where it was not, the end.
     granted  whether there was a grant.
@@ -53,7 +53,8 @@ class HandOver(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether after each release that returned and left nobody inside the next grant returned within the bound.
 
-    Counted: when an answered acquire certainly waited, less stalls. Sound: checkers/CONDITIONS.md, section 12.
+    Counted: when an answered acquire certainly waited, less stalls, and times in which a renewal got no answer.
+    Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
     findings = [_told(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
@@ -97,7 +98,7 @@ def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Fi
 
 def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
-    before, after, idle = *view.once(_quiet), view.once(stalls)
+    before, after, idle = *view.once(_quiet), united([*view.once(stalls), *_silences(view)])
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     inv, flags = view.column("inv"), view.column("flags")
     result = []
@@ -120,6 +121,12 @@ def _hand_overs(view: View) -> list[HandOver]:
             found.append(HandOver(hold, waiting, end, late, granted_later, counts))
         result += _certain(found, (inv[row] for row in unanswered))
     return result
+
+
+def _silences(view: View) -> list[Span]:
+    """When a client asked to prolong its lease, and got no answer: the service may have served nobody."""
+    rows = view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.INFO,))
+    return [(view.column("inv")[row], int(view.ended[row])) for row in rows]
 
 
 def _at_once(view: View) -> int:

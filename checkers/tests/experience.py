@@ -163,7 +163,7 @@ def crash_release(rng: Random) -> str:
 
 
 def hand_over(rng: Random) -> str:
-    """Every tick after every release: was nobody inside, did somebody wait, did the machine run, and was it quiet?"""
+    """Every tick after every release: was nobody inside, did somebody wait, did all run, and was it quiet?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 4)
     struck = rng.random() < 0.4
     book = Book(keys=("a",), bounds={"hand-over": bound, "recovery": 2}, ttl=ttl, lease="grant", fault_names=("f",))
@@ -201,7 +201,10 @@ def hand_over(rng: Random) -> str:
     for _ in range(rng.choice((0, 0, 1))):
         inv = rng.randint(1, 40)
         idle.append((inv, inv + rng.randint(0, 5)))
-        book.add(F.STALL, *idle[0], process=9)
+        if rng.random() < 0.5:
+            book.add(F.STALL, *idle[0], process=9)
+        else:
+            book.add(F.KEEP_ALIVE, inv, outcome=INFO, given_up=idle[0][1], session=9, process=9)
         finish = max(finish, idle[0][1])
 
     def waits_at(tick: int) -> bool:

@@ -56,6 +56,7 @@ test_hand_over = known(
     ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
     ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
     ("a fault meanwhile", late().fault("f", 25, 28), VALID),
+    ("a renewal got no answer", late().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3), VALID),
     ("a fault long ago", LONG_AGO, {"moments": [26]}),
     ("counted", released(24), COUNTED),
     ("granted before the release returned", AT_ONCE, COUNTED),
