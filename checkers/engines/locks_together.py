@@ -41,14 +41,20 @@ def sweep(history: History, held: OwnerHolds, permits: int, keys: int) -> Sweep:
     """permits: `READERS`, or how many there are."""
     c = history.columns
     begin, end = spans(history, held)
-    until = np.where(c["outcome"][held.release] == Outcome.INFO, INFINITY, c["ret"][held.release])
-    until = np.where(c["outcome"][held.acquire] == Outcome.INFO, until, np.minimum(until, begin))
+    until = _until(history, held, begin)
     core = begin < end
     acquires = np.flatnonzero(core)
     acquires = acquires[np.argsort(begin[acquires], kind="stable")]
     events = _Events(acquires, np.flatnonzero(core & (end < INFINITY)), np.flatnonzero(~core))
     shared = (c["flags"][held.acquire] & SHARED) != 0
     return _sweep(_Cores(c["key"][held.acquire], shared, begin, end, until), events, permits, keys)
+
+
+def _until(history: History, held: OwnerHolds, begin: Column) -> Column:
+    """ns; the last instant of each momentary hold."""
+    c = history.columns
+    until = np.where(c["outcome"][held.release] == Outcome.INFO, INFINITY, c["ret"][held.release])
+    return np.where(c["outcome"][held.acquire] == Outcome.INFO, until, np.minimum(until, begin))
 
 
 class _Cores(NamedTuple):
@@ -175,6 +181,7 @@ def crowded(history: History, held: OwnerHolds, swept: Sweep, permits: int) -> d
     if not len(bad):
         return result
     begin, end = spans(history, held)
+    until = _until(history, held, begin)
     flags = history.columns["flags"]
     key = history.columns["key"][held.acquire]
     by_key = np.argsort(key, kind="stable")
@@ -191,8 +198,7 @@ def crowded(history: History, held: OwnerHolds, swept: Sweep, permits: int) -> d
             else:
                 meeting = meeting[np.argsort(begin[meeting], kind="stable")][:permits]
         else:
-            until = history.columns["ret"][held.release[h]]
-            meeting = others[(begin[others] < until) & (end[others] > end[h]) & (others != h)]
+            meeting = others[(begin[others] < until[h]) & (end[others] > end[h]) & (others != h)]
         rows = [row for x in meeting for row in (held.acquire[x], held.release[x])]
         rows += [held.release[h], held.acquire[h]]
         result[k] = tuple(int(row) for row in rows if row >= 0)

@@ -30,7 +30,7 @@ _OK, _FAIL, _INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
 
 class Operation(NamedTuple):
-    """One operation as specifications see it. `ret` is `leases.INFINITY` where it was never answered.
+    """One operation as specifications see it. `ret` is `row_format.INFINITY` where it was never answered.
 
     key, value, base  in the words of whoever recorded the history: what a file from elsewhere holds (`UNSET` where it
                       has nothing), the numbers of our own recordings (`row_format.NONE`: the initial value).

@@ -48,7 +48,7 @@ def specification(name: str) -> Specification:
     try:
         kinds = frozenset(F(kind) for kind in getattr(maker, "kinds", F))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"model {shown(name)}: kinds are not a set of wire.F: {_in_a_line(error)}") from error
+        raise ModelError(f"model {shown(name)}: kinds are not a set of row_format.F: {_in_a_line(error)}") from error
     return Specification(name, kinds, partial(_made, name, maker), keyed=bool(getattr(maker, "keyed", True)))
 
 

@@ -213,7 +213,7 @@ WRONG: Mapping[str, str] = {
     "step (on row 1, read 7): TypeError: Cell.step() takes": FIXED + "(self): return 1",
     "changes (on row 0, write 7): KeyError: 'x'": OWN + "\n        def changes(self, o): return {}['x']",
     "sees are not fields": OWN + "\n        sees = ('colour',)",
-    "kinds are not a set of wire.F": OWN + "\n        kinds = {99}",
+    "kinds are not a set of row_format.F": OWN + "\n        kinds = {99}",
 }
 
 
