@@ -87,7 +87,7 @@ class ModelResult:
 def decide(
     history: History, model: str | Specification, settings: Settings | None = None, budget: float = BUDGET
 ) -> ModelResult:
-    """Judges a history. model: a name (`checkers.models.all_models`), a user's own (`package.module:Class`), or its specification.
+    """Judges a history. model: a name (`MODELS`), a user's own (`package.module:Class`), or its specification.
 
     budget: seconds, of which engines know nothing; they need few.
     Raises ModelError where the model cannot be used, in one line; BadHistory where the history is none of its kind.
