@@ -219,8 +219,8 @@ def version_of(about: Mapping[str, Any]) -> str:
 
 def decisive(judgement: Judgement) -> Violation | None:
     """The violation that decides the verdict: the first one that nothing excuses, or else the first."""
-    found = judgement.result.violations if judgement.result is not None else ()
-    return judgement.violation or next(iter(found), None)
+    violations = judgement.result.violations if judgement.result is not None else ()
+    return judgement.violation or next(iter(violations), None)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

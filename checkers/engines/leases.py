@@ -150,8 +150,8 @@ def least(
         others = attempts.prolonging()
         grants = [*grants, *others[np.isin(attempts.session[others], sessions)].tolist()]
     units = [_rows(attempts, mode, attempt) for attempt in dict.fromkeys(grants)]
-    said = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
-    proofs = [row for row in said if mode == FULL or c["outcome"][row] != Outcome.FAIL]
+    session_rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
+    proofs = [row for row in session_rows if mode == FULL or c["outcome"][row] != Outcome.FAIL]
 
     def contradict(chosen: Sequence[Sequence[int]], beside: Sequence[int]) -> bool:
         if time.monotonic() > deadline:

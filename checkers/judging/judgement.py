@@ -154,8 +154,8 @@ def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
     """Why nobody can be expected to exercise a property, or None, as where a hazard must show. See `Property`."""
     if stands.certain is not None or name not in PROPERTIES:
         return None
-    asked = PROPERTIES[name]
-    return asked.unexpected(facts) or (asked.not_expected_in.get(facts.store) if stands.silent else None)
+    definition = PROPERTIES[name]
+    return definition.unexpected(facts) or (definition.not_expected_in.get(facts.store) if stands.silent else None)
 
 
 def _masked(facts: Facts) -> str | None:

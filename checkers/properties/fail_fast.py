@@ -36,8 +36,8 @@ def _examine(view: View) -> Examined:
     findings: list[Finding] = []
     slowest = 0
     for row in view.once(_ended):
-        told = 0 if outcome[row] == Outcome.OK else timeout[row]
-        allowed = (told or patience) if kind[row] == F.ACQUIRE else 0
+        given = 0 if outcome[row] == Outcome.OK else timeout[row]
+        allowed = (given or patience) if kind[row] == F.ACQUIRE else 0
         beyond = ended[row] - inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue

@@ -105,7 +105,7 @@ def _hand_overs(view: View) -> list[HandOver]:
     for key, holds in view.holds.by_key.items() if view.facts.permits == 1 else ():
         waits, unanswered = waits_for(view, key, shared=False)
         doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
-        found = []
+        of_key = []
         granted, over = [hold.ret for hold in holds], list(accumulate((hold.over for hold in holds), max))
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # those before it were granted by then
@@ -118,8 +118,8 @@ def _hand_overs(view: View) -> list[HandOver]:
             granted_later = place < len(holds)
             counted = waited if granted_later and end - hold.freed <= bound else waiting
             counts = bool(counted) and counted[0][0] == hold.freed
-            found.append(HandOver(hold, waiting, end, late, granted_later, counts))
-        result += _certain(found, (inv[row] for row in unanswered))
+            of_key.append(HandOver(hold, waiting, end, late, granted_later, counts))
+        result += _certain(of_key, (inv[row] for row in unanswered))
     return result
 
 
@@ -143,11 +143,11 @@ def _at_once(view: View) -> int:
     return count
 
 
-def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandOver]:
+def _certain(hand_overs: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandOver]:
     """Those that remain when each acquire without an answer had the lock in the slowest that was not late before it was
     sent: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each was sent (ns).
     """
-    coming = sorted(found, key=attrgetter("late"))
+    coming = sorted(hand_overs, key=attrgetter("late"))
     possible: list[tuple[int, int, int]] = []  # (minus how long it took, its end, from when it is late): a heap
     doubted: dict[int, int] = {}  # its end → when the acquire was sent that may have had it
     for sent in sorted(unanswered, reverse=True):
@@ -159,7 +159,7 @@ def _certain(found: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandO
             if doubted.get(end, INFINITY) >= late:
                 doubted[end] = sent
                 break
-    return [given for given in found if doubted.get(given.end, INFINITY) >= given.late]
+    return [given for given in hand_overs if doubted.get(given.end, INFINITY) >= given.late]
 
 
 def _quiet(view: View) -> tuple[int, int]:

@@ -57,8 +57,8 @@ def _exercise(view: View) -> Exercise:
 def _cases(view: View) -> list[KeyRecovery]:
     """At most one case for each key that can be judged."""
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
-    asked = _requests(view, healed) if healed and bound else {}
-    cases = (_case(view, key, requests, healed, bound) for key, requests in asked.items())
+    by_key = _requests(view, healed) if healed and bound else {}
+    cases = (_case(view, key, requests, healed, bound) for key, requests in by_key.items())
     return [case for case in cases if case is not None]
 
 

@@ -268,8 +268,8 @@ class Cluster:
         """
         deadline = time.monotonic() + timeout
         while not BACKENDS[self.backend].whole(*(healths := self.all_healths())):
-            told = zip(self.everybody, (*healths[0], *healths[1]), strict=True)
-            missing = [node for node, health in told if not health]
+            healths_by_node = zip(self.everybody, (*healths[0], *healths[1]), strict=True)
+            missing = [node for node, health in healths_by_node if not health]
             ended = [node for node in missing if node.state() == "stopped"]
             if (ended and not mend) or time.monotonic() > deadline:
                 ends = [f"{node.name} ended: {last_words(node.process.logs())}" for node in ended]

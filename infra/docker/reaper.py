@@ -57,7 +57,7 @@ def find(client: DockerClient) -> list[FoundEnvironment]:
     owners: dict[str, list[str]] = defaultdict(list)
     for labels in _labels(client, ENV):
         owners[labels[ENV]].append(labels.get(OWNER, ""))
-    return [FoundEnvironment(name, frozenset(found), len(found)) for name, found in sorted(owners.items())]
+    return [FoundEnvironment(name, frozenset(owned), len(owned)) for name, owned in sorted(owners.items())]
 
 
 def reap(client: DockerClient, say: Say) -> list[str]:

@@ -168,10 +168,10 @@ def _speeds(certificate: Certificate) -> list[_Row]:
     def row(speed: Speed | None, backend: str, lock: str, measure: str, *, at_once: bool) -> _Row:
         who = f"{backend}, {lock or 'all locks'}" if len(certificate.upgrades) > 1 else lock or "all locks"
         became, _, _, _, *cells = presentation.cells(speed) if speed else ("", "", "", "", "-", "-", "-")
-        found = {stage: gaps.get((backend, lock, measure, stage)) for stage in TOGETHER}
+        by_stage = {stage: gaps.get((backend, lock, measure, stage)) for stage in TOGETHER}
         together = {
             stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
-            for stage, gap in found.items()
+            for stage, gap in by_stage.items()
         }
         return _Row(who, measure, (*cells[:3], became), speed is not None and speed.worse, together, at_once)
 

@@ -239,15 +239,15 @@ def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
 def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
     """others: the seeds of the other run. Of several trials in a unit, the mean."""
     mine = _seeds(run)
-    found: dict[tuple[_Unit, tuple[str, str], str], list[float]] = defaultdict(list)
+    collected: dict[tuple[_Unit, tuple[str, str], str], list[float]] = defaultdict(list)
     for sample in run:
         what = sample.backend, sample.fault
         common = mine[what] & others.get(what, set())
         if not common or sample.seed in common:
             for name, value in sample.values.items():
-                found[(*what, sample.seed if common else None), (sample.lock, sample.lane), name].append(value)
+                collected[(*what, sample.seed if common else None), (sample.lock, sample.lane), name].append(value)
     units: dict[_Unit, _Lanes] = defaultdict(lambda: defaultdict(dict))
-    for (unit, lane, name), values in found.items():
+    for (unit, lane, name), values in collected.items():
         units[unit][lane][name] = fmean(values)
     return units
 

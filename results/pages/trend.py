@@ -215,8 +215,8 @@ def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[VerdictChan
             first = changes.get(same) or VerdictChange(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
-    found = changes.values()
-    return sorted(found, key=lambda change: (order.index(change.kind), change.lock, change.fault, change.property))
+    listed = changes.values()
+    return sorted(listed, key=lambda change: (order.index(change.kind), change.lock, change.fault, change.property))
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> str | None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -128,7 +129,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--score", action="store_true", help="try all of them under the faults of a default run")
     parser.add_argument("--schedules", action="store_true", help="try all of them under the schedules of other suites")
     parser.add_argument("--sample", type=int, metavar="N", help="of these two: only so many, spread evenly")
-    parser.add_argument("--missed", action="store_true", help="with --score: only what no seed has caught so far")
+    parser.add_argument("--missed", action="store_true", help="of these two: only what no seed has caught so far")
     parser.add_seed("of their runs")
     options = parser.parse_args(argv)
     if options.score or options.schedules:
@@ -159,7 +160,8 @@ def main(argv: Sequence[str]) -> int:
 
 def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
     """Run the trials, one for all mutants with the same server, backend and fault."""
-    for server, on_it in groupby(sorted(mutants, key=lambda each: (each.server, *_trial_of(each))), _server):
+    ordered = sorted(mutants, key=lambda each: (each.server, *_trial_of(each)))
+    for server, on_it in groupby(ordered, attrgetter("server")):
         with Cycles({plant.server: plant.version for plant in PLANTS if str(plant) == server}) as cycles:
             for (_, fault), group in groupby(on_it, key=_trial_of):
                 tried = list(group)
@@ -172,10 +174,6 @@ def run(mutants: Iterable[Mutant]) -> Iterator[Result]:
                 for mutant in tried:
                     by = dict.fromkeys(judgement.property for lane, judgement in broken if lane in mutant.lanes)
                     yield Result(mutant, tuple(by))
-
-
-def _server(mutant: Mutant) -> str:
-    return mutant.server
 
 
 def _trial_of(mutant: Mutant) -> tuple[str, str]:

@@ -147,10 +147,11 @@ def _mutants() -> str:
         paragraphs.append(f"Missed: {', '.join(missed)}.")
     tried, of_schedules = mutants.stored_schedules()
     if tried and by_seed:
-        told = ", ".join(f"`{schedule}` {len(names)}" for schedule, names in of_schedules.items())
+        counts = ", ".join(f"`{schedule}` {len(names)}" for schedule, names in of_schedules.items())
+        by_default = len(caught.intersection(tried))
         paragraphs.append(
             f"Of {len(tried)} of them, our checkers catch under the schedules of other suites, in trials of "
-            f"{mutants.SCHEDULE_LASTS} s: {told}; under the faults of a default run {len(caught.intersection(tried))}."
+            f"{mutants.SCHEDULE_LASTS} s: {counts}; under the faults of a default run {by_default}."
         )
     return "".join(f"\n- {text}" for text in paragraphs or ["not measured yet"]) + "\n\n"
 

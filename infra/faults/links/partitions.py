@@ -195,9 +195,9 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
 
         def noticed() -> bool:
             """There is a leader on the other side, and silence on this one."""
-            told = dict(zip(target.cluster.nodes, target.cluster.healths(), strict=True))
-            elsewhere = [None if node in few else health for node, health in told.items()]
-            return site.backend.leader(elsewhere) is not None and (had_leader or not any(told[node] for node in few))
+            by_node = dict(zip(target.cluster.nodes, target.cluster.healths(), strict=True))
+            elsewhere = [None if node in few else health for node, health in by_node.items()]
+            return site.backend.leader(elsewhere) is not None and (had_leader or not any(by_node[node] for node in few))
 
         lost, words = _across(_names(few), _names(many)), f"{', '.join(nodes)} from {', '.join(_names(many))}"
         return Partition(lost, words, lambda: await_noticed(target, noticed, "unnoticed after"))
