@@ -46,6 +46,24 @@ class TestTheSentinel:
         monkeypatch.setattr(RunDelays, "longest", lambda _: waits.pop() if waits else 0)
         await_(lambda: any(row["ret"] - row["inv"] >= 5e9 for row in bench.rows(F.STALL)))
 
+    def test_it_notes_a_stall_that_lasts_until_the_worker_ends(
+        self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        changed = bench.renewal._changed
+        stalled, wait = threading.Event(), changed.wait
+
+        def late(pause: float | None = None) -> bool:
+            came = wait(pause)
+            stalled.set()
+            time.sleep(0.5)
+            return came
+
+        monkeypatch.setattr(changed, "wait", late)
+        assert stalled.wait(SOON)
+        before = len(bench.rows(F.STALL))
+        bench.renewal.close()
+        assert len(bench.rows(F.STALL)) > before
+
     def test_the_wall_clock_follows_the_control_page(self, bench: Bench[Fake]) -> None:
         real = time.time()
         for by in (-90, 3600):

@@ -30,6 +30,8 @@ _LOOK = 0.5
 """Seconds between looks at how long other threads waited for a CPU."""
 _STARVED = 0.9
 """The part of that time for which one that was starved has waited; who shares a CPU waits for half of it."""
+_LAST_LOOK = 10.0
+"""Seconds for which the end of a worker waits for the sentinel, which takes longer only if a client's `belief` hangs."""
 
 
 class Holding:
@@ -106,16 +108,19 @@ class LeaseRenewal:
         self._process = Process(spec.first_process + spec.count, spec.step)
         self._closing = threading.Event()
         self._changed = threading.Event()
+        self._sentinel = threading.Thread(target=self._carry, args=(self._watch,), name="sentinel", daemon=True)
         self._session = 0
 
     def start(self) -> None:
         """Start both threads; they end with the process or with `close`."""
-        for loop in (self._renew_for_ever, self._watch):
-            threading.Thread(target=self._carry, args=(loop,), name=loop.__name__, daemon=True).start()
+        self._sentinel.start()
+        threading.Thread(target=self._carry, args=(self._renew_for_ever,), name="renewal", daemon=True).start()
 
     def close(self) -> None:
+        """Tell both threads to end. Returns when the sentinel has: a stall that lasts until then is noted as well."""
         self._closing.set()
         self._changed.set()
+        self._sentinel.join(_LAST_LOOK)
 
     def take(self, holding: Holding) -> None:
         self.held = (*self.held, holding)
