@@ -31,7 +31,7 @@ _LOOK = 0.5
 _STARVED = 0.9
 """The part of that time for which one that was starved has waited; who shares a CPU waits for half of it."""
 _LAST_LOOK = 10.0
-"""Seconds for which the end of a worker waits for the sentinel, which takes longer only if a client's `belief` hangs."""
+"""Seconds for which a worker that ends waits for the sentinel, at most: a client's `belief` may hang."""
 
 
 class Holding:
