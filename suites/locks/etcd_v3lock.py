@@ -156,7 +156,7 @@ class EtcdV3Lock(EtcdSession):
 
 
 class EtcdV3LockChecked(EtcdV3Lock):
-    """The same service, asked by a client that reads the key after the grant.
+    """``etcd-v3lock-checked``: the service of ``etcd-v3lock``, asked by a client that reads the key after the grant.
 
     Its create_revision is the token. No key: the grant was void (#11456). It stops when its lease may be over.
     """
