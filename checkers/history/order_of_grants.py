@@ -37,6 +37,16 @@ def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, i
     return result
 
 
+def came_later(first: Hold, second: Hold, holds: Sequence[Hold]) -> bool:
+    """Whether the second cannot have come before the first, by tokens, or as its lease outlasted the first's window.
+
+    holds: all of their key, in the order of their returns.
+    """
+    if tokens_of(holds) and not disordered(holds):
+        return second.token > first.token
+    return second.core_end > first.latest
+
+
 def superseded(view: View) -> dict[int, tuple[int, int]]:
     """Acquire row → (ns, acquire row) of the first return of a grant that certainly came later and excludes this one.
 

@@ -8,6 +8,7 @@ from typing import Final
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_leases import Hold, exclude
+from checkers.history.order_of_grants import came_later
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, undisturbed, unless
@@ -61,7 +62,7 @@ def _inner_acquire(view: View, row: int, outer: Hold) -> Iterator[Finding]:
 
 
 def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
-    """Others that were granted the key after it was sent, while the outer grant was in force."""
+    """Others that were granted the key after it was sent, and later than the outer grant, while that was in force."""
     if view.column("outcome")[row] == Outcome.FAIL:
         return
     sent, until = view.column("inv")[row], outer.core_end
@@ -69,7 +70,7 @@ def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
     for other in holds[bisect_right(holds, sent, key=attrgetter("ret")) :]:
         if other.ret >= until:
             return
-        if other.row != outer.row and exclude(outer, other):
+        if exclude(outer, other) and came_later(outer, other, holds):
             yield Finding("freed-by-inner-release", other.ret, (outer.row, row, other.row), (outer.row, other.row))
 
 

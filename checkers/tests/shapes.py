@@ -284,30 +284,39 @@ def nested(rng: Random) -> str:
     """One holder that acquires again and releases, and others that may be let in."""
     ttl = rng.randint(4, 20)
     book = Book(keys=("a",), ttl=ttl, workers=9)
-    ret, left = 2, rng.randint(8, 20)
-    book.acquire(1, ret, 1, token=5).release(left, left + 1, 1)
-    until = min(left, 1 + ttl)
+    begun, ret = generate.call(rng, 1, 12, 3)
+    left = ret + rng.randint(4, 18)
+    mark = rng.choice((NONE, 50))
+    outer = Lease(begun, ret, ttl, token=mark)
+    book.acquire(begun, ret, 1, token=mark).release(left, left + 1, 1)
+    until = min(left, begun + ttl)
     wrong = set()
     clock = ret
     releases = []
     for _ in range(rng.randint(0, 3)):
         asked, answered = generate.call(rng, clock, clock + 2, 1)
         outcome = rng.choice((OK, OK, OK, FAIL, INFO))
-        token, reason = rng.choice((5, 5, 6)), rng.choice((Reason.HELD, Reason.UNAVAILABLE))
+        token, reason = rng.choice((mark, mark, 99)), rng.choice((Reason.HELD, Reason.UNAVAILABLE))
         held = {"token": token} if outcome == OK else {"reason": reason}
         book.acquire(asked, answered, 1, outcome=outcome, flags=NESTED, **held)
-        if answered < until and ((outcome == OK and token == 6) or (outcome == FAIL and reason == Reason.HELD)):
+        if answered < until and ((outcome == OK and token == 99) or (outcome == FAIL and reason == Reason.HELD)):
             wrong.add(("acquire", asked, answered, len(book.rows)))
         clock = answered + rng.randint(0, 2)
         if outcome == OK:
             book.release(clock, clock + 1, 1, flags=NESTED)
             releases.append(clock)
             clock += 1
-    for other in range(2, rng.randint(2, 4)):
-        start, granted = generate.call(rng, 1, 24, 3)
-        book.acquire(start, granted, other, token=5 + other)
-        if any(sent < granted for sent in releases) and granted < until:
-            wrong.add(("freed", start, granted, other))
+    others = []
+    for owner in range(2, rng.randint(2, 4)):
+        asked, granted = generate.call(rng, 1, 24, rng.choice((3, 20)))
+        others.append(Lease(asked, granted, ttl, token=rng.randint(40, 60) if mark > 0 else NONE))
+        book.acquire(asked, granted, owner, token=others[-1].token)
+    by_token = mark > 0 and tokens_ordered([outer, *others])
+    for owner, other in enumerate(others):
+        before = any(end <= moment for end in ends(other).values() for moment in range(begun, ret + 1))
+        later = other.token > mark if by_token else not before
+        if later and any(sent < other.ret for sent in releases) and other.ret < until:
+            wrong.add(("freed", other.start, other.ret, owner))
     return counted(result_on(book, "reentrancy"), len(wrong), book.rows)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
 from checkers.properties.shared_counters import CONTENDED, GRANTS
-from checkers.row_format import NESTED, Outcome, Reason
+from checkers.row_format import NESTED, NONE, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import GOOD, VALID, known
 
@@ -29,6 +29,14 @@ def released(outcome: Outcome) -> Book:
 TAKEN_AGAIN = held().acquire(6, 32, 2).release(33, 34, 2)
 TWO_RELEASES = held().acquire(9, 10, 1, token=7, flags=NESTED).release(10, 11, 1, flags=NESTED).acquire(6, 12, 2)
 CHANGED = "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at 0.000 s"
+
+
+def late(token: int, ttl: int, another: int = NONE) -> Book:
+    """Worker 1 holds from 31 to 50, its inner release is sent at 40; worker 2, that asked at 29, is granted at 42."""
+    book = Book(keys=("a",), ttl=ttl).acquire(31, 32, 1, token=token).release(50, 51, 1)
+    return book.release(40, 41, 1, flags=NESTED).acquire(29, 42, 2, token=another)
+
+
 FREED = {"kind": "freed-by-inner-release", "at": 12, "told": ("worker 1's nested release, sent at",)}
 
 test_reentrancy = known(
@@ -44,6 +52,10 @@ test_reentrancy = known(
     ("a refused inner release frees nothing", released(FAIL), VALID),
     ("an unanswered one may", released(INFO), FREED),
     ("the latest inner release is to blame once", TWO_RELEASES, {"sent": (1, 10, 6)}),
+    ("a grant before the outer one, answered late", late(7, 100, 6), VALID),
+    ("a grant after the outer one, asked for before", late(7, 100, 8), {**FREED, "at": 42}),
+    ("a lease that may have been over before the outer one", late(NONE, 3), VALID),
+    ("a lease that cannot have been over", late(NONE, 100), {**FREED, "at": 42}),
     ("nothing nested", Book().acquire(1, 2, 1), {"unexercised": "nobody acquired again what it held"}),
     ("nobody waits", held(outcome=OK), {"valid": True, "unexercised": "nobody waited at an inner release"}),
 )
