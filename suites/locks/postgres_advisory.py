@@ -40,6 +40,8 @@ class SessionLock(Declarations):
         self._ttl = int(ttl * 1e9)
         self._held: dict[int, int] = {}
         """Owner → the session in which it holds."""
+        self._released: set[int] = set()
+        """Owners whose release has begun."""
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
@@ -49,11 +51,17 @@ class SessionLock(Declarations):
         return cls(session, ttl)
 
     def renew(self, grant: Grant) -> None:
-        """There is nothing to extend. It asks whether the session lives, with which the lock is held."""
+        """There is nothing to extend. It asks whether the session lives, with which the lock is held until its release.
+
+        The session outlives that, so its answer proves nothing once the release has begun.
+        """
         self._ask(grant, "SELECT 1")
+        if grant.owner in self._released:
+            raise Refused(Reason.NOT_OWNER, "it was released meanwhile")
 
     def release(self, grant: Grant) -> None:
         """Refused when the session is over, as the client sees it: there is nothing left to release it with."""
+        self._released.add(grant.owner)
         try:
             self._free(grant)
         finally:

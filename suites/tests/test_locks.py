@@ -26,6 +26,8 @@ from suites.locks.etcd_requests import Endpoints
 from suites.locks.etcd_session import Leases
 from suites.locks.etcd_v3lock import post
 from suites.locks.grants import BadGrant, checked
+from suites.locks.postgres_semaphore import SemaphoreLock
+from suites.locks.postgres_session import PostgresSession
 from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.without.no_lock import NoLock
@@ -184,6 +186,23 @@ def test_neither_the_time_that_passed_nor_the_present_is_wrong() -> None:
     assert checked(None, "k", "MyLock.acquire") is None
     sent = now()
     assert checked(Grant("k", 1, None, sent, 1, sent + validity(0.1), 0, now()), "k", "MyLock.acquire")
+
+
+def test_a_session_that_outlives_the_release_renews_nothing() -> None:
+    """Its answer to a renewal may come after that to the release, which another thread sent meanwhile."""
+    asked: list[str] = []
+
+    def ask(_: int, statement: str, *__: object) -> list[tuple[str]]:
+        asked.append(statement)
+        if statement == "SELECT 1" and "COMMIT" not in asked:
+            lock.release(taken)
+        return [("1",)]
+
+    lock = SemaphoreLock(cast(PostgresSession, SimpleNamespace(begin=lambda: 7, ask=ask, id=7)), 1.5)
+    taken = granted(lock.acquire("a", 0))
+    assert refusal(lambda: lock.renew(taken)) is Reason.NOT_OWNER
+    assert asked[-2:] == ["SELECT 1", "COMMIT"]
+    lock.renew(granted(lock.acquire("a", 0)))
 
 
 class Etcd:
