@@ -15,23 +15,14 @@ from dataclasses import asdict, dataclass, field, replace
 from infra.faults import fault
 from infra.faults.fault import FaultInjection
 from infra.faults.plan import Plan, Step
-from infra.faults.target import Hit, Kind, Target
+from infra.faults.target import Hit, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One fault on one victim (ns): `checkers.history.history.FaultInterval`, and the lane that it hit, "" for all."""
+class Record(Hit):
+    """A hit of the fault of this name, all times known: `checkers.history.history.FaultInterval`, and its lane."""
 
-    name: str
-    kind: Kind
-    target: str
-    begun: int
-    applied: int
-    healing: int
-    healed: int
-    owner: int = 0
-    process: int = -1
-    lane: str = ""
+    name: str = field(kw_only=True)
 
 
 @dataclass(slots=True)
@@ -138,7 +129,7 @@ class Runner:
     def _note(self, active: _On, healing: int) -> None:
         healed = self._target.clock.now()
         hits = [replace(hit, healing=hit.healing or healing, healed=hit.healed or healed) for hit in active.hits]
-        self._records += [Record(active.step.fault, **asdict(hit)) for hit in hits]
+        self._records += [Record(**asdict(hit), name=active.step.fault) for hit in hits]
 
     def _since(self, when: int) -> float:
         """Seconds."""

@@ -16,11 +16,10 @@ from results.record import LaneRecord
 from suites.trial.metadata import CpuMeter, rolled, stalled
 
 SECOND = 10**9
-ROLLED = Record(
-    "roll-version", "version", "etcd2 from 3.5.16 to 3.6.16", 12 * SECOND, 15 * SECOND, 15 * SECOND, 16 * SECOND
-)
-KILLED = Record("kill-server", "kill", "etcd1 (leader)", 17 * SECOND, 17 * SECOND, 18 * SECOND, 19 * SECOND)
-FROZEN = Record("freeze-holder", "freeze", "worker 1 of a", 20 * SECOND, 21 * SECOND, 0, 0, owner=5, process=3)
+UPGRADED = "etcd2 from 3.5.16 to 3.6.16"
+ROLLED = Record("version", UPGRADED, 12 * SECOND, 15 * SECOND, 15 * SECOND, 16 * SECOND, name="roll-version")
+KILLED = Record("kill", "etcd1 (leader)", 17 * SECOND, 17 * SECOND, 18 * SECOND, 19 * SECOND, name="kill-server")
+FROZEN = Record("freeze", "worker 1 of a", 20 * SECOND, 21 * SECOND, owner=5, process=3, name="freeze-holder")
 
 
 def starting(*seconds: int) -> list[History]:
