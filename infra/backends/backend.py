@@ -19,12 +19,6 @@ from typing import ClassVar, Final, Literal, Protocol
 from infra.access import OPEN, Access
 from infra.backends.messages import InTurns, Messages
 
-PATIENCE: Final = 1.0
-"""Seconds for the answer to a probe; a node that serves answers within milliseconds."""
-
-EXPLAINS_WITHIN: Final = 3.0
-"""Seconds for a node to say why it does not let us in."""
-
 Address = tuple[str, int]
 """Host and port."""
 

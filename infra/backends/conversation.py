@@ -5,9 +5,16 @@ Standard library only, as `infra.backends.backend`.
 
 import socket
 from dataclasses import replace
+from typing import Final
 
 from infra.access import TLS, Access
-from infra.backends.backend import PATIENCE, Health, ServerRefused
+from infra.backends.backend import Health, ServerRefused
+
+PATIENCE: Final = 1.0
+"""Seconds for the answer to a probe; a node that serves answers within milliseconds."""
+
+EXPLAINS_WITHIN: Final = 3.0
+"""Seconds for a node to say why it does not let us in."""
 
 
 def converse(

@@ -13,19 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from infra.access import OPEN, TLS, Access
-from infra.backends.backend import (
-    EXPLAINS_WITHIN,
-    NO_ANSWER,
-    PATIENCE,
-    Address,
-    Backend,
-    Health,
-    Package,
-    Server,
-    ServerRefused,
-    Trait,
-)
-from infra.backends.conversation import converse, unexpected
+from infra.backends.backend import NO_ANSWER, Address, Backend, Health, Package, Server, ServerRefused, Trait
+from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, converse, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
 

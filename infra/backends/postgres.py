@@ -18,20 +18,8 @@ from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import (
-    EXPLAINS_WITHIN,
-    PATIENCE,
-    Address,
-    Auxiliary,
-    Backend,
-    Health,
-    Migration,
-    Package,
-    Server,
-    ServerRefused,
-    Trait,
-)
-from infra.backends.conversation import with_clock
+from infra.backends.backend import Address, Auxiliary, Backend, Health, Migration, Package, Server, ServerRefused, Trait
+from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, with_clock
 from infra.errors import Failed
 from infra.waiting import after
 
@@ -40,6 +28,7 @@ if TYPE_CHECKING:
 
 BOUNCER: Final = "pgbouncer"
 """Pools connections to PostgreSQL."""
+_BOUNCER_PACKAGE: Final = Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm": "1.18"})
 
 LOGS_IN_WITHIN: Final = 2
 """Seconds for a login; libpq takes no less."""
@@ -85,6 +74,7 @@ mv "$data" "$work/next"
 mv "$work/was" "$data"
 rm -rf "$work"
 """
+_DONE: Final = 'rm -rf "$work"'
 
 _TERMINATE: Final = (
     "WITH theirs AS MATERIALIZED (SELECT pid, backend_start FROM pg_stat_activity"
@@ -103,15 +93,7 @@ class Postgres(Backend):
     prefix = "postgres"
     hosts = (24,)
     port = 5432
-    auxiliaries = (
-        Auxiliary(
-            BOUNCER,
-            26,
-            6432,
-            ("postgres", "server", 5433),
-            package=Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm": "1.18"}),
-        ),
-    )
+    auxiliaries = (Auxiliary(BOUNCER, 26, 6432, ("postgres", "server", 5433), package=_BOUNCER_PACKAGE),)
     packages = (
         Package("postgres", "postgresql", {"trixie": "17", "bookworm": "15"}, versioned=True, needs=("clock",)),
     )
@@ -139,15 +121,7 @@ class Postgres(Backend):
     question = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest, answered by one letter
     asked_in_clear = True
     migration = Migration(
-        how="by dump and restore",
-        variables=("PGDATA",),
-        begin=_BEGIN,
-        versions=_VERSIONS,
-        needed=_other_major,
-        dump=_DUMP,
-        restore=_RESTORE,
-        back=_BACK,
-        done='rm -rf "$work"',
+        "by dump and restore", ("PGDATA",), _BEGIN, _VERSIONS, _other_major, _DUMP, _RESTORE, _BACK, done=_DONE
     )
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
@@ -187,15 +161,10 @@ class Postgres(Backend):
 
         rows = -(-size // _ROW)
         made = f"CREATE TEMPORARY TABLE \"{_TABLE}\" AS SELECT repeat('x', {_ROW}) FROM generate_series(1, {rows})"
-        late = threading.Event()
+        late, endpoint, within = threading.Event(), "{}:{}".format(*address), max(LOGS_IN_WITHIN, round(patience))
         try:
-            with (
-                _connect(
-                    "{}:{}".format(*address), access, max(LOGS_IN_WITHIN, round(patience)), autocommit=True
-                ) as connection,
-                _cut_short(connection, patience, late),
-            ):
-                connection.execute(made.encode())
+            with _connect(endpoint, access, within, autocommit=True) as session, _cut_short(session, patience, late):
+                session.execute(made.encode())
         except psycopg.Error as error:
             if late.is_set() or isinstance(error, psycopg.errors.ConnectionTimeout):
                 raise TimeoutError(str(error)) from error

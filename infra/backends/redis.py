@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access, variable
 from infra.backends.backend import (
-    EXPLAINS_WITHIN,
     Address,
     Auxiliary,
     Backend,
@@ -20,7 +19,7 @@ from infra.backends.backend import (
     ServerRefused,
     Trait,
 )
-from infra.backends.conversation import converse, unexpected, with_clock
+from infra.backends.conversation import EXPLAINS_WITHIN, converse, unexpected, with_clock
 from infra.errors import Failed
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import EXPLAINS_WITHIN, Address, Backend, Health, Package, ServerRefused, Trait
-from infra.backends.conversation import converse, exactly, unexpected
+from infra.backends.backend import Address, Backend, Health, Package, ServerRefused, Trait
+from infra.backends.conversation import EXPLAINS_WITHIN, converse, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
 _NAME: Final = "fencepost-disk"

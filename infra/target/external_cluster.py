@@ -17,8 +17,8 @@ from typing import Final
 
 from infra.access import TLS, Access, BadAccess, variable
 from infra.backends import BACKENDS
-from infra.backends.backend import EXPLAINS_WITHIN, Health, Probe
-from infra.backends.conversation import unexpected
+from infra.backends.backend import Health, Probe
+from infra.backends.conversation import EXPLAINS_WITHIN, unexpected
 from infra.errors import Failed
 from infra.faults.fault import Need, World
 from infra.target.hooks import NEEDED, Hooks
