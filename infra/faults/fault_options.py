@@ -50,18 +50,14 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that a fault needs to know.
-
-    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError: what it
-            must be.
-    draw    (rng, site, the options before it) -> a value by chance, as plain JSON; None where only a plan says it.
-    unless  a trait: backends that have it do not have this option.
-    """
+    """One thing that a fault needs to know."""
 
     name: str
+    # (value, site, the options before it) -> the value as the injection takes it. Raises ValueError: what it must be.
     check: Callable[[Any, Site, Options], Any]
+    # (rng, site, the options before it) -> a value by chance, as plain JSON; None where only a plan says it
     draw: Callable[[random.Random, Site, Options], Any] | None = None
-    unless: Trait | None = None
+    unless: Trait | None = None  # a trait: backends that have it do not have this option
 
     def checked(self, options: Options, site: Site) -> Any:
         """The value as the injection takes it. Raises ValueError("option: what is wrong")."""
