@@ -31,7 +31,6 @@ from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.network import topology
-from infra.network.topology import STORE
 from infra.waiting import MonotonicClock
 
 
@@ -144,7 +143,7 @@ class OwnEnvironment(Environment):
             healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
         lines = links.result() + on_disks.result() + frozen.active(self.name)
         lines += [f"{node} runs {runs}, not {meant}" for node, (runs, meant) in replaced.result().items()]
-        for service in ("toxiproxy", STORE, *(node.name for node in self._nodes())):
+        for service in ("toxiproxy", topology.STORE, *(node.name for node in self._nodes())):
             if (state := states.result().get(service, "gone")) != "running":
                 lines.append(f"{service} is {state}")
         for backend, (members, auxiliaries) in healths.items():

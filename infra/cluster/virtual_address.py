@@ -17,7 +17,6 @@ from infra.errors import Failed
 from infra.network import topology
 from infra.network.addressing import address
 from infra.network.links import Cut, Links
-from infra.network.topology import GROUPS
 from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.waiting import comes_true
 
@@ -32,7 +31,7 @@ LOOK_EVERY: Final = 0.01
 _BACK: Final = "failing back"
 """The key of what is done to links on the way back."""
 
-_GROUPS: Final = tuple(map(topology.client, GROUPS))
+_GROUPS: Final = tuple(map(topology.client, topology.GROUPS))
 
 
 class Failover:

@@ -169,6 +169,10 @@ def _some_groups(rng: random.Random, _: Site, __: Options) -> list[str]:
     return sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1)))
 
 
+def _some_groups(rng: random.Random, _: Site, __: Options) -> list[str]:
+    return sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1)))
+
+
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
     must(
         isinstance(value, list) and value and all(group in ALL_GROUPS for group in value),

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.network import topology
-from infra.network.topology import GOD
 
 FIRST_BYTES: Final = "10.77"
 """Of every address in an environment; its subnet (`infra.docker.subnets`) is the third byte."""
@@ -38,7 +37,7 @@ class Reach:
         """A node, by a way that no fault touches."""
         if self.published is None:
             return address(self.slot, topology.HOSTS[node]), topology.client_port(node)
-        return self.through(node, GOD)
+        return self.through(node, topology.GOD)
 
     def listens(self, port: int) -> tuple[str, int]:
         """Where Toxiproxy takes the connections that it knows by this port; KeyError where it is not published."""
