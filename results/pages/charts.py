@@ -11,7 +11,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from results.pages.rates import Phase, Rates
-from results.pages.svg import join, number, round_up, tag
+from results.pages.svg import number, round_up, tag
 from results.report.grid import short_names
 
 UNKNOWN: Final = "-"
@@ -142,4 +142,4 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine
             mark = tag("path", tip, d=glyph, transform=f"translate({x} {y})", class_="mark")
             parts.append(tag("a", mark, href=link) if link else mark)
     width, height = _LINE
-    return tag("svg", join(parts), class_="line-chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)
+    return tag("svg", *parts, class_="line-chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)

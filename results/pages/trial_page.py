@@ -1,16 +1,16 @@
 """A trial's page: the verdict, the story and the picture of the violation, then everything else."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from markupsafe import Markup
 
 from checkers.claims import Verdict
 from checkers.history.view import View
-from results.pages import counters_explained, surroundings, web
-from results.pages.counters_explained import Counted
+from checkers.judging.judgement import Judgement
+from results.pages import surroundings, web
 from results.pages.lane import timeline
 from results.pages.lane.windows import Window, moments, windows
 from results.record import LaneRecord, TrialRecord
@@ -29,6 +29,59 @@ _UNPACKED: Final = 400_000
 _MOST_FAULTS: Final = 12
 """The most faults that are listed unfolded."""
 
+MEANINGS: Final[Mapping[str, str]] = {
+    "accepted writes": "writes that the store accepted",
+    "acknowledged updates": "updates of a list that the store said it had made",
+    "acquires queued behind another": "acquires that were in the queue while an earlier one was there as well",
+    "bypasses": "grants to one who came later while an earlier one still waited",
+    "calls that ended": "calls of the client that returned, so that their length can be held against their timeout",
+    "contended acquires": "acquires that had to wait because another held the lock",
+    "duplicates": "jobs that were done more than once",
+    "duplicates per 1000 jobs": "how many of a thousand jobs were done more than once",
+    "gap at hand-over (ms, median)": "from one holder's release to the next one's grant: half of all took longer",
+    "grants": "acquires that were answered with the lock",
+    "hand-overs": "grants that followed on another client's",
+    "holders that died or hung": "clients that a fault killed or stalled while they held the lock",
+    "inner releases that somebody waited for": "releases of a nested acquire while another client wanted the lock",
+    "jobs": "jobs that were done under the lock",
+    "keys asked for after the heal": "locks that somebody asked for after the fault was undone",
+    "leases that expired while held": "leases that ran out before their holder had released",
+    "lists that were written back twice": "states of a list from which two writes were made: one of them is lost",
+    "longest call beyond its timeout (ms)": "by how much the slowest call overran the timeout that it was given",
+    "longest false belief (ms)": "how long a client at most believed that it held what another had been granted",
+    "longest overlap (ms)": "how long at most two clients were inside at the same time",
+    "losses noticed": "times that a client noticed that it no longer held the lock",
+    "lost updates": "acknowledged updates that are missing in the end",
+    "most inside at once": "clients that held the lock at the same moment, at most",
+    "most readers inside at once": "readers that shared the lock at the same moment, at most",
+    "nested acquires": "acquires of a lock by the one that held it already",
+    "of these waited for": "of the holders that died or hung: those whose lock somebody else wanted",
+    "operations in the mixed state": "operations while servers of two versions served together",
+    "operations under a fault": "operations that were under way while a fault was at work",
+    "readers that were refused": "readers that did not get in although no writer was there",
+    "refused": "writes that the store refused",
+    "releases of what another held": "releases that were sent when the lock was another's already",
+    "releases with several waiting": "releases at which more than one client was waiting: a herd needs that",
+    "renewals acknowledged": "renewals that the service said it had made",
+    "renewals refused": "renewals that the service refused",
+    "slowest recovery (ms)": "from the end of a fault to the first grant after it, at most",
+    "slowest release of a dead holder's lock (ms)": "from the death of a holder to the next grant of its lock, at most",
+    "stale attempts": "writes under a token when a larger one had been granted already: what a fence is for",
+    "tokens": "grants that carried a fencing token",
+    "unknown outcomes": "operations without a definite answer: they may have happened or not",
+    "wakes": "times that waiting clients were woken",
+    "wakes per 100 releases": "how many waiting clients a hundred releases woke",
+}
+"""Counter of the checkers → what it counts, in plain words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A lane's counters. common: those that are equal in all judged properties, and so describe the lane."""
+
+    common: tuple[tuple[str, int], ...]
+    by_property: Mapping[str, tuple[tuple[str, int], ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
@@ -42,8 +95,8 @@ class _Lane:
     broken: list[str]
     operations: int
     timeline: Markup
-    judgements: list[dict[str, Any]]
-    counted: Counted
+    judgements: list[Judgement]
+    counted: _Counted
     recheck: str
 
 
@@ -52,6 +105,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     lanes = sorted(record.lanes, key=lambda lane: sentences.lane_word(lane).weight)
     about = record.about
     faults = surroundings.faults(lanes)
+    judged = _heaviest_first(judgement for lane in lanes for judgement in lane.judgements)
     several = sum(len(moments(lane)) > 1 for lane in lanes)
     most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
     shown = [_lane(lane, number, most, folder) for number, lane in enumerate(lanes)]
@@ -63,12 +117,12 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         name=record.name,
         error=str(about.get("error") or ""),
         sentence=sentences.trial_sentence(lanes),
-        words=tally(judgement.word for lane in lanes for judgement in lane.judgements),
+        words=tally(judgement.word for judgement in judged),
         lanes=shown,
         filtered=len(lanes) >= _FILTERED,
-        properties=_properties(lanes),
-        glossary=_glossary(shown),
-        meaning_of=counters_explained.MEANINGS,
+        properties=list(dict.fromkeys(judgement.property for judgement in judged)),
+        glossary=_glossary(judged),
+        meaning_of=MEANINGS,
         packed=lambda text: web.packed(web.spelled(text)),
         unpacked=_UNPACKED,
         plan_lines=list(about.get("plan_lines") or ()),
@@ -92,7 +146,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         view = history.once(View)
         shown = windows(lane, view, most)
         whole = timeline.draw(view, shown[0].focus, violations, f"lane{number}")
-    judged = sorted(lane.judgements, key=lambda judgement: judgement.word.weight)
+    judged = _heaviest_first(lane.judgements)
     return _Lane(
         name=history.facts.lane,
         word=sentences.lane_word(lane),
@@ -102,20 +156,24 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         broken=list(dict.fromkeys(j.property for j in judged if j.result is not None and j.result.violations)),
         operations=len(history),
         timeline=whole,
-        judgements=[{"property": j.property, "word": j.word, "because": j.because} for j in judged],
-        counted=counters_explained.counted(lane.judgements),
+        judgements=judged,
+        counted=_counted(lane.judgements),
         recheck=surroundings.recheck(folder, lane.file),
     )
 
 
-def _properties(lanes: Sequence[LaneRecord]) -> list[str]:
-    """All judged properties, each once, the heaviest first."""
-    judged = sorted((j for lane in lanes for j in lane.judgements), key=lambda judgement: judgement.word.weight)
-    return list(dict.fromkeys(judgement.property for judgement in judged))
+def _heaviest_first(judgements: Iterable[Judgement]) -> list[Judgement]:
+    return sorted(judgements, key=lambda judgement: judgement.word.weight)
 
 
-def _glossary(lanes: Sequence[_Lane]) -> list[tuple[str, str]]:
+def _counted(judgements: Sequence[Judgement]) -> _Counted:
+    """A lane's counters, each once."""
+    rows = {j.property: j.result.counters.items() for j in judgements if j.result is not None and j.result.counters}
+    common: set[tuple[str, int]] = set.intersection(*map(set, rows.values())) if len(rows) > 1 else set()
+    return _Counted(tuple(sorted(common)), {name: tuple(sorted({*mine} - common)) for name, mine in rows.items()})
+
+
+def _glossary(judgements: Iterable[Judgement]) -> list[tuple[str, str]]:
     """The counters that occur, with their meanings."""
-    pairs = [pairs for lane in lanes for pairs in (lane.counted.common, *lane.counted.by_property.values())]
-    names = sorted({name for counters in pairs for name, _ in counters})
-    return [(name, counters_explained.MEANINGS[name]) for name in names if name in counters_explained.MEANINGS]
+    names = {name for judgement in judgements if judgement.result is not None for name in judgement.result.counters}
+    return [(name, MEANINGS[name]) for name in sorted(names & MEANINGS.keys())]

@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Verdict
-from results.pages.shapes import SHAPES
+from results.pages.svg import SHAPES
 from results.report.grid import SIGNS
 from results.storage import files
 from results.text import plain

@@ -35,17 +35,14 @@ class Axis:
         return np.interp(times, self.times, self.places)
 
 
-def linear(begin: int, end: int, left: float, right: float) -> Axis:
-    """An axis with one scale."""
-    return Axis(np.array([begin, max(end, begin + 1)], np.float64), np.array([left, right], np.float64))
-
-
 def broken(begin: int, end: int, events: Sequence[int], left: float, right: float) -> Axis:
     """An axis with one scale, but for stretches without events that are much longer than usual: they are shortened."""
-    knots = np.unique(np.clip(np.array([begin, *events, max(end, begin + 1)], np.float64), begin, end))
+    end = max(end, begin + 1)
+    whole = Axis(np.array([begin, end], np.float64), np.array([left, right], np.float64))
+    knots = np.unique(np.clip(np.array([begin, *events, end], np.float64), begin, end))
     gaps = np.diff(knots)
     if len(gaps) < 4:
-        return linear(begin, end, left, right)
+        return whole
     longest = np.sort(gaps)[::-1]
     cap = max(4 * float(np.median(gaps)), float(gaps.sum()) / 50)
     if len(longest) > MOST_BREAKS:
@@ -53,7 +50,7 @@ def broken(begin: int, end: int, events: Sequence[int], left: float, right: floa
     widths = np.minimum(gaps, cap)
     # Cuts that save less than a third are not worth it.
     if widths.sum() > 0.67 * gaps.sum():
-        return linear(begin, end, left, right)
+        return whole
     cut = gaps > 1.5 * cap
     widths = np.where(cut, cap, gaps)
     places = left + (right - left) * np.concatenate(([0.0], np.cumsum(widths))) / widths.sum()

@@ -5,9 +5,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from results.pages import svg
-from results.pages.shapes import SHAPES
-from results.pages.svg import tag
+from results.pages.svg import SHAPES, tag
 
 
 def question(at: str | None = None) -> Markup:
@@ -21,12 +19,12 @@ def legend(symbols: Iterable[str]) -> Markup:
     others = sorted(symbol.removeprefix("other ") for symbol in symbols if symbol.startswith("other "))
     items = [(name, words) for name, (_, words) in _LEGEND.items() if name in symbols]
     items += [("other", ", ".join(others))] if others else []
-    return svg.join(_item(name, words, name) for name, words in items)
+    return Markup().join(_item(name, words, name) for name, words in items)
 
 
 def legend_of_canvas() -> Markup:
     """The legend of a timeline. Its symbols are those of the picture."""
-    return svg.join(_item(name, words) for name, words in _ON_CANVAS.items())
+    return Markup().join(_item(name, words) for name, words in _ON_CANVAS.items())
 
 
 def _item(name: str, words: str, symbol: str | None = None) -> Markup:

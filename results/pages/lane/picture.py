@@ -19,8 +19,7 @@ from results.pages.lane import axis as axes
 from results.pages.lane.axis import Axis
 from results.pages.lane.glyphs import legend, question
 from results.pages.lane.shown_operations import Focus
-from results.pages.shapes import SHAPES, shape_of
-from results.pages.svg import tag
+from results.pages.svg import SHAPES, shape_of, tag
 from results.report import sentences
 from results.text import cut, duration, seconds
 

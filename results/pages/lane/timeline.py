@@ -18,7 +18,7 @@ from results.pages import web
 from results.pages.lane import glyphs
 from results.pages.lane.lane_json import columns
 from results.pages.lane.shown_operations import Focus
-from results.pages.shapes import shape_of
+from results.pages.svg import shape_of
 from results.report import sentences
 from results.text import duration, seconds
 

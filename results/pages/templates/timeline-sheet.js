@@ -1,6 +1,6 @@
 // The sheet on which a timeline is drawn: a canvas, colours and hatches from the page's style, and one time axis from
 // which every part takes its places. Shapes are those of the picture above: PATHS is `SHAPES` of
-// `results/pages/shapes.py`.
+// `results/pages/svg.py`.
 
 const SHAPES = Object.fromEntries(Object.entries(PATHS).map(([name, path]) => [name, new Path2D(path)]));
 const COLOURS = [
