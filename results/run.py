@@ -18,8 +18,6 @@ from results.text import typed
 
 
 class Run(RunFolder):
-    """A run folder with its pages."""
-
     __slots__ = ()
 
     def save_trial(self, record: TrialRecord) -> Path:
@@ -79,7 +77,6 @@ class Run(RunFolder):
         return self.draw(made)
 
     def draw(self, made: Summary) -> Path:
-        """Draw the run's page. Returns its path."""
         about, certificate = {**made.asked, **made.about, "closed": made.closed}, summary.certificate(made.about)
         text = run_page.render(self.path, about, made.cells, made.problems, made.lanes, certificate)
         web.write_assets(self.path)

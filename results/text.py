@@ -15,7 +15,6 @@ def plain(words: str, encoding: str = "utf-8") -> str:
 
 
 def plain_lines(text: str) -> str:
-    """`plain` for each line of a text."""
     return "\n".join(map(plain, text.splitlines()))
 
 

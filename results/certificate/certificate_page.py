@@ -111,7 +111,6 @@ def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> 
 
 
 def _failed(promise: Promise) -> bool:
-    """In any stage."""
     return any(seen.word.fails for seen in promise.stages.values())
 
 

@@ -82,7 +82,6 @@ class Certificate:
 
     @property
     def cleared(self) -> tuple[Promise, ...]:
-        """Promises that the baseline broke and the candidate kept."""
         return tuple(promise for promise in self.promises if promise.cleared())
 
     @property
@@ -176,7 +175,6 @@ def sentence(certificate: Certificate) -> str:
 
 
 def _accusations(certificate: Certificate) -> Iterable[str]:
-    """At most three."""
     broken = grouped(certificate.regressed, Loss.name)
     lines = [f"{lock} lost {name} {_where(all_)}" for (_, lock, name), all_ in broken.items()]
     lines += [

@@ -49,7 +49,6 @@ class ErrorText:
 
 
 def normalised(text: str) -> str:
-    """In one line, not too long, without numbers, addresses and ids."""
     text = in_a_line(text[: 4 * _LONGEST])
     for pattern, word in _VARIES:
         text = pattern.sub(word, text)
@@ -57,7 +56,6 @@ def normalised(text: str) -> str:
 
 
 def errors(trials: Iterable[UpgradeTrial]) -> tuple[ErrorText, ...]:
-    """All texts in the order of `Turn`, those of one turn by frequency."""
     counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for trial in trials:
         for lane in trial.lanes:

@@ -48,7 +48,6 @@ class Exposure:
 def exposures(
     cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[ServerStep]
 ) -> tuple[Exposure, ...]:
-    """The exposures of every backend and stage with a trial, by backend."""
     cells = [cell for cell in cells if cell.stage in STAGES]
     counted = _counted(cells)
     of_lanes: dict[tuple[str, str], list[UpgradeLane]] = defaultdict(list)
@@ -137,7 +136,6 @@ class HandoverGap:
 
 
 def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
-    """The gaps of every backend as a whole, and of each of its locks."""
     chosen = [measure for measure in MEASURES if measure.name in _TIMED]
     numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for lane in lanes:

@@ -52,14 +52,12 @@ def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent
 
 
 def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
-    """Planted bugs that were not detected."""
     if escaped := [bug for bug in planted if not bug.caught]:
         bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
         yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
 
 
 def left_out(contents: RunContents) -> Iterator[str]:
-    """Trials without a verdict."""
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 

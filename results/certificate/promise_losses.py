@@ -44,11 +44,9 @@ class Promise:
         return old is Verdict.NOT_CLAIMED_HELD and new in (Verdict.NOT_CLAIMED_BROKEN, Verdict.BROKEN_AS_DOCUMENTED)
 
     def broke(self, stage: str) -> bool:
-        """Whether it was violated in this stage."""
         return stage in self.stages and self.stages[stage].word is Verdict.VIOLATED
 
     def cleared(self) -> bool:
-        """Whether the old version broke it and the new one kept it."""
         return self.broke(BASELINE) and CANDIDATE in self.stages and not self.broke(CANDIDATE)
 
 

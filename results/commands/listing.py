@@ -25,7 +25,6 @@ _ASKED: Final = ("seed", "profile", "shard", "versions")
 
 
 def list_(arguments: Sequence[str]) -> int:
-    """Print the runs, oldest first. Returns 0, also if some are damaged."""
     parser = find.parser("list", "List the stored runs, oldest first.")
     parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
     options = parser.parse_args(arguments)
@@ -40,7 +39,6 @@ def list_(arguments: Sequence[str]) -> int:
 
 
 def show(arguments: Sequence[str]) -> int:
-    """Print the matrix again, or the story of one trial or lane. Returns 0."""
     parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.")
     parser.add_argument("run", metavar="RUN", help=NAMING)
     parser.add_argument("of", metavar="TRIAL|LANE", nargs="?", help="of this trial or this lane the story")
@@ -90,7 +88,6 @@ def load(arguments: Sequence[str]) -> int:
 
 
 def open_(arguments: Sequence[str]) -> int:
-    """Open a page in the browser, and print its path. Returns 0."""
     parser = find.parser("open", "Open the page of a run or of a trial in the browser.")
     parser.add_argument("run", metavar="RUN", help=NAMING)
     parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")

@@ -237,7 +237,6 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:
-    """Store what none of the runs ran."""
     ran = [cell for cell in made.read().cells if cell.word is not Verdict.NOT_APPLICABLE]
     sources = [made.path, *(run.path for run in runs)]
     items = dict.fromkeys(item for path in sources for item in reading.not_run(path, problems))

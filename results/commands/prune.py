@@ -118,7 +118,6 @@ def _size(folder: Path) -> int:
 
 
 def _agreed(question: str) -> bool:
-    """Whether the user agrees; no if the input is no terminal."""
     if not sys.stdin.isatty():
         return False
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

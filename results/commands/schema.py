@@ -22,7 +22,6 @@ _PAGE: Final = {"type": "string", "pattern": r"^trials/[^/]+/index\.html$"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0."""
     find.parser("schema", "Print the JSON Schema (2020-12) of a run's summary.json.").parse_args(arguments)
     print(json.dumps(schema(), indent=2))
     return 0

@@ -62,7 +62,6 @@ class CellChange:
     after: Seen | None
 
     def words(self) -> tuple[Verdict | None, Verdict | None]:
-        """The old and the new verdict."""
         return self.before.word if self.before else None, self.after.word if self.after else None
 
 
@@ -99,7 +98,6 @@ class Comparison:
 
 
 def compare(before: RunContents, after: RunContents) -> Comparison:
-    """Compare two runs."""
     first, second = _seen(before.cells), _seen(after.cells)
     broken = {_trial(match[1]) for problem in after.problems if (match := _LEFT_OUT.match(problem))}
     changes = [_change(name, first.get(name), second.get(name), broken) for name in first.keys() | second.keys()]
@@ -137,12 +135,10 @@ Name = tuple[str, str, str, str, str]
 
 
 def question(cell: Cell | CellChange) -> Name:
-    """What was asked."""
     return cell.backend, cell.lock, cell.lane, cell.fault, cell.property
 
 
 def by_name(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
-    """The judged cells by their question."""
     return grouped(judged(cells), question)
 
 

@@ -118,7 +118,6 @@ def remarks(comparison: Comparison, before: Side, after: Side) -> list[str]:
 
 
 def counts(comparison: Comparison) -> dict[str, int]:
-    """How many verdicts are of each kind."""
     return {str(kind): sum(change.kind is kind for change in comparison.changes) for kind in Kind}
 
 
@@ -140,7 +139,6 @@ def turns(comparison: Comparison) -> list[tuple[str, str, int]]:
 
 
 def why(change: CellChange) -> str:
-    """Why a change is worse, or why it is lost, or else its kind."""
     return f"worse: {change.worse}" if change.worse else f"lost: {change.lost}" if change.lost else str(change.kind)
 
 
@@ -152,7 +150,6 @@ def seen(side: Seen | None) -> str:
 
 
 def speed_word(speed: Speed) -> str:
-    """How a time or rate changed, in a word."""
     if speed.p is None:
         return "too few"
     return "worse" if speed.worse else "better" if speed.better else "unsure" if speed.unsure else "same"

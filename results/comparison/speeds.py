@@ -229,7 +229,6 @@ def _both(name: str, first: _Lanes, second: _Lanes) -> dict[str, list[tuple[floa
 
 
 def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
-    """(backend, fault) → seeds."""
     seeds: dict[tuple[str, str], set[int]] = defaultdict(set)
     for sample in run:
         seeds[sample.backend, sample.fault].add(sample.seed)

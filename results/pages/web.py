@@ -114,7 +114,6 @@ def write_assets(folder: Path) -> None:
 
 @cache
 def timeline_script() -> str:
-    """The script that draws timelines."""
     parts = "".join((_TEMPLATES / name).read_text("utf-8") for name in _TIMELINE)
     return f'"use strict";\n(() => {{\nconst PATHS = {json.dumps(SHAPES)};\n{parts}}})();\n'
 

@@ -94,7 +94,6 @@ def tally(words: Iterable[Verdict]) -> tuple[tuple[Verdict, int], ...]:
 
 
 def counts(cells: Iterable[Cell]) -> tuple[tuple[Verdict, int], ...]:
-    """`tally` of the cells of `settled`."""
     return tally(cell.word for cell in settled(cells))
 
 
@@ -104,12 +103,10 @@ def failures(cells: Iterable[Cell]) -> list[CellGroup]:
 
 
 def documented(cells: Iterable[Cell]) -> list[CellGroup]:
-    """The cases that were broken as documented."""
     return _cases(cell for cell in settled(cells) if cell.word is Verdict.BROKEN_AS_DOCUMENTED)
 
 
 def not_run(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells that are not applicable."""
     return [cell for cell in cells if cell.word is Verdict.NOT_APPLICABLE]
 
 

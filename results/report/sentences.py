@@ -140,7 +140,6 @@ _CIRCUMSTANCES: Final = (
 
 
 def kind(f: int) -> str:
-    """The name of a kind of operation."""
     return _KINDS.get(f) or F(f).name.lower().replace("_", " ")
 
 
@@ -167,7 +166,6 @@ def answer(outcome: int, reason: int) -> str:
 
 
 def outcome(history: History, row: int) -> str:
-    """How an operation ended, with the reason of a refusal and the error's text."""
     c = history.columns
     words = answer(int(c["outcome"][row]), int(c["reason"][row]))
     text = history.errors[int(c["error"][row])]

@@ -35,7 +35,6 @@ class NewsPlace(StrEnum):
 
 
 def kind(old: Verdict | None, new: Verdict | None) -> Kind:
-    """How a cell changed."""
     if old is None:
         return Kind.ONLY_IN_B
     if new is None:

@@ -143,7 +143,6 @@ class _Trial:
 
     @property
     def cells(self) -> list[Cell]:
-        """A cell for each lane and property."""
         return [
             Cell(
                 **self._place(lane),
@@ -165,7 +164,6 @@ class _Trial:
 
     @property
     def summaries(self) -> list[LaneSummary]:
-        """A summary of each lane."""
         struck = self.about.get("boundaries") or {}
         return [
             LaneSummary(

@@ -206,7 +206,6 @@ def _in_words(faults: Sequence[str]) -> str:
 
 
 def _reasons(cells: list[Cell], printer: Printer) -> None:
-    """A line for each reason why something was not run."""
     if cells:
         printer.gap()
     for because, mine in grouped(cells, lambda cell: cell.because).items():

@@ -11,7 +11,6 @@ from results.text import plain
 
 
 def say(*lines: str) -> None:
-    """Print lines."""
     for line in lines:
         print(plain(line))
 
@@ -42,7 +41,6 @@ class Printer:
         return plain(words, self.console.encoding)
 
     def text(self, words: str, style: str = "") -> Text:
-        """A text for a table."""
         return Text(self.clean(words), style=style)
 
     def line(self, words: str, style: str = "", indent: int = 0, hanging: int = 0) -> None:
@@ -57,5 +55,4 @@ class Printer:
         self.console.print(Text(" " * indent + self.clean(words)), soft_wrap=True)
 
     def gap(self) -> None:
-        """An empty line."""
         self.console.print()

@@ -123,7 +123,6 @@ class Progress:
         return ScreenLine(plain(f"{at} still at it: {doing} [{self.standing(now)}]"), Level.FAILING)
 
     def doing(self, now: float) -> list[str]:
-        """What each process is doing."""
         return [_now(doing, now) for doing in sorted(self._doing.values(), key=lambda doing: doing.began)]
 
     def standing(self, now: float) -> str:

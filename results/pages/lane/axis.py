@@ -31,7 +31,6 @@ class Axis:
         return float(np.interp(time, self.times, self.places))
 
     def many(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The pixels of many moments."""
         return np.interp(times, self.times, self.places)
 
 

@@ -40,7 +40,6 @@ _EXACT: Final = 2**52
 
 
 def columns(view: View) -> dict[str, Any]:
-    """The columns, as plain JSON."""
     history, holds, origin = view.history, view.holds.columns, view.zero
     c = history.columns
     inv, ret = (c["inv"] - origin) // TICK, (c["ret"] - origin) // TICK
