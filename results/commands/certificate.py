@@ -29,28 +29,20 @@ NOT_BORNE_OUT: Final = 4
 
 def make(arguments: Sequence[str]) -> int:
     """Returns the exit status. Prints what the replaced certificate said, if that was another."""
-    parsed = parser("certificate", "May we go from this version to that one? What a run with --from and --to says.")
-    parsed.add_argument("run", metavar="RUN", help=NAMING)
-    options = parsed.parse_args(arguments)
+    purpose = "May we go from this version to that one? What a run with --from and --to says."
+    options = parser("certificate", purpose, NAMING).parse_args(arguments)
     run = find(options.run, options.results)
     file = run.path / files.CERTIFICATE
-    before = _bytes(file)
+    before = b""
+    with suppress(BadFile):
+        before = files.read_bytes(file)
     certificate, page = issue(run)
-    say(sentence(certificate))
-    say(*(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)), f"certificate: {typed(page)}")
-    if before and before != _bytes(file):
+    said = sentence(certificate)
+    say(said, *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)), f"certificate: {typed(page)}")
+    if before and before != files.read_bytes(file):
         earlier = _sentence(before)
-        was = "the same" if earlier == sentence(certificate) else earlier
-        say(f"it takes the place of another, which said: {was}")
+        say(f"it takes the place of another, which said: {'the same' if earlier == said else earlier}")
     return STATUS[certificate.decision]
-
-
-def _bytes(file: Path) -> bytes:
-    """The content of a file; empty if there is none."""
-    try:
-        return files.read_bytes(file)
-    except BadFile:
-        return b""
 
 
 def _sentence(stored: bytes) -> str:
@@ -62,14 +54,12 @@ def _sentence(stored: bytes) -> str:
 
 def verify(arguments: Sequence[str]) -> int:
     """Check the file, its evidence, and that today's checkers derive the same from it. Returns the exit status."""
-    parsed = parser("verify", "Check a certificate's digests, judge its histories again, and derive its verdict anew.")
-    parsed.add_argument("run", metavar="RUN", help=f"{NAMING}; or a certificate.json")
-    options = parsed.parse_args(arguments)
+    purpose = "Check a certificate's digests, judge its histories again, and derive its verdict anew."
+    options = parser("verify", purpose, f"{NAMING}; or a certificate.json").parse_args(arguments)
     file = Path(options.run)
     if not file.exists():
         file = find(options.run, options.results).path
-    if file.is_dir():
-        file /= files.CERTIFICATE
+    file = file / files.CERTIFICATE if file.is_dir() else file
     if not file.exists():
         raise BadFile(f"{file}: there is no such file")
     if file.name == files.CERTIFICATE_PAGE:
@@ -80,15 +70,11 @@ def verify(arguments: Sequence[str]) -> int:
     try:
         now, again = made(run)
         wrong = list(_mismatches(file, stored, again, run))
+        if not wrong:
+            say(f"verified: {sentence(now)}", f"digest: {stored['digest']}")
+            return STATUS[now.decision]
     except BadFile as error:  # evidence is missing or damaged
-        return _not_borne_out(file, [str(error).removeprefix(f"{run.path}/")], stored)
-    if wrong:
-        return _not_borne_out(file, wrong, stored)
-    say(f"verified: {sentence(now)}", f"digest: {stored['digest']}")
-    return STATUS[now.decision]
-
-
-def _not_borne_out(file: Path, wrong: Sequence[str], stored: Mapping[str, Any]) -> int:
+        wrong = [str(error).removeprefix(f"{run.path}/")]
     suite = mapping(stored.get("conditions")).get("suite")
     # Another version may judge or word it differently.
     by = f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""
@@ -130,32 +116,22 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
             yield f"{name} was added"
         elif there[name] != then[name]:
             yield f"{name} was changed"
-    yield from _not_of_the_histories(run)
+    for folder in files.entries(run.path / "trials", []):
+        with suppress(BadFile):  # this is a doubt of the certificate, which is compared
+            yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
     names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # the name of the run may differ
     other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
     if there == then and not other:  # else these files differ without having been changed
-        yield from _derived_otherwise(stored, run)
+        for name, render in DERIVED.items():
+            try:
+                if files.read_bytes(run.path / name) != render(stored):
+                    yield f"{name} is not what the certificate says"
+            except BadFile as error:
+                yield str(error).removeprefix(f"{run.path}/")
 
 
 def _canonical(fields: Mapping[str, Any], name: str) -> bytes | None:
     """The bytes of one key: 1 differs from 1.0 and true. None: the key is missing."""
     return serialize.canonical({name: fields[name]}) if name in fields else None
-
-
-def _derived_otherwise(stored: Mapping[str, Any], run: Run) -> Iterator[str]:
-    """A line for each derived file that does not follow from the certificate."""
-    for name, render in DERIVED.items():
-        try:
-            if files.read_bytes(run.path / name) != render(stored):
-                yield f"{name} is not what the certificate says"
-        except BadFile as error:
-            yield str(error).removeprefix(f"{run.path}/")
-
-
-def _not_of_the_histories(run: Run) -> Iterator[str]:
-    """A line for each stored statement of a trial that its histories do not give."""
-    for folder in files.entries(run.path / "trials", []):
-        with suppress(BadFile):  # this is a doubt of the certificate, which is compared
-            yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))

@@ -35,8 +35,7 @@ _MOST_LISTED: Final = 30
 
 def main(arguments: Sequence[str]) -> int:
     """Returns 0, whatever the verdicts. Raises BadFile."""
-    made = parser("digest", "A run in a page of Markdown, for the summary of a CI job.")
-    made.add_argument("run", metavar="RUN", help=NAMING)
+    made = parser("digest", "A run in a page of Markdown, for the summary of a CI job.", NAMING)
     made.add_argument("--against", metavar="PREVIOUS", help="an earlier run to compare it with")
     options = made.parse_args(arguments)
     this = Side.of(find(options.run, options.results))

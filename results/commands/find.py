@@ -27,10 +27,12 @@ class Stored:
     wrong: str = ""
 
 
-def parser(name: str, description: str) -> argparse.ArgumentParser:
-    """The parser of `python -m results NAME`, with the option for where runs are stored."""
+def parser(name: str, description: str, run: str = "") -> argparse.ArgumentParser:
+    """The parser of `python -m results NAME`, with the option for where runs are stored. run: the help of a RUN."""
     made = argparse.ArgumentParser(prog=f"python -m results {name}", description=description, allow_abbrev=False)
     made.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
+    if run:
+        made.add_argument("run", metavar="RUN", help=run)
     return made
 
 

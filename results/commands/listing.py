@@ -39,8 +39,7 @@ def list_(arguments: Sequence[str]) -> int:
 
 
 def show(arguments: Sequence[str]) -> int:
-    parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.")
-    parser.add_argument("run", metavar="RUN", help=NAMING)
+    parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.", NAMING)
     parser.add_argument("of", metavar="TRIAL|LANE", nargs="?", help="of this trial or this lane the story")
     options = parser.parse_args(arguments)
     run = find.find(options.run, options.results)
@@ -70,11 +69,8 @@ def show(arguments: Sequence[str]) -> int:
 
 def load(arguments: Sequence[str]) -> int:
     """Print how much was asked of the locks of each backend, and which part used how much CPU. Returns 0."""
-    parser = find.parser(
-        "load", "What a run asked of the locks of each backend, and the CPU time of each part, in Markdown."
-    )
-    parser.add_argument("run", metavar="RUN", help=NAMING)
-    options = parser.parse_args(arguments)
+    purpose = "What a run asked of the locks of each backend, and the CPU time of each part, in Markdown."
+    options = find.parser("load", purpose, NAMING).parse_args(arguments)
     lanes = find.find(options.run, options.results).read().lanes
     folders = dict.fromkeys(lane.page.parent for lane in lanes if lane.page)
     cpu = {folder: reading.about_trial(folder).get("cpu") or {} for folder in folders}
@@ -88,8 +84,7 @@ def load(arguments: Sequence[str]) -> int:
 
 
 def open_(arguments: Sequence[str]) -> int:
-    parser = find.parser("open", "Open the page of a run or of a trial in the browser.")
-    parser.add_argument("run", metavar="RUN", help=NAMING)
+    parser = find.parser("open", "Open the page of a run or of a trial in the browser.", NAMING)
     parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")
     options = parser.parse_args(arguments)
     run = find.find(options.run, options.results)

@@ -29,14 +29,12 @@ from results.storage.run_folder import move_into_place
 from results.terminal.output import say, warn
 from results.text import typed, without_options
 
-_SELECTING: Final = frozenset(
-    [
-        *("--shard", "--backend", "--lock", "--faults", "--version-of", "-k", "--results"),
-        *("-n", "--numprocesses", "--maxprocesses", "--dist", "--junitxml", "--junit-xml", "--color", "--tb", "-r"),
-    ]
+_SELECTING: Final = (
+    *("--shard", "--backend", "--lock", "--faults", "--version-of", "-k", "--results"),
+    *("-n", "--numprocesses", "--maxprocesses", "--dist", "--junitxml", "--junit-xml", "--color", "--tb", "-r"),
 )
 """Options with a value for the part of a run to run, and for its output. Versions are compared apart from these."""
-_TELLING: Final = frozenset(("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep"))
+_TELLING: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep")
 _STATUSES: Final = (1, 4, 3, 2, 0, 5)
 """Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
 

@@ -22,9 +22,7 @@ _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
 
 def redraw(arguments: Sequence[str]) -> int:
     """Returns 0; 2 if a trial is damaged: its page is not drawn, all others are."""
-    parser = find.parser("redraw", "Draw a run's pages again, of an older format too.")
-    parser.add_argument("run", metavar="RUN", help=NAMING)
-    options = parser.parse_args(arguments)
+    options = find.parser("redraw", "Draw a run's pages again, of an older format too.", NAMING).parse_args(arguments)
     run = find.find(options.run, options.results)
     problems: list[str] = []
     for folder in files.entries(run.path / "trials", problems):

@@ -113,7 +113,8 @@ def apart(runs: Sequence[RunContents]) -> list[RunContents]:
 
     Else what one version broke could hide behind another version that broke it before.
     """
-    if not any(_several_versions(run.cells) for run in runs):
+    known = [{(cell.backend, cell.version) for cell in run.cells if cell.version} for run in runs]
+    if all(len(versions) == len({backend for backend, _ in versions}) for versions in known):
         return list(runs)
     return [
         replace(
@@ -123,11 +124,6 @@ def apart(runs: Sequence[RunContents]) -> list[RunContents]:
         )
         for run in runs
     ]
-
-
-def _several_versions(cells: Iterable[Cell]) -> bool:
-    versions = {(cell.backend, cell.version) for cell in cells if cell.version}
-    return len(versions) > len({backend for backend, _ in versions})
 
 
 Name = tuple[str, str, str, str, str]

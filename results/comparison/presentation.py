@@ -15,6 +15,7 @@ from rich.table import Table
 
 from results.comparison.compare import NOT_COMPARABLE, WORSE, CellChange, Comparison, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
+from results.record import grouped
 from results.report import sentences
 from results.report.markdown import render as render_markdown
 from results.report.verdict_changes import Kind
@@ -286,9 +287,8 @@ def _number(value: float) -> str:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    versions: dict[str, list[str]] = {}
-    for backend, version in side.versions:
-        versions.setdefault(backend, []).append(version)
+    backends = grouped(side.versions, lambda pair: pair[0])
+    versions = {backend: [version for _, version in pairs] for backend, pairs in backends.items()}
     return {
         "run": side.name, "path": str(side.path), "state": side.state, "versions": versions,
         "problems": list(side.contents.problems),
