@@ -94,7 +94,7 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
   };
 
-  window.fencepost = { tip: { show, hide, pin, unpin, pinned: () => Boolean(pinned) }, adopt, unpacked };
+  window.fencepost = { unpin, adopt, unpacked };
 })();
 
 // A trial's lanes, of which one is shown, and the violations of a lane, of which one is shown.
@@ -118,7 +118,7 @@
 
   const choose = (lane) => {
     if (!lane || lane === current()) return;
-    fencepost.tip.unpin();
+    fencepost.unpin();
     for (const other of lanes) other.hidden = other !== lane;
     if (lane.querySelector(":scope > [data-first]")) unpack(lane);
     const tab = document.getElementById("tab-" + lanes.indexOf(lane));
@@ -139,7 +139,7 @@
   const go = (lane, number) => {
     const windows = [...lane.querySelectorAll(".window")];
     const wanted = windows[(number + windows.length) % windows.length];
-    fencepost.tip.unpin();
+    fencepost.unpin();
     for (const window of windows) {
       window.hidden = window !== wanted;
       window.classList.toggle("current", window === wanted);

@@ -176,29 +176,15 @@ class Lane {
 
   // How many operations were completed, ok, in each of so many steps of one length.
   completed(begin, length, count) {
-    const counts = new Uint32Array(count);
-    for (const { from, to } of this.threads) {
-      let at = lower(this.reach, begin, from, to);
-      for (let n = 0; n < count; n++) {
-        const next = onward(this.reach, begin + (n + 1) * length, at, to);
-        counts[n] += this.done[next] - this.done[at];
-        at = next;
-      }
-    }
+    const counts = new Uint32Array(count), tell = (n, low, high) => { counts[n] += this.done[high] - this.done[low]; };
+    for (const { from, to } of this.threads) stepped(this.reach, begin, length, count, tell, from, to);
     return counts;
   }
 
   // How many were invoked in each.
   invoked(begin, length, count) {
-    const counts = new Uint32Array(count);
-    for (const { from, to } of this.threads) {
-      let at = lower(this.inv, begin, from, to);
-      for (let n = 0; n < count; n++) {
-        const next = onward(this.inv, begin + (n + 1) * length, at, to);
-        counts[n] += next - at;
-        at = next;
-      }
-    }
+    const counts = new Uint32Array(count), tell = (n, low, high) => { counts[n] += high - low; };
+    for (const { from, to } of this.threads) stepped(this.inv, begin, length, count, tell, from, to);
     return counts;
   }
 

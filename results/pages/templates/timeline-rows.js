@@ -183,26 +183,18 @@ function ring(sheet, x, y) {
 // Operations too many to be shapes: how many in each column, and in cells of a few columns the gravest trouble.
 function columns(sheet, threads, bar) {
   const { lane, pixel } = sheet, count = Math.ceil(sheet.right - sheet.left), crowd = new Uint32Array(count);
+  const add = (n, at, next) => { crowd[n] += next - at; };
   for (const [{ sort }, low, high] of threads) {
-    if (sort === 2) continue;
-    for (let n = 0, at = lower(lane.inv, sheet.begin, low, high); n < count; n++) {
-      const next = onward(lane.inv, sheet.begin + (n + 1) * pixel, at, high);
-      crowd[n] += next - at;
-      at = next;
-    }
+    if (sort !== 2) stepped(lane.inv, sheet.begin, pixel, count, add, low, high);
   }
   const most = bar.tall ? 6 : 4;
   const heights = Array.from(crowd, (many) => many && Math.min(Math.round(2 + Math.log2(many) / 2), most));
   sheet.bars(heights, bar.end - 1, "rate");
   const cell = CELL * pixel, y = bar.tall ? bar.top + 6 : bar.middle;
   const first = Math.floor(sheet.begin / cell), cells = new Uint8Array(Math.ceil(sheet.end / cell) - first);
+  const gravest = (n, at, next) => { cells[n] |= lane.marks.of(at, next); };
   for (const [{ sort, from, to }] of threads) {
-    if (sort === 2) continue;
-    for (let n = 0, at = lower(lane.inv, first * cell, from, to); n < cells.length; n++) {
-      const next = onward(lane.inv, (first + n + 1) * cell, at, to);
-      cells[n] |= lane.marks.of(at, next);
-      at = next;
-    }
+    if (sort !== 2) stepped(lane.inv, first * cell, cell, cells.length, gravest, from, to);
   }
   cells.forEach((marks, n) => {
     const x = sheet.x((first + n + 0.5) * cell);

@@ -57,15 +57,12 @@ function drawWaits(sheet, strip) {
     scale(sheet, strip.top + strip.height * (1 - share(wait)), duration(wait).replace(".00", ""));
   }
   const medians = new Float64Array(all.count), longests = new Float64Array(all.count);
-  for (let n = 0, at = lower(grants, all.begin, 0, grants.length); n < all.count; n++) {
-    const next = onward(grants, all.begin + (n + 1) * all.length, at, grants.length);
-    if (next > at) {
-      const { median, longest } = lane.wait(at, next);
-      medians[n] = share(median);
-      longests[n] = share(longest);
-    }
-    at = next;
-  }
+  stepped(grants, all.begin, all.length, all.count, (n, at, next) => {
+    if (next === at) return;
+    const { median, longest } = lane.wait(at, next);
+    medians[n] = share(median);
+    longests[n] = share(longest);
+  });
   area(sheet, strip, all, longests, "rate");
   area(sheet, strip, all, medians, "hold-edge");
   title(sheet, strip, grants.length ? [["", "wait for a grant"], ["hold-edge", "median"], ["rate", "longest"]]
@@ -75,11 +72,7 @@ function drawWaits(sheet, strip) {
 function drawRates(sheet, strip) {
   const { lane, lane: { grants } } = sheet, all = steps(sheet), seconds = all.length / 1e9;
   const done = lane.completed(all.begin, all.length, all.count), granted = new Uint32Array(all.count);
-  for (let n = 0, at = lower(grants, all.begin, 0, grants.length); n < all.count; n++) {
-    const next = onward(grants, all.begin + (n + 1) * all.length, at, grants.length);
-    granted[n] = next - at;
-    at = next;
-  }
+  stepped(grants, all.begin, all.length, all.count, (n, at, next) => { granted[n] = next - at; });
   const most = round(Math.max(done.reduce((a, b) => Math.max(a, b), 0) / seconds, 0.1));
   scale(sheet, strip.top, most.toLocaleString("en"));
   scale(sheet, strip.top + strip.height, "0");

@@ -38,6 +38,15 @@ function onward(sorted, value, from, to) {
   return lower(sorted, value, from + (stride >> 1), Math.min(from + stride, to));
 }
 
+// For each of so many steps of one length: the places in `from` to `to` of the entries that lie in it.
+function stepped(sorted, begin, length, count, tell, from = 0, to = sorted.length) {
+  for (let n = 0, at = lower(sorted, begin, from, to); n < count; n++) {
+    const next = onward(sorted, begin + (n + 1) * length, at, to);
+    tell(n, at, next);
+    at = next;
+  }
+}
+
 // The largest entry of a stretch, or all bits of it, from summaries of 32, 1024, ... entries.
 class Pyramid {
   static async over(base, both, pause) {

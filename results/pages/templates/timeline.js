@@ -158,8 +158,8 @@ class Timeline {
     const all = whole[1] - whole[0], span = Math.min(this.end - this.begin, all / 4, STEPS * all / this.lane.count);
     this.go(at - span / 2, at + span / 2);
     const box = this.canvas.getBoundingClientRect(), { left, right, places } = this.sheet;
-const whats = violations.filter(([its]) => its === at).map(([, what]) => what), which = `${next + 1} of ${count}: `;
-    const text = which + this.finder.violationsText(at, whats);
+    const whats = violations.filter(([its]) => its === at).map(([, what]) => what);
+    const text = `${next + 1} of ${count}: ${this.finder.violationsText(at, whats)}`;
     this.tell(text, box.left + (left + right) / 2, box.top + places.marks);
   }
 
