@@ -45,7 +45,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
     """The page as HTML. stored: the content of certificate.json. root: the run's folder, where the page is stored."""
     lost = {loss.name() for loss in certificate.regressed}
     failed = [promise for promise in certificate.promises if _failed(promise)]
-    rows, plans = _speeds(certificate), stored["conditions"]["plans"]
+    (speeds, same), plans = _speeds(certificate), stored["conditions"]["plans"]
     return web.render(
         "certificate.html",
         style="certificate.css",
@@ -73,8 +73,8 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
             for stage in certificate.parts
         },
         rolled=_rolled(certificate.steps),
-        speeds=[row for row in rows if row.at_once],
-        same=[row for row in rows if not row.at_once],
+        speeds=speeds,
+        same=same,
         beyond=RATIO,
         exposures=_exposures(certificate.exposures),
         reasons=list(dict.fromkeys(f"{kind.what}: {kind.why}" for kind in certificate.exposures if kind.why)),
@@ -141,7 +141,6 @@ class _Row:
     """A time or rate: whose, what in the baseline and in the candidate, the ratio, what became of it.
 
     together  stage in which versions change → how long locks had no holder.
-    at_once   whether it is shown without being asked for.
     """
 
     who: str
@@ -149,11 +148,12 @@ class _Row:
     cells: tuple[str, ...]
     worse: bool
     together: Mapping[str, str]
-    at_once: bool
 
 
-def _speeds(certificate: Certificate) -> list[_Row]:
-    """Times and rates: of each backend as a whole, then those that changed, then the others."""
+def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
+    """Times and rates that are shown without being asked for: of each backend as a whole, then those that changed; and
+    the others.
+    """
     speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
@@ -164,7 +164,7 @@ def _speeds(certificate: Certificate) -> list[_Row]:
     timed = {(speed.backend, speed.measure) for speed in whole}
     untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.handover_gaps if not gap.lock)
 
-    def row(speed: Speed | None, backend: str, lock: str, measure: str, *, at_once: bool) -> _Row:
+    def row(backend: str, lock: str, measure: str, speed: Speed | None = None) -> _Row:
         who = f"{backend}, {lock or 'all locks'}" if len(certificate.upgrades) > 1 else lock or "all locks"
         became, _, _, _, *cells = presentation.cells(speed) if speed else ("", "", "", "", "-", "-", "-")
         by_stage = {stage: gaps.get((backend, lock, measure, stage)) for stage in TOGETHER}
@@ -172,14 +172,11 @@ def _speeds(certificate: Certificate) -> list[_Row]:
             stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
             for stage, gap in by_stage.items()
         }
-        return _Row(who, measure, (*cells[:3], became), speed is not None and speed.worse, together, at_once)
+        return _Row(who, measure, (*cells[:3], became), speed is not None and speed.worse, together)
 
-    rows = [row(speed, speed.backend, speed.lock, speed.measure, at_once=True) for speed in chosen]
-    rows += [
-        row(None, backend, "", measure, at_once=True) for backend, measure in untimed if (backend, measure) not in timed
-    ]
-    others = (speed for speed in speeds if speed not in chosen)
-    return rows + [row(speed, speed.backend, speed.lock, speed.measure, at_once=False) for speed in others]
+    shown = [row(speed.backend, speed.lock, speed.measure, speed) for speed in chosen]
+    shown += [row(backend, "", measure) for backend, measure in untimed if (backend, measure) not in timed]
+    return shown, [row(speed.backend, speed.lock, speed.measure, speed) for speed in speeds if speed not in chosen]
 
 
 def _exposures(exposures: Iterable[Exposure]) -> list[tuple[str, str, dict[str, Exposure]]]:

@@ -87,19 +87,17 @@ def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool,
     return next((why for holds, why in reasons if holds), "")
 
 
-_Counted = defaultdict[tuple[str, str, str], float]
-"""(what, backend, stage) → how often."""
-
-
-def _counted(cells: Iterable[Cell]) -> _Counted:
-    """The largest counter of a lane's properties, which all saw the same history; summed over lanes and trials."""
+def _counted(cells: Iterable[Cell]) -> defaultdict[tuple[str, str, str], float]:
+    """(what, backend, stage) → the largest counter of a lane's properties, which all saw the same history; summed over
+    lanes and trials.
+    """
     most: dict[tuple[str, str, str, str, str], int] = {}
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):
             if what != UNFENCED or cell.store == _UNFENCED:
                 key = what, cell.backend, cell.stage, cell.trial, cell.lane
                 most[key] = max(most.get(key, 0), cell.counters.get(name, 0))
-    total: _Counted = defaultdict(float)
+    total: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for (what, backend, stage, _, _), number in most.items():
         total[what, backend, stage] += number
     return total

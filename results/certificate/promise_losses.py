@@ -83,12 +83,9 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
     return tuple(sorted(made, key=lambda promise: min(seen.word.weight for seen in promise.stages.values())))
 
 
-_Reasons = dict[str, dict[Name, str]]
-"""Stage → what was not judged in it → why. Empty names mean all."""
-
-
-def _all_reasons(cells: Iterable[Cell]) -> _Reasons:
-    reasons: _Reasons = {stage: {} for stage in STAGES}
+def _all_reasons(cells: Iterable[Cell]) -> dict[str, dict[Name, str]]:
+    """Stage → what was not judged in it → why. Empty names mean all."""
+    reasons: dict[str, dict[Name, str]] = {stage: {} for stage in STAGES}
     for cell in cells:
         if cell.word is Verdict.NOT_APPLICABLE:
             for stage in STAGES:

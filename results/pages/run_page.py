@@ -44,11 +44,8 @@ def render(
 ) -> str:
     """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
     cells, lanes = list(cells), list(lanes)
-    made = grid.grid(cells)
-    boundaries = _boundaries(lanes)
-    groups = _groups(made)
-    failing = grid.failures(cells)
-    embedded = _Embedded(root)
+    made, embedded = grid.grid(cells), _Embedded(root)
+    boundaries, failing = _boundaries(lanes), grid.failures(cells)
     return web.render(
         "run.html",
         script="run.js",
@@ -64,7 +61,8 @@ def render(
         faults=made.faults,
         widths=[_width(fault, made) for fault in made.faults],
         groups=[
-            (backend, [(lock, name, _row(lock, made, embedded)) for lock, name in locks]) for backend, locks in groups
+            (backend, [(lock, name, _row(lock, made, embedded)) for lock, name in locks])
+            for backend, locks in _groups(made)
         ],
         squares=len(made.squares),
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
@@ -81,7 +79,11 @@ def render(
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
         command=shlex.join(words(about.get("command"))),
-        about=[(name, _as_text(value)) for name, value in about.items() if name != "command"],
+        about=[
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+            for name, value in about.items()
+            if name != "command"
+        ],
     )
 
 
@@ -117,10 +119,6 @@ def _problem(problem: str, root: Path) -> dict[str, str]:
     if not match or folder.is_symlink() or not page.is_file():
         return {"told": problem, "link": "", "name": "", "rest": problem}
     return {"told": problem, "link": to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _unfinished(about: Mapping[str, Any]) -> str:

@@ -111,7 +111,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
     if last.certificate:
         return f"{number} The last one that was closed: {last.certificate}"
     failing = _failing(last)
-    came_to = f"{failing:,} failing {'verdict' if failing == 1 else 'verdicts'}" if failing else "no failing verdict"
+    came_to = f"{failing:,} failing verdict{'s' if failing > 1 else ''}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
     if last.since:

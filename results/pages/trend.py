@@ -92,8 +92,7 @@ def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[st
         try:
             if path.is_symlink() or not (path / "run.json").exists():
                 continue
-            key = _key(path)
-            known = cached.get(path.name)
+            key, known = _key(path), cached.get(path.name)
             if known is None or known.key != key:
                 known = _read(path, key)
         except (BadFile, OSError) as error:
@@ -148,9 +147,8 @@ def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
         if cell.page is not None:
             link = to_page(cell.page, path.parent, cell.lane)
             row = _Row(cell.backend, cell.lock, cell.fault, cell.property, cell.lane, cell.word, link)
-            place = row[:5]
-            if place not in heaviest or row.word.weight < heaviest[place].word.weight:
-                heaviest[place] = row
+            if row.word.weight < heaviest.setdefault(row[:5], row).word.weight:
+                heaviest[row[:5]] = row
     return list(heaviest.values())
 
 
@@ -209,27 +207,22 @@ def _changes(earlier: Iterable[_Row], later: Iterable[_Row]) -> list[VerdictChan
     for key in {**there, **here}:
         old, new = there.get(key), here.get(key)
         before, now = (None if row is None else row.word for row in (old, new))
-        if (what := _kind(before, now)) is not None:
+        if what := _kind(before, now):
             backend, lock, fault, name, lane = key
             same = (what, backend, lock, fault, name, str(before or ""), str(now or ""))
             first = changes.get(same) or VerdictChange(*same, lane, "" if new is None else new.link)
             changes[same] = replace(first, lanes=first.lanes + 1)
     order = list(runs_page.KINDS)
-    listed = changes.values()
-    return sorted(listed, key=lambda change: (order.index(change.kind), change.lock, change.fault, change.property))
+    return sorted(changes.values(), key=lambda row: (order.index(row.kind), row.lock, row.fault, row.property))
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> str | None:
     """The kind of a change; None if it is not shown."""
-    match kind(old, new):
-        case Kind.SAME:
-            return None
-        case Kind.ONLY_IN_A:
-            return NO_LONGER if old is not None and old.fails else None
-        case Kind.ONLY_IN_B:
-            return Kind.NEW if new is not None and new.fails else None
-        case other:
-            return other
+    if old is None:
+        return Kind.NEW if new is not None and new.fails else None
+    if new is None:
+        return NO_LONGER if old.fails else None
+    return None if old is new else kind(old, new)
 
 
 # The cache
