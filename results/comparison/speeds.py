@@ -24,6 +24,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from statistics import fmean, median
 from typing import Any, Final, Literal
@@ -277,31 +278,23 @@ def _phases(measures: Measures, *, faulty: bool) -> list[Cycle]:
     return [cycle for cycle in measures["cycles"] if (cycle["phase"] == DURING) == faulty]
 
 
-def _middle(*, faulty: bool) -> Callable[[Measures], float | None]:
+def _middle(measures: Measures, *, faulty: bool = False) -> float | None:
     """The median acquire; of several phases the geometric mean, weighted by their acquires."""
-
-    def read(measures: Measures) -> float | None:
-        total = weight = 0.0
-        for phase in _phases(measures, faulty=faulty):
-            times = phase["acquire_ms"]
-            log, count = _logarithm(_time(times, "p50")), _number(times["count"])
-            if log is not None and count:
-                total, weight = total + count * log, weight + count
-        return math.exp(total / weight) if weight else None
-
-    return read
+    total = weight = 0.0
+    for phase in _phases(measures, faulty=faulty):
+        times = phase["acquire_ms"]
+        log, count = _logarithm(_time(times, "p50")), _number(times["count"])
+        if log is not None and count:
+            total, weight = total + count * log, weight + count
+    return math.exp(total / weight) if weight else None
 
 
-def _rate(*, faulty: bool) -> Callable[[Measures], float | None]:
+def _rate(measures: Measures, *, faulty: bool = False) -> float | None:
     """Grants a second. Half a grant is added, so that no grant is a small number, not zero."""
-
-    def read(measures: Measures) -> float | None:
-        phases = _phases(measures, faulty=faulty)
-        seconds = sum(_number(phase["seconds"]) or 0.0 for phase in phases)
-        grants = sum(_number(phase["grants"]) or 0.0 for phase in phases)
-        return (grants + 0.5) / seconds if seconds >= _SHORTEST else None
-
-    return read
+    phases = _phases(measures, faulty=faulty)
+    seconds = sum(_number(phase["seconds"]) or 0.0 for phase in phases)
+    grants = sum(_number(phase["grants"]) or 0.0 for phase in phases)
+    return (grants + 0.5) / seconds if seconds >= _SHORTEST else None
 
 
 def _recovery(measures: Measures) -> float | None:
@@ -317,13 +310,13 @@ _LARGEST: Final = 1e12
 """The largest number that is believed, in its unit: 1e12 ms are thirty years."""
 
 MEASURES: Final = (
-    TimeOrRate("acquire p50", "ms", 5.0, True, 0.45, _middle(faulty=False)),
-    TimeOrRate("acquire p50 under the fault", "ms", 5.0, True, 0.25, _middle(faulty=True)),
+    TimeOrRate("acquire p50", "ms", 5.0, True, 0.45, _middle),
+    TimeOrRate("acquire p50 under the fault", "ms", 5.0, True, 0.25, partial(_middle, faulty=True)),
     TimeOrRate("acquire p99", "ms", 20.0, True, 0.1, lambda measures: _time(measures["acquire_ms"], "p99")),
     TimeOrRate("release p10", "ms", 1.0, True, 0.3, lambda measures: _time(measures["release_ms"], "p10")),
     TimeOrRate("release p50", "ms", 1.0, True, 0.9, lambda measures: _time(measures["release_ms"], "p50")),
-    TimeOrRate("grants", "/s", 0.1, False, 0.3, _rate(faulty=False)),
-    TimeOrRate("grants under the fault", "/s", 0.1, False, 0.2, _rate(faulty=True)),
+    TimeOrRate("grants", "/s", 0.1, False, 0.3, _rate),
+    TimeOrRate("grants under the fault", "/s", 0.1, False, 0.2, partial(_rate, faulty=True)),
     TimeOrRate("recovery", "s", 0.05, True, 0.3, _recovery),
     TimeOrRate("longest gap", "s", 0.05, True, 0.4, lambda measures: _number(measures["longest_gap_s"])),
 )
