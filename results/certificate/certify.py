@@ -1,11 +1,10 @@
 """Decides on an upgrade: what a run with `--from` and `--to` found, and the decision. Pure.
 
 A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
-servers of both versions serve together, or after they went back. There are exceptions. If the baseline broke the same
-promise of the same lock, in another lane or under another fault, the promise was broken already and the upgrade lost
-nothing. A positive control that fell silent is inconclusive: this run was not able to detect what it should. A server
-that refuses to go back is a warning. What missed its bound of time while the machine did not run the workers is
-inconclusive. A regression outranks everything inconclusive.
+servers of both versions serve together, or after they went back; unless the baseline broke the same promise of the same
+lock, in any lane or under any fault. Inconclusive is a positive control that fell silent: this run could not detect
+what it should; and what missed its bound of time while the machine did not run the workers. A server that refuses to go
+back is a warning. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,8 +1,7 @@
-"""`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that one was not
-changed, and that its histories support it.
+"""`python -m results certificate RUN` makes a certificate again; `verify` checks one, and its evidence.
 
-Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if its evidence does not
-support it; 2 bad usage or input.
+Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if it is not borne out; 2 bad
+usage or input.
 """
 
 import json

@@ -70,8 +70,7 @@ class Comparison:
     """Two runs, compared.
 
     changes   all cells that one of the runs judged, the heaviest first.
-    speeds    the worse ones first, last those of too few trials; empty if the runs have no trials in common, or nothing
-              was measured.
+    speeds    the worse ones first, last those of too few trials; empty without any measure of trials in common.
     """
 
     changes: tuple[CellChange, ...]
