@@ -34,7 +34,6 @@ class UpgradeLane:
     """
 
     lane: str
-    lock: str
     store: str
     lease: str
     refused: int = 0
@@ -129,5 +128,5 @@ def _lane(history: History) -> UpgradeLane:
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
     errors = Counter(text for number in c["error"].tolist() if number and (text := history.errors[number]))
     controls = frozenset(name for name in facts.properties if declared(name, facts).certain is not None)
-    named = facts.lane, facts.lock, facts.store, facts.lease
-    return UpgradeLane(*named, int(stale.sum()), controls, dict(errors), len(facts.versions))
+    refused = int(stale.sum())
+    return UpgradeLane(facts.lane, facts.store, facts.lease, refused, controls, dict(errors), len(facts.versions))

@@ -16,14 +16,13 @@ from results.storage.run_folder import CLOSED
 from results.text import moment, span
 
 NO_LONGER: Final = "no longer judged"
-KINDS: Final[Mapping[str, str]] = {
-    Kind.NEW: "fails now, and did not before",
-    NO_LONGER: "failed before, and is not judged any more",
-    Kind.CHANGED: "another word",
-    Kind.CLEARED: "failed before, and does not any more",
+KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    Kind.NEW: ("▲", "fails now, and did not before"),
+    NO_LONGER: ("?", "failed before, and is not judged any more"),
+    Kind.CHANGED: ("~", "another word"),
+    Kind.CLEARED: ("▼", "failed before, and does not any more"),
 }
-"""Kind of change → its meaning, in the order in which they are shown."""
-_GLYPHS: Final = {Kind.NEW: "▲", NO_LONGER: "?", Kind.CHANGED: "~", Kind.CLEARED: "▼"}
+"""Kind of change → its glyph and its meaning, in the order in which they are shown."""
 _MOST_TOLD: Final = 20
 """The most runs whose changes are listed."""
 
@@ -94,7 +93,6 @@ def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
         when=when,
         runs=[_row(run) for run in newest],
         all_kinds=KINDS,
-        change_glyphs=_GLYPHS,
         changes=[run for run in newest if run.changes][:_MOST_TOLD],
         alike=_alike(alike),
         charts=[_charts(backend, alike) for backend in sorted({name for run in alike for name in run.rates})],

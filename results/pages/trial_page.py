@@ -1,6 +1,6 @@
 """A trial's page: the verdict, the story and the picture of the violation, then everything else."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -76,16 +76,12 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """A lane's counters. common: those that are equal in all judged properties, and so describe the lane."""
-
-    common: tuple[tuple[str, int], ...]
-    by_property: Mapping[str, tuple[tuple[str, int], ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class _Lane:
-    """What the template needs of a lane. windows: all but the first are packed. broken: properties, heaviest first."""
+    """What the template needs of a lane. windows: all but the first are packed. broken: properties, heaviest first.
+
+    common    counters that are equal in all judged properties, and so describe the lane.
+    counters  property → its other counters.
+    """
 
     name: str
     word: Verdict
@@ -96,7 +92,8 @@ class _Lane:
     operations: int
     timeline: Markup
     judgements: list[Judgement]
-    counted: _Counted
+    common: list[tuple[str, int]]
+    counters: Mapping[str, list[tuple[str, int]]]
     recheck: str
 
 
@@ -147,6 +144,8 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         shown = windows(lane, view, most)
         whole = timeline.draw(view, shown[0].focus, violations, f"lane{number}")
     judged = _heaviest_first(lane.judgements)
+    rows = {j.property: {*j.result.counters.items()} for j in judged if j.result is not None and j.result.counters}
+    common = set.intersection(*rows.values()) if len(rows) > 1 else set()
     return _Lane(
         name=history.facts.lane,
         word=sentences.lane_word(lane),
@@ -157,20 +156,14 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         operations=len(history),
         timeline=whole,
         judgements=judged,
-        counted=_counted(lane.judgements),
+        common=sorted(common),
+        counters={name: sorted(mine - common) for name, mine in rows.items()},
         recheck=surroundings.recheck(folder, lane.file),
     )
 
 
 def _heaviest_first(judgements: Iterable[Judgement]) -> list[Judgement]:
     return sorted(judgements, key=lambda judgement: judgement.word.weight)
-
-
-def _counted(judgements: Sequence[Judgement]) -> _Counted:
-    """A lane's counters, each once."""
-    rows = {j.property: j.result.counters.items() for j in judgements if j.result is not None and j.result.counters}
-    common: set[tuple[str, int]] = set.intersection(*map(set, rows.values())) if len(rows) > 1 else set()
-    return _Counted(tuple(sorted(common)), {name: tuple(sorted({*mine} - common)) for name, mine in rows.items()})
 
 
 def _glossary(judgements: Iterable[Judgement]) -> list[tuple[str, str]]:

@@ -273,7 +273,7 @@ def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_fo
     ],
 )
 def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
-    some = tuple(UpgradeLane(str(n), "redis", *lane) for n, lane in enumerate(lanes))
+    some = tuple(UpgradeLane(str(n), *lane) for n, lane in enumerate(lanes))
     never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
     made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
     found = {(exposure.why, exposure.missing) for exposure in made.exposures if exposure.what == what}
@@ -304,7 +304,7 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
 
 
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
-    lane = UpgradeLane("a", "get-then-del", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
+    lane = UpgradeLane("a", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
     silent, shown = Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
@@ -356,7 +356,7 @@ def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) 
 
 def test_errors_that_are_new_come_first() -> None:
     of = {BASELINE: {"both": 9, "gone": 3}, CANDIDATE: {"both": 1, "new": 1}, MIXED: {"both": 1, "between": 2}}
-    lanes = {stage: UpgradeLane("a", "redis", "unfenced", "grant", errors=texts) for stage, texts in of.items()}
+    lanes = {stage: UpgradeLane("a", "unfenced", "grant", errors=texts) for stage, texts in of.items()}
     tried = [told(stage, lanes=(lane,)) for stage, lane in lanes.items()]
     assert [(one.turn, one.text, dict(one.stages)) for one in errors(tried)] == [
         (Turn.NEW, "new", {CANDIDATE: 1}),
@@ -373,7 +373,7 @@ def test_what_was_not_stored_is_left_empty() -> None:
 
 @pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])
 def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: str) -> None:
-    lane = UpgradeLane("a", "redis", "unfenced", "grant", servers=servers)
+    lane = UpgradeLane("a", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
     (exposure,) = (one for one in made.exposures if one.what == shared_counters.MIXED and one.stage == ROLLBACK)

@@ -47,7 +47,7 @@ KEPT: Final = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
 
 def told(stage: str, **given: object) -> UpgradeTrial:
     """A trial in whose lanes everything happens that is to happen."""
-    lanes = (UpgradeLane("a", "redis", "fence-writes", "grant", 3), UpgradeLane("b", "redis", "unfenced", "grant"))
+    lanes = (UpgradeLane("a", "fence-writes", "grant", 3), UpgradeLane("b", "unfenced", "grant"))
     fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     made = UpgradeTrial(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
     return replace(made, **given)  # type: ignore[arg-type]

@@ -30,9 +30,6 @@ class Axis:
         """The pixel of one moment."""
         return float(np.interp(time, self.times, self.places))
 
-    def many(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        return np.interp(times, self.times, self.places)
-
 
 def broken(begin: int, end: int, events: Sequence[int], left: float, right: float) -> Axis:
     """An axis with one scale, but for stretches without events that are much longer than usual: they are shortened."""

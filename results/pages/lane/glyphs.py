@@ -1,6 +1,6 @@
 """The legends of a lane's picture and of its timeline: what each symbol means."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from markupsafe import Markup
@@ -13,9 +13,8 @@ def question(at: str | None = None) -> Markup:
     return tag("text", "?", y=4, class_="question", text_anchor="middle", transform=at)
 
 
-def legend(symbols: Iterable[str]) -> Markup:
+def legend(symbols: Collection[str]) -> Markup:
     """What these symbols mean, each drawn as in the picture. `other NAME`: an operation without a shape of its own."""
-    symbols = set(symbols)
     others = sorted(symbol.removeprefix("other ") for symbol in symbols if symbol.startswith("other "))
     items = [(name, words) for name, (_, words) in _LEGEND.items() if name in symbols]
     items += [("other", ", ".join(others))] if others else []

@@ -114,9 +114,7 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
 def _place(canvas: _Canvas) -> None:
     """Set the places of glyphs: at their moments, or a little beside them if they would cover another of the row."""
     c = canvas.view.history.columns
-    rows = np.array(canvas.focus.rows, np.int64)
-    moments = np.where(c["ret"][rows] == 0, c["inv"][rows], c["ret"][rows])
-    canvas.places.update(zip(canvas.focus.rows, canvas.axis.many(moments).tolist(), strict=True))
+    canvas.places.update({row: canvas.axis(c["ret"][row] or c["inv"][row]) for row in canvas.focus.rows})
     lines: dict[int, list[int]] = {}
     for row in sorted(canvas.focus.rows, key=lambda row: canvas.places[row]):
         if row not in canvas.granted:
