@@ -66,6 +66,5 @@ def errors(trials: Iterable[UpgradeTrial]) -> tuple[ErrorText, ...]:
         for (backend, text), counts in counted.items()
     ]
     turns = list(Turn)
-    return tuple(
-        sorted(texts, key=lambda text: (turns.index(text.turn), -sum(text.stages.values()), text.backend, text.text))
-    )
+    texts.sort(key=lambda text: (turns.index(text.turn), -sum(text.stages.values()), text.backend, text.text))
+    return tuple(texts)

@@ -60,7 +60,7 @@ def show(arguments: Sequence[str]) -> int:
     chosen = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
     if not chosen:
         folder = find.find_trial(options.of, run)
-        chosen = [cell for cell in cells if cell.page is not None and cell.page.parent == folder]
+        chosen = [cell for cell in cells if cell.page == folder / "index.html"]
         if error := reading.about_trial(folder).get("error"):
             say(f"{folder.name} was aborted: {error}")
     _tell(chosen)
@@ -88,7 +88,11 @@ def open_(arguments: Sequence[str]) -> int:
     parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")
     options = parser.parse_args(arguments)
     run = find.find(options.run, options.results)
-    page = run_page(run) if options.trial is None else trial_page(run, find.find_trial(options.trial, run))
+    if options.trial is None:
+        page = run_page(run)
+    else:
+        page = find.find_trial(options.trial, run) / "index.html"
+        page = page if page.is_file() else run.draw_trial(page.parent)
     say(str(typed(page)))
     webbrowser.open(page.resolve().as_uri())
     return 0
@@ -101,12 +105,6 @@ def run_page(run: Run) -> Path:
     if state == CLOSED and page.is_file():
         return page
     return run.draw(run.summarise("", {INTERRUPTED: True} if state == INTERRUPTED else {}))
-
-
-def trial_page(run: Run, folder: Path) -> Path:
-    """The page of a trial. It is drawn now if there is none. Raises BadFile."""
-    page = folder / "index.html"
-    return page if page.is_file() else run.draw_trial(folder)
 
 
 def _line(run: Stored, *, as_json: bool) -> str:

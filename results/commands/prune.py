@@ -118,9 +118,7 @@ def _size(folder: Path) -> int:
 
 
 def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _remove(run: Stored, root: Path) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
 from checkers.history import history as histories
-from results.record import NotRun, TrialRecord
+from results.record import LaneRecord, NotRun, TrialRecord
 from results.storage import files, reading, running, summary, verdicts
 from results.storage.codec import RunFile, decoded
 from results.storage.files import BadFile
@@ -88,8 +88,7 @@ class RunFolder:
         """Store what was not tried. Several processes may store the same."""
         folder = self.path / "not-run"
         folder.mkdir(exist_ok=True)
-        data = {"not_run": [asdict(item) for item in items]}
-        files.write_json(folder / f"{secrets.token_hex(8)}.json", data)
+        files.write_json(folder / f"{secrets.token_hex(8)}.json", {"not_run": [asdict(item) for item in items]})
 
     def read(self) -> RunContents:
         """All judgements of the run, oldest trial first, and a line for each folder that cannot be read."""
@@ -138,22 +137,20 @@ def move_into_place(partial: Path, trials: Path, name: str) -> Path:
 
 def _write_data(record: TrialRecord, folder: Path) -> TrialRecord:
     """Write all files but the page. Judgements are stored without measures. Returns the trial with its file names."""
-    names: list[str] = []
+    lanes: dict[str, LaneRecord] = {}
     for lane in record.lanes:
-        name = files.safe_name(lane.history.facts.lane, [stem.removesuffix(".arrow") for stem in names]) + ".arrow"
+        name = files.safe_name(lane.history.facts.lane, [stem.removesuffix(".arrow") for stem in lanes]) + ".arrow"
         histories.save(lane.history, folder / name)
-        names.append(name)
-    lanes = tuple(replace(lane, file=name) for lane, name in zip(record.lanes, names, strict=True))
-    stored = replace(record, lanes=lanes)
+        lanes[name] = replace(lane, file=name)
+    stored = replace(record, lanes=tuple(lanes.values()))
     logs: dict[str, str] = {}
     if record.logs:
         (folder / "logs").mkdir()
     for title, data in record.logs.items():
         logs[title] = files.safe_name(title, logs.values())
         (folder / "logs" / logs[title]).write_bytes(data)
-    files.write_json(
-        folder / "trial.json", {"name": record.name, "about": dict(record.about), "lanes": names, "logs": logs}
-    )
+    trial = {"name": record.name, "about": dict(record.about), "lanes": list(lanes), "logs": logs}
+    files.write_json(folder / "trial.json", trial)
     if plan := record.about.get("plan"):
         files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
     files.write_json(folder / reading.VERDICTS, verdicts.content(stored, bare=True))
