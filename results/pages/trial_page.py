@@ -145,7 +145,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         whole = timeline.draw(view, shown[0].focus, violations, f"lane{number}")
     judged = _heaviest_first(lane.judgements)
     rows = {j.property: {*j.result.counters.items()} for j in judged if j.result is not None and j.result.counters}
-    common = set.intersection(*rows.values()) if len(rows) > 1 else set()
+    common: set[tuple[str, int]] = set.intersection(*rows.values()) if len(rows) > 1 else set()
     return _Lane(
         name=history.facts.lane,
         word=sentences.lane_word(lane),
