@@ -254,9 +254,7 @@ def settled(cells: Iterable[Cell]) -> list[Cell]:
 def versions(cells: Iterable[Cell]) -> dict[str, str]:
     """Each backend of which there is a trial → the versions of its servers, as far as anybody knows them."""
     tried = grouped((cell for cell in cells if cell.page is not None), lambda cell: cell.backend)
-    return {
-        backend: ", ".join(sorted({cell.version for cell in mine} - {""})) for backend, mine in sorted(tried.items())
-    }
+    return {name: ", ".join(sorted({cell.version for cell in mine} - {""})) for name, mine in sorted(tried.items())}
 
 
 def judged(cells: Iterable[Cell]) -> list[Cell]:

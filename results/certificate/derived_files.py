@@ -133,8 +133,5 @@ def _subjects(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any]], bytes]]] = {
-    files.JUNIT: junit,
-    files.ATTESTATION: attestation,
-}
+DERIVED: Final[dict[str, Callable[[Mapping[str, Any]], bytes]]] = {files.JUNIT: junit, files.ATTESTATION: attestation}
 """File → what renders it from the content of certificate.json."""

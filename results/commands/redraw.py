@@ -62,9 +62,8 @@ def export(arguments: Sequence[str]) -> int:
 
 def rejudge(arguments: Sequence[str]) -> int:
     """List what today's checkers judge differently. Returns 1 if anything is, 2 if something is damaged, else 0."""
-    parser = find.parser(
-        "rejudge", "Judge a run's histories again, and list what is judged differently. Changes nothing."
-    )
+    purpose = "Judge a run's histories again, and list what is judged differently. Changes nothing."
+    parser = find.parser("rejudge", purpose)
     parser.add_argument("run", metavar="RUN[/TRIAL]", help=f"a run ({NAMING}), or one of its trials")
     options = parser.parse_args(arguments)
     run, trial = find.run_or_trial(options.run, options.results)

@@ -110,10 +110,8 @@ def type_of(path: Path, root: Path) -> str:
 def logs(folder: Path) -> str:
     """A page with the names of a trial's logs. Raises OSError."""
     names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    lines = (
-        f'<li><a href="./{quote(name, errors="surrogateescape")}">{escape(plain(name))}</a></li>' for name in names
-    )
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>logs</title><ul>{"".join(lines)}</ul></html>'
+    rows = (f'<li><a href="./{quote(name, errors="surrogateescape")}">{escape(plain(name))}</a></li>' for name in names)
+    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>logs</title><ul>{"".join(rows)}</ul></html>'
 
 
 class _Handler(SimpleHTTPRequestHandler):

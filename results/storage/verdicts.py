@@ -69,9 +69,7 @@ def _lane(lane: LaneRecord, about: Mapping[str, Any], *, bare: bool) -> dict[str
         "seed": facts.seed,
         "file": lane.file,
         "operations": len(lane.history),
-        "judgements": [
-            judgement_to_json(judgement, stories.get(judgement.property, ())) for judgement in lane.judgements
-        ],
+        "judgements": [judgement_to_json(each, stories.get(each.property, ())) for each in lane.judgements],
         "measures": None if bare else measured(lane.history),
     }
 

@@ -29,12 +29,7 @@ _MOST_LINES: Final = 3
 _SHORTEST: Final = 1000  # ns
 _OUTCOMES: Final = ("ok", "refused", "unknown")
 
-_OF_ITS_OWN: Final[dict[int, str]] = {
-    F.ACQUIRE: "acquire",
-    F.TRY_ACQUIRE: "acquire",
-    F.EFFECT: "write",
-    F.STALL: "stall",
-}
+_CANVAS: Final[dict[int, str]] = {F.ACQUIRE: "acquire", F.TRY_ACQUIRE: "acquire", F.EFFECT: "write", F.STALL: "stall"}
 """Kinds of operations that the canvas draws in another way than the picture."""
 
 
@@ -111,7 +106,7 @@ def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str,
     """Shape; index in `_OUTCOMES`; words: the kind, the text for a missing value, the outcome, the circumstances."""
     nothing = " nothing" if sentences.carries_value(f, outcome) else ""
     words = sentences.kind(f), nothing, sentences.answer(outcome, reason), sentences.circumstances(f, flags)
-    return _OF_ITS_OWN.get(f) or shape_of(f), _column(outcome), *words
+    return _CANVAS.get(f) or shape_of(f), _column(outcome), *words
 
 
 def _column(outcome: int) -> int:
