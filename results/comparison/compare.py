@@ -97,7 +97,7 @@ class Comparison:
 
 
 def compare(before: RunContents, after: RunContents) -> Comparison:
-    first, second = _seen(before.cells), _seen(after.cells)
+    first, second = ({name: Seen.of(mine) for name, mine in by_name(run.cells).items()} for run in (before, after))
     broken = {_trial(match[1]) for problem in after.problems if (match := _LEFT_OUT.match(problem))}
     changes = [_change(name, first.get(name), second.get(name), broken) for name in first.keys() | second.keys()]
     timed = speeds(samples(before.lanes), samples(after.lanes))
@@ -135,10 +135,6 @@ def question(cell: Cell | CellChange) -> Name:
 
 def by_name(cells: Iterable[Cell]) -> dict[Name, list[Cell]]:
     return grouped(judged(cells), question)
-
-
-def _seen(cells: Iterable[Cell]) -> dict[Name, Seen]:
-    return {name: Seen.of(mine) for name, mine in by_name(cells).items()}
 
 
 def _change(name: Name, before: Seen | None, after: Seen | None, broken: set[str]) -> CellChange:
