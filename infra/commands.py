@@ -41,9 +41,8 @@ USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.u
 
 def up(argv: Sequence[str]) -> int:
     parser = arguments("up", "Bring up an environment that stays until `down`, or add backends to the one there is.")
-    parser.add_argument(
-        "backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
-    )
+    known = f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
+    parser.add_argument("backends", nargs="*", metavar="BACKEND", help=known)
     parser.add_argument(
         "--version-of",
         action="append",

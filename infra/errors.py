@@ -3,7 +3,7 @@
 Trouble             one line for the user: what went wrong, and what to do about it
 ├── Failed          it was tried, and it did not work          1
 ├── UnknownName     no such backend or version; what there is  2
-└── NotPossible     not on this machine, or not by us          3
+└── NotPossible     not on this machine, or not by us: how     3
 """
 
 
@@ -18,12 +18,8 @@ class Failed(Trouble):
 
 
 class UnknownName(Trouble):
-    """There is no such backend or version; the message lists what there is."""
-
     status = 2
 
 
 class NotPossible(Trouble):
-    """It cannot be done on this machine or with our rights; the message says what to install."""
-
     status = 3

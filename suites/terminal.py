@@ -172,10 +172,7 @@ def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
                 column = column_in(trial.fault, stage.name)
                 trials.setdefault(trial.backend, []).append((column, part, round(trial.seconds, 1)))
     shared = shared_backends(selection)
-    return [
-        Event("plan", {"backend": backend, "trials": mine, "shared": backend in shared})
-        for backend, mine in trials.items()
-    ]
+    return [Event("plan", {"backend": name, "trials": mine, "shared": name in shared}) for name, mine in trials.items()]
 
 
 def shared_backends(selection: Selection) -> list[str]:

@@ -65,11 +65,7 @@ def reap(client: DockerClient, say: Say) -> list[str]:
 
     Passes over those of which only networks are left that the engine cannot remove, as somebody has found before.
     """
-    dead = [
-        environment.name
-        for environment in find(client)
-        if environment.dead and not _only_leaked(client, environment.name)
-    ]
+    dead = [each.name for each in find(client) if each.dead and not _only_leaked(client, each.name)]
     for name in dead:
         say(f"removing environment {name}, whose owner is gone")
         _await_orphan(name)

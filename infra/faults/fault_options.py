@@ -165,14 +165,6 @@ GROUP: Final = choice("group", ALL_GROUPS)
 """A client group."""
 
 
-def _some_groups(rng: random.Random, _: Site, __: Options) -> list[str]:
-    return sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1)))
-
-
-def _some_groups(rng: random.Random, _: Site, __: Options) -> list[str]:
-    return sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1)))
-
-
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
     must(
         isinstance(value, list) and value and all(group in ALL_GROUPS for group in value),
@@ -182,7 +174,12 @@ def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
     return tuple(value)
 
 
-FEW_GROUPS: Final = Option("groups", _few_groups, _some_groups, unless=Trait.LEADER)
+FEW_GROUPS: Final = Option(
+    "groups",
+    _few_groups,
+    lambda rng, _, __: sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1))),
+    unless=Trait.LEADER,
+)
 """Client groups, not all of them: those that see one side where servers do not talk to each other."""
 
 

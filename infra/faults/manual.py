@@ -174,9 +174,8 @@ def _leave(step: Step, target: Target) -> None:
         raise
     for hit in hits:
         print(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
-    environment = target.environment
-    heal = f"it stays; python -m infra heal --env {environment.name} undoes it"
-    print(heal if environment.unclean() else "nothing is left to heal")
+    heal = f"it stays; python -m infra heal --env {target.environment.name} undoes it"
+    print(heal if target.environment.unclean() else "nothing is left to heal")
 
 
 # --- the process ---
@@ -264,7 +263,8 @@ def pid(text: str) -> int:
         raise argparse.ArgumentTypeError(f"there is no process {number}") from None
     except PermissionError:
         raise argparse.ArgumentTypeError(f"process {number} is not ours to signal") from None
-    if _leader(number) in {os.getpgrp(), os.getpid(), *_ancestors(os.getpid())}:
+    # What a thread belongs to, itself as a rule: a signal for one is for all.
+    if _told(number, "Tgid", "pid") in {os.getpgrp(), os.getpid(), *_ancestors(os.getpid())}:
         raise argparse.ArgumentTypeError(f"process {number} is this command, or runs it")
     return number
 
@@ -274,11 +274,6 @@ def _ancestors(process: int) -> Iterator[int]:
     while process > 1:
         process = _told(process, "PPid", "ppid")
         yield process
-
-
-def _leader(thread: int) -> int:
-    """The process that a thread belongs to, itself as a rule: a signal for one is for all."""
-    return _told(thread, "Tgid", "pid")
 
 
 def _told(process: int, field: str, column: str) -> int:

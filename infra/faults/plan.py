@@ -186,15 +186,14 @@ def plan_of_steps(name: str, steps: Sequence[tuple[str, float, float]], seed: in
     return Plan(name, backend, seed, tuple(timed))
 
 
-def random_plan(seed: int, backend: str, ttl: float, most: int = 3, members: Members = ()) -> Plan:
-    """Up to `most` overlapping faults, whichever can be done to the backend; ttl as in `compile_plan`."""
+def random_plan(seed: int, backend: str, ttl: float, members: Members = ()) -> Plan:
+    """Up to three overlapping faults, whichever can be done to the backend; ttl as in `compile_plan`."""
     rng = random.Random(f"{seed}:{backend}")
     world = World(members=members)
     there_are = [
         name for name, fault in FAULTS.items() if not (fault.planned or fault.workload or fault.applies(backend, world))
     ]
-    names = rng.sample(there_are, rng.randint(1, most))
-    return compile_plan(names, seed, backend, ttl, members)
+    return compile_plan(rng.sample(there_are, rng.randint(1, 3)), seed, backend, ttl, members)
 
 
 def _drawn(rng: random.Random, name: str, backend: str, ttl: float, members: Members, *, beside: bool) -> Step:

@@ -54,10 +54,7 @@ HOSTS: Final[Mapping[str, int]] = {
     **dict(sorted(_MEMBERS_HOSTS.items(), key=lambda pair: pair[1])),
     STORE: STORE_HOST,
     # Those without a way for clients last: the ports that infra/published.yml names have no gaps then.
-    **{
-        auxiliary.name: auxiliary.host
-        for auxiliary in sorted(_BESIDE.values(), key=lambda auxiliary: not auxiliary.reached)
-    },
+    **{each.name: each.host for each in sorted(_BESIDE.values(), key=lambda auxiliary: not auxiliary.reached)},
 }
 """Node -> last byte of its own address."""
 

@@ -282,9 +282,7 @@ def _resumed(root: Path, night: Night) -> Path | None:
 
 def _previous(root: Path, night: Night, this: Path) -> list[str]:
     """The runs of the last nights other than `this` that have a judgement, the last one first."""
-    runs = (
-        root.parent / str(known["run"]) for where, known in _nights(root, night) if where != this and "run" in known
-    )
+    runs = (root.parent / str(known["run"]) for path, known in _nights(root, night) if path != this and "run" in known)
     return [str(run) for run in itertools.islice(filter(_judged, runs), NIGHTS)]
 
 

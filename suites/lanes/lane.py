@@ -119,9 +119,7 @@ class Lane:
     def bounds(self) -> dict[str, float]:
         """Property → seconds within which it holds. What a lease may end earlier, its holder may believe longer."""
         earlier = self.grain - self.lock.grain
-        return {
-            name: seconds + (earlier if name == "honest-belief" else 0.0) for name, seconds in self.lock.bounds.items()
-        }
+        return {name: bound + (earlier if name == "honest-belief" else 0.0) for name, bound in self.lock.bounds.items()}
 
     @property
     def properties(self) -> tuple[str, ...]:

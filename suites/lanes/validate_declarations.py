@@ -99,14 +99,12 @@ def _calls(lock: type[LockClient]) -> Iterator[str]:
 
 
 def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Iterator[str]:
-    attribute, method = inspect.getattr_static(lock, verb), getattr(lock, verb)
+    static, method = inspect.getattr_static(lock, verb), getattr(lock, verb)
     if inspect.iscoroutinefunction(method):
         yield f"{verb} is async; the suite calls it without await: run your event loop inside of it"
         return
     # `open` is called on the class, the others on what it returned.
-    bare = (
-        verb == "open" or isinstance(attribute, staticmethod | classmethod) or not hasattr(type(attribute), "__get__")
-    )
+    bare = verb == "open" or isinstance(static, staticmethod | classmethod) or not hasattr(type(static), "__get__")
     try:
         signature = inspect.signature(method)
     except ValueError:  # it is written in C and does not tell
@@ -114,7 +112,7 @@ def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Itera
     try:
         signature.bind(*(() if bare else ("self",)), *passed)
     except TypeError as error:
-        hint = "; is its @classmethod missing?" if verb == "open" and inspect.isfunction(attribute) else ""
+        hint = "; is its @classmethod missing?" if verb == "open" and inspect.isfunction(static) else ""
         yield f"{verb} is called as {verb}({', '.join(passed)}), and takes {signature}: {error}{hint}"
 
 

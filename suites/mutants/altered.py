@@ -77,9 +77,7 @@ class AlteredModules:
     def _concerns(self, name: str, seen: set[str]) -> bool:
         """Whether the module is changed or imports one that is. seen: those that were looked at already."""
         seen.add(name)
-        return name in self._changes or any(
-            self._concerns(imported, seen) for imported in _imports(name) if imported not in seen
-        )
+        return name in self._changes or any(self._concerns(each, seen) for each in _imports(name) if each not in seen)
 
 
 @cache

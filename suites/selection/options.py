@@ -146,9 +146,8 @@ def parse(option: Any) -> Selection:
     if not lanes:
         there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(there))
         where = " that is a target" if targets else " that --from names" if certified else ""
-        raise BadOption(
-            f"no lock runs on {', '.join(backends or targets or upgraded[0].versions)}{where}; there is {there_is}"
-        )
+        named = ", ".join(backends or targets or upgraded[0].versions)
+        raise BadOption(f"no lock runs on {named}{where}; there is {there_is}")
     outside = {
         lane.lock_name: lane.backend
         for lane in _one_each(lanes)

@@ -47,16 +47,13 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
             if backend not in missing:
                 other = "--from" if option == "--to" else "--to"
                 raise BadOption(f"{other} {backend}={version}: an upgrade has {option} {backend}=VERSION, too")
+    with_bug = {name: bugs_of_certification.SERVERS.get(name, version) for name, version in new.items()}
     return (
         Stage(BASELINE, dict(old)),
         Stage(CANDIDATE, dict(new)),
         *(Stage(name, dict(old), columns) for name, columns in COLUMNS.items()),
         Stage(CALIBRATION, dict(new), _of(CALIBRATION)),
-        Stage(
-            BROKEN_SERVER,
-            {name: bugs_of_certification.SERVERS.get(name, new[name]) for name in new},
-            _of(BROKEN_SERVER),
-        ),
+        Stage(BROKEN_SERVER, with_bug, _of(BROKEN_SERVER)),
     )
 
 

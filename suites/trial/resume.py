@@ -176,15 +176,13 @@ def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) ->
             return f"{name} is another image by now, or none: the stored trials ran on {digest}"
     for stored in trials:
         backend = stored["backend"]
-        if backend in selection.targets or any(
-            FAULTS[name].kind == "version" for name in stored["faults"] if name in FAULTS
-        ):
+        faults = [FAULTS[name] for name in stored["faults"] if name in FAULTS]
+        if backend in selection.targets or any(fault.kind == "version" for fault in faults):
             continue
         image = images.resolve(backend, selection.version(backend, stored["stage"]))
         if image.name not in used:
-            return (
-                f"{backend} {stored.get('version') or ''} means {image.name} by now: the stored trials ran on another"
-            )
+            named = f"{backend} {stored.get('version') or ''}"
+            return f"{named} means {image.name} by now: the stored trials ran on another"
         if image.suite is not None and not images.is_current(image):
             return f"{image.name} would be built anew: its recipe is another than that of the stored trials"
     return ""

@@ -182,6 +182,7 @@ class ForkServer:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
+            path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "suites.worker.forkserver", *self.locks],
                 bufsize=0,
@@ -189,11 +190,7 @@ class ForkServer:
                 stdout=subprocess.PIPE,
                 cwd=ROOT,
                 start_new_session=True,  # Ctrl-C is for the harness, which then ends the workers in order
-                env={
-                    **os.environ,
-                    "GRPC_VERBOSITY": "NONE",
-                    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
-                },
+                env={**os.environ, "GRPC_VERBOSITY": "NONE", "PYTHONPATH": path},
             )
             self._read_until("ready")
         return self._process

@@ -100,9 +100,8 @@ class Roll:
 
     def describe(self) -> str:
         many = "a member" if self.members == 1 else f"{self.members} members, one after another,"
-        return (
-            f"replace {many} by version {self.version}, {self.lead} {'first' if self.first == LEADER else 'last'}, and"
-        )
+        place = "first" if self.first == LEADER else "last"
+        return f"replace {many} by version {self.version}, {self.lead} {place}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """A hit for each, proven by the version that it says it is. On the way back to what they were booted with the
@@ -197,10 +196,6 @@ def _is_version(value: Any, _: Site, __: Options) -> str:
     return str(value)
 
 
-def _members(site: Site) -> Sequence[str]:
-    return (LEADER, *site.members) if site.has(Trait.LEADER) else site.members
-
-
 _VERSION: Final = Option("version", _is_version)
 
 VERSIONS: Final = (
@@ -209,7 +204,7 @@ VERSIONS: Final = (
         "version",
         "a member is replaced by another version on the same data",
         lambda _, node, version: Replace(node, version),
-        (one_of("node", _members), _VERSION),
+        (one_of("node", lambda site: (*((LEADER,) if site.has(Trait.LEADER) else ()), *site.members)), _VERSION),
         planned="needs a version: name it in a plan, or by hand with --set node=NODE --set version=VERSION",
         needs=("version",),
         how="an orderly end, then a container of another image on the same volume",

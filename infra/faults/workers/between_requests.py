@@ -253,16 +253,13 @@ def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
 def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
     """Another acquires and releases, if it can; then the victim goes on."""
     actors = _actors(trap.target)
-    others = tuple(number for number in trap.among if number != victim.process % _workers(trap))
+    workers = sum(map(len, actors.pairs(trap.lane)))
+    others = tuple(number for number in trap.among if number != victim.process % workers)
     before = actors.rounds(trap.lane, others, "acquire")
     within = PASSES_WITHIN * actors.ttl
     yield from trap.wait(within, lambda: actors.rounds(trap.lane, others, "acquire") > before)
     trap.thaw(victim)
     yield from trap.wait(SETTLED_WITHIN, lambda: actors.settled(victim))
-
-
-def _workers(trap: GateTrap) -> int:
-    return sum(map(len, _actors(trap.target).pairs(trap.lane)))
 
 
 def _until_freed(trap: GateTrap, victim: Victim) -> Script:
