@@ -81,12 +81,12 @@ class RunDelays:
 
     def _look(self) -> dict[str, int]:
         """Thread → ns for which it has waited so far."""
-        told: dict[str, int] = {}
+        waited: dict[str, int] = {}
         with contextlib.suppress(OSError):  # no such system
             for thread in self._tasks.iterdir():
                 with contextlib.suppress(OSError):  # it has ended
-                    told[thread.name] = int((thread / "schedstat").read_text().split()[1])
-        return told
+                    waited[thread.name] = int((thread / "schedstat").read_text().split()[1])
+        return waited
 
 
 class LeaseRenewal:
