@@ -57,9 +57,12 @@ BUILT_BY_GO: Final = ("toxiproxy", *(f"{server}-modules" for server, package in 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for)."""
+    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for).
 
-    recipe: str  # the folder of `infra/images/` that ours is made from; of the user's own the server that it should be
+    recipe  the folder of `infra/images/` that ours is made from; of the user's own the server that it should be.
+    """
+
+    recipe: str
     name: str
     suite: str | None = None
     version: str | None = None

@@ -50,14 +50,18 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that a fault needs to know."""
+    """One thing that a fault needs to know.
+
+    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError: what it
+            must be.
+    draw    (rng, site, the options before it) -> a value by chance, as plain JSON; None where only a plan says it.
+    unless  a trait: backends that have it do not have this option.
+    """
 
     name: str
-    # (value, site, the options before it) -> the value as the injection takes it. Raises ValueError: what it must be.
     check: Callable[[Any, Site, Options], Any]
-    # (rng, site, the options before it) -> a value by chance, as plain JSON; None where only a plan says it
     draw: Callable[[random.Random, Site, Options], Any] | None = None
-    unless: Trait | None = None  # a trait: backends that have it do not have this option
+    unless: Trait | None = None
 
     def checked(self, options: Options, site: Site) -> Any:
         """The value as the injection takes it. Raises ValueError("option: what is wrong")."""

@@ -153,12 +153,17 @@ def hits_of(traps: list[GateTrap]) -> list[Hit]:
 
 @dataclass(frozen=True, slots=True)
 class HitWorkers(OnWorkers):
-    """A fault on workers: every lane goes through a script, each by itself; whoever comes too late is left alone."""
+    """A fault on workers: every lane goes through a script, each by itself; whoever comes too late is left alone.
 
-    doing: str  # for people, before the run
+    doing     for people, before the run.
+    patience  (the longest TTL in seconds) -> seconds for a script.
+    action    what is done to the holder, where that is all.
+    """
+
+    doing: str
     script: Callable[[GateTrap], Script]
-    patience: Callable[[float], float] = catch_within  # (the longest TTL in seconds) -> seconds for a script
-    action: Action | None = None  # what is done to the holder, where that is all
+    patience: Callable[[float], float] = catch_within
+    action: Action | None = None
 
     def describe(self) -> str:
         return self.doing

@@ -42,32 +42,46 @@ Verb = Literal["acquire", "renew", "release"]
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A worker that took an action at a gate."""
+    """A worker that took an action at a gate.
+
+    owner   the grant that it held, or the session of one who waits.
+    at      ns; when it reached the gate, just before the action.
+    target  for people: "worker 2 of redis/register/unfenced".
+    key     index of the key that it holds, or waits for; -1 where a lane has only one.
+    group   its client group, as an end of links: c1, c2, c3.
+    """
 
     lane: str
     process: int
-    owner: int  # the grant that it held, or the session of one who waits
-    at: int  # ns; when it reached the gate, just before the action
-    target: str  # for people: "worker 2 of redis/register/unfenced"
-    key: int = -1  # index of the key that it holds, or waits for; -1 where a lane has only one
-    group: str = ""  # its client group, as an end of links: c1, c2, c3
+    owner: int
+    at: int
+    target: str
+    key: int = -1
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is done to whom, and where: to a worker that nothing has been done to yet."""
+    """What is done to whom, and where: to a worker that nothing has been done to yet.
+
+    key      only to who holds, or waits for, the key of this index; -1: to any.
+    group    only to workers of this client group; "": of any.
+    worker   only to the worker of this victim, though something has been done to another thread of it; None: to any.
+    seconds  how long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
+    by       under whose key: see `Actors.let_go`.
+    among    only workers of these numbers; (): of all.
+    verb     at a request or an answer: of what; message: its number in that, from 1.
+    """
 
     gate: Gate
     action: Action
-    key: int = -1  # only to who holds, or waits for, the key of this index; -1: to any
-    group: str = ""  # only to workers of this client group; "": of any
-    # only to the worker of this victim, though something has been done to another thread of it; None: to any
+    key: int = -1
+    group: str = ""
     worker: Victim | None = None
-    # how long a `call` takes; how long after the worker has asked for what comes next a `freeze` does
     seconds: float = 0.0
-    by: str = BY_HAND  # under whose key: see `Actors.let_go`
-    among: tuple[int, ...] = ()  # only workers of these numbers; (): of all
-    verb: Verb = "acquire"  # at a request or an answer: of what; message: its number in that, from 1
+    by: str = BY_HAND
+    among: tuple[int, ...] = ()
+    verb: Verb = "acquire"
     message: int = 0
 
 
@@ -169,20 +183,29 @@ MASKED_FOR: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the faults of one trial are done to."""
+    """What the faults of one trial are done to.
+
+    groups       client groups as ends of links: c1, c2, c3.
+    endpoints    (group, node) -> `host:port` of the node through the links of that group.
+    prober       asks the nodes through the links.
+    store_prober asks the store.
+    environment  for what only it can do: the store's links, disks, failover.
+    by           the key under which this fault does what it does, for the verbs of links and nodes.
+    alone        whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`.
+    """
 
     backend: str
     cluster: Cluster
     links: Links
-    groups: tuple[str, ...]  # client groups as ends of links: c1, c2, c3
-    endpoints: Mapping[tuple[str, str], str]  # (group, node) -> `host:port` of the node through the links of that group
+    groups: tuple[str, ...]
+    endpoints: Mapping[tuple[str, str], str]
     actors: Actors
     clock: Clock
-    prober: Prober  # asks the nodes through the links
-    environment: Environment  # for what only it can do: the store's links, disks, failover
-    by: str = BY_HAND  # the key under which this fault does what it does, for the verbs of links and nodes
-    alone: bool = True  # whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`.
-    store_prober: Prober = STORE_PROBER  # asks the store
+    prober: Prober
+    environment: Environment
+    by: str = BY_HAND
+    alone: bool = True
+    store_prober: Prober = STORE_PROBER
 
     @classmethod
     def of(cls, environment: Environment, backend: str, actors: Actors, clock: Clock) -> Self:

@@ -29,10 +29,13 @@ REFUSED: Final = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What all together want of a proxy."""
+    """What all together want of a proxy.
 
-    refused: bool = False  # that it be closed
-    # in the order in which they were wished. Two may want different cuts of the same direction.
+    refused  that it be closed.
+    toxics   in the order in which they were wished. Two may want different cuts of the same direction.
+    """
+
+    refused: bool = False
     toxics: tuple[Toxic, ...] = ()
 
 
@@ -75,10 +78,13 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What becomes of a proxy where nobody wants anything."""
+    """What becomes of a proxy where nobody wants anything.
 
-    enabled: bool | None = None  # whether connections pass; None leaves that as it is
-    # the names of toxics that go; the others are another process's and stay. None: all go.
+    enabled  whether connections pass; None leaves that as it is.
+    ours     the names of toxics that go; the others are another process's and stay. None: all go.
+    """
+
+    enabled: bool | None = None
     ours: Collection[str] | None = ()
 
 

@@ -69,12 +69,16 @@ _OF_SCHEDULES: Final = "schedules.json"
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """How a bug was caught first."""
+    """How a bug was caught first.
+
+    seconds  from the first attempt at a lock to the instant from which the property is certainly broken.
+    trials   how many trials of that run judged it broken, of how many that tried it.
+    """
 
     property: str
     fault: str
-    seconds: float  # from the first attempt at a lock to the instant from which the property is certainly broken
-    trials: tuple[int, int]  # how many trials of that run judged it broken, of how many that tried it
+    seconds: float
+    trials: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

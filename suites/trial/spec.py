@@ -14,21 +14,31 @@ ACQUIRE_BEYOND_HOLD: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is tried."""
+    """What is tried.
+
+    column   the name of the column in the matrix: faults, a storm, a plan.
+    part     number of the part of the column's lanes; each part is a trial of its own.
+    attempt  counts the trials of one positive control.
+    stage    of an upgrade, empty where there is none.
+    version  of the backend, as the user spelled it.
+    plan     the user's own, or a storm; None: the plan is drawn from the seed.
+    profile  that chose the lanes; None: the user named locks or faults.
+    planted  lane → the property that must name its bug, where it has one on purpose.
+    members  what the nodes of a target are called; () where the cluster is ours.
+    """
 
     backend: str
-    column: str  # the name of the column in the matrix: faults, a storm, a plan
+    column: str
     seed: int
     lanes: tuple[Lane, ...]
-    part: int = 1  # number of the part of the column's lanes; each part is a trial of its own
-    attempt: int = 1  # counts the trials of one positive control
-    stage: str = ""  # of an upgrade, empty where there is none
-    version: str | None = None  # of the backend, as the user spelled it
-    plan: Plan | None = None  # the user's own, or a storm; None: the plan is drawn from the seed
-    profile: str | None = None  # that chose the lanes; None: the user named locks or faults
-    # lane → the property that must name its bug, where it has one on purpose
+    part: int = 1
+    attempt: int = 1
+    stage: str = ""
+    version: str | None = None
+    plan: Plan | None = None
+    profile: str | None = None
     planted: Mapping[str, str] = field(default_factory=dict)
-    members: tuple[str, ...] = ()  # what the nodes of a target are called; () where the cluster is ours
+    members: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
