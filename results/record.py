@@ -1,4 +1,5 @@
-"""The data that goes into results and comes out: a trial, a cell of the matrix, a lane's measures, what was never run.
+"""The data that goes into results and comes out again: a trial to store, a cell of the matrix, a lane with its
+measures, and what was never run.
 
 summary.json is read into the types of this module, and its JSON Schema is made from them: a docstring's line that
 begins with the name of a field is the description of that field in the schema.

@@ -14,10 +14,12 @@ TOGETHER: Final = (MIXED, ROLLBACK)
 """Stages in whose trials one version replaces the other, member by member."""
 STAGES: Final = (*ALONE, *TOGETHER)
 
-CALIBRATION: Final = "calibration"  # broken locks, on the new version
+CALIBRATION: Final = "calibration"
 BROKEN_SERVER: Final = "broken-server"
 CALIBRATIONS: Final = (CALIBRATION, BROKEN_SERVER)
-"""Stages that try what is broken on purpose: they are no part of the upgrade, and measure what the run can detect."""
+"""Stages that try what is broken on purpose: locks, on the new version, and a broken server. They are no part of the
+upgrade; they measure what the run is able to detect.
+"""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     MIXED: ("upgrade-leader-last", "upgrade-leader-first"),

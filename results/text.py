@@ -1,4 +1,6 @@
-"""Words for people: recorded strings as plain text, cut texts, numbers of things, lists, command lines, times."""
+"""Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, command
+lines, times.
+"""
 
 import math
 from collections.abc import Collection, Iterable, Sequence

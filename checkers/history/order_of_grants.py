@@ -37,12 +37,14 @@ def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, i
     return result
 
 
-def came_later(first: Hold, second: Hold, holds: Sequence[Hold]) -> bool:
-    """Whether the second cannot have come before the first, by tokens, or as its lease outlasted the first's window.
+def ordered_by_tokens(view: View) -> frozenset[int]:
+    """Keys whose grants all have tokens, in an order that real time allows."""
+    return frozenset(key for key, holds in view.holds.by_key.items() if tokens_of(holds) and not disordered(holds))
 
-    holds: all of their key, in the order of their returns.
-    """
-    if tokens_of(holds) and not disordered(holds):
+
+def came_later(first: Hold, second: Hold, view: View) -> bool:
+    """Whether the second cannot have come before the first, by tokens, or as its lease outlasted the first's window."""
+    if first.key in view.once(ordered_by_tokens):
         return second.token > first.token
     return second.core_end > first.latest
 

@@ -18,7 +18,7 @@ from checkers.engines.lease_schedule import conflicts
 from checkers.engines.lease_sessions import fewest_grants, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds_and_leases import IN_SESSIONS, Hold, exclude
-from checkers.history.order_of_grants import disordered, tokens_of
+from checkers.history.order_of_grants import ordered_by_tokens
 from checkers.history.view import View
 from checkers.properties.property import ONE_HOLDER, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised
@@ -43,8 +43,7 @@ def _examine_server(view: View) -> Examined:
     deadline = time.monotonic() + SECONDS
     by_key = view.holds.by_key
     holds = tuple(hold for of_key in by_key.values() for hold in of_key)
-    ordered = frozenset(key for key, of_key in by_key.items() if tokens_of(of_key) and not disordered(of_key))
-    problem = posed(holds, view.facts.lease, ordered)
+    problem = posed(holds, view.facts.lease, view.once(ordered_by_tokens))
     first = 0
     for key, of_key in by_key.items():
         numbers = np.arange(first, first + len(of_key))

@@ -70,7 +70,7 @@ def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
     for other in holds[bisect_right(holds, sent, key=attrgetter("ret")) :]:
         if other.ret >= until:
             return
-        if exclude(outer, other) and came_later(outer, other, holds):
+        if exclude(outer, other) and came_later(outer, other, view):
             yield Finding("freed-by-inner-release", other.ret, (outer.row, row, other.row), (outer.row, other.row))
 
 

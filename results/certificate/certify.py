@@ -1,10 +1,11 @@
 """Decides on an upgrade: what a run with `--from` and `--to` found, and the decision. Pure.
 
 A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
-servers of both versions serve together, or after they went back; unless the baseline broke the same promise of the same
-lock, in any lane or under any fault. Inconclusive is a positive control that fell silent: this run could not detect
-what it should; and what missed its bound of time while the machine did not run the workers. A server that refuses to go
-back is a warning. A regression outranks everything inconclusive.
+servers of both versions serve together, or after they went back. There are exceptions. If the baseline broke the same
+promise of the same lock, in another lane or under another fault, the promise was broken already and the upgrade lost
+nothing. A positive control that fell silent is inconclusive: this run was not able to detect what it should. A server
+that refuses to go back is a warning. What missed its bound of time while the machine did not run the workers is
+inconclusive. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,9 +17,10 @@ from checkers.claims import Verdict
 from results.certificate import inconclusive
 from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
+from results.certificate.error_texts import ErrorText, errors
 from results.certificate.exposure import Exposure, HandoverGap, exposures, handover_gaps
 from results.certificate.promise_losses import Loss, Promise, losses, not_applicable, promises
-from results.certificate.trials import ErrorText, ServerStep, UpgradeTrial, errors, no_way_there, steps
+from results.certificate.trials import ServerStep, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
 from results.comparison.speeds import Speed
 from results.record import grouped

@@ -1,4 +1,5 @@
-"""How often what stresses a promise happened in each stage; how long locks had no holder while versions change. Pure.
+"""How often the events that stress a promise happened in each stage: contention, expired leases, ... And how long locks
+had no holder while versions change. Pure.
 
 If an event did not happen in a stage, the certificate is inconclusive, unless it could not happen there.
 """
@@ -57,7 +58,6 @@ def exposures(
         counted[FAULTY, backend, stage] += seconds
     refused = {(step.backend, step.stage) for step in steps if step.refused}
     places = {(cell.backend, cell.stage) for cell in cells}
-    # Places where no lane without a fence counts stale attempts.
     unfenced = (cell for cell in cells if cell.store == _UNFENCED)
     uncounted = places - {(cell.backend, cell.stage) for cell in unfenced if STALE in cell.counters}
     made = []
@@ -69,7 +69,9 @@ def exposures(
 
 
 def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
-    """Why an event could not happen in a stage, or empty. refused: a server was not replaced."""
+    """Why an event could not happen in a stage, or empty. refused: a server was not replaced. uncounted: no lane
+    without a fence counts stale attempts.
+    """
     stores = {lane.store for lane in lanes}
     reasons = (
         (what == MIXED and stage in ALONE, "one version only"),
@@ -86,7 +88,9 @@ def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool,
 
 
 def _counted(cells: Iterable[Cell]) -> defaultdict[tuple[str, str, str], float]:
-    """(what, backend, stage) → the largest counter of a lane's properties (all saw the same history), summed."""
+    """(what, backend, stage) → the largest counter of a lane's properties, which all saw the same history; summed over
+    lanes and trials.
+    """
     most: dict[tuple[str, str, str, str, str], int] = {}
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):

@@ -10,22 +10,17 @@ from results.certificate.exposure import Exposure
 from results.certificate.promise_losses import Loss, Promise
 from results.certificate.trials import BUSY, UpgradeTrial
 from results.comparison.compare import CellChange, Comparison, question
+from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, TOGETHER, WHEN
 from results.storage.reading import RunContents
 from results.text import count
 
 
 def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterator[str]:
-    """Judgements that the new version does not have. Left out is what is no promise and did not come up on the new
-    version, such as a stale attempt without a fence.
-    """
-    on_the_new = (cell for cell in contents.cells if cell.stage == CANDIDATE and cell.trial)
-    did_not_come_up = {question(cell) for cell in on_the_new if cell.word is Verdict.NOT_APPLICABLE}
-    before = [(question(change), change.before) for change in comparison.changes if change.after is None]
-    alone = sum(not (name in did_not_come_up and seen and seen.word is not Verdict.UPHELD) for name, seen in before)
+    """That the new version lacks judgements of the old one."""
     if not comparison.common:
         yield "no judgement is there on both versions"
-    elif alone:
+    elif alone := len(_unanswered(comparison.changes, contents.cells)):
         yield f"{count(alone, 'judgement')} of the old version {'has' if alone == 1 else 'have'} none beside it"
 
 
@@ -65,6 +60,21 @@ def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
 def left_out(contents: RunContents) -> Iterator[str]:
     if contents.problems:
         yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
+
+
+def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:
+    """Judgements of the old version that the new version does not have.
+
+    Left out is what is no promise and did not come up on the new version, such as a stale attempt without a fence.
+    """
+    on_the_new = (cell for cell in cells if cell.stage == CANDIDATE and cell.trial)
+    did_not_come_up = {question(cell) for cell in on_the_new if cell.word is Verdict.NOT_APPLICABLE}
+
+    def excused(change: CellChange) -> bool:
+        no_promise = change.before is not None and change.before.word is not Verdict.UPHELD
+        return no_promise and question(change) in did_not_come_up
+
+    return [change for change in changes if change.after is None and not excused(change)]
 
 
 def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) -> list[Loss]:

@@ -1,6 +1,7 @@
 """Each promise in each stage of an upgrade, and which of them were lost. Pure.
 
-A promise is a property of a lock on a backend, under all faults together: what the old version broke was not lost.
+A promise is a property of a lock on a backend, under all faults together: if the old version broke it anywhere, the
+upgrade did not lose it.
 """
 
 from collections import defaultdict

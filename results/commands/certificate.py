@@ -1,7 +1,8 @@
-"""`python -m results certificate RUN` makes a certificate again; `verify` checks one, and its evidence.
+"""`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that one was not
+changed, and that its histories support it.
 
-Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if it is not borne out; 2 bad
-usage or input.
+Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if its evidence does not
+support it; 2 bad usage or input.
 """
 
 import json
@@ -36,11 +37,15 @@ def make(arguments: Sequence[str]) -> int:
     with suppress(BadFile):
         before = files.read_bytes(file)
     certificate, page = issue(run)
-    said = sentence(certificate)
-    say(said, *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)), f"certificate: {typed(page)}")
+    verdict = sentence(certificate)
+    say(
+        verdict,
+        *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)),
+        f"certificate: {typed(page)}",
+    )
     if before and before != files.read_bytes(file):
         earlier = _sentence(before)
-        say(f"it takes the place of another, which said: {'the same' if earlier == said else earlier}")
+        say(f"it takes the place of another, which said: {'the same' if earlier == verdict else earlier}")
     return STATUS[certificate.decision]
 
 

@@ -25,6 +25,7 @@ _ASKED: Final = ("seed", "profile", "shard", "versions")
 
 
 def list_(arguments: Sequence[str]) -> int:
+    """Print the runs, oldest first. Returns 0, also if some are damaged."""
     parser = find.parser("list", "List the stored runs, oldest first.")
     parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
     options = parser.parse_args(arguments)

@@ -150,7 +150,8 @@ def _command(about: Mapping[str, Any]) -> list[str]:
 
 
 def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
-    (out / "trials").mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "trials").mkdir(exist_ok=True)
     abouts = [part["asked"] for part in parts]
     together: dict[str, Any] = {
         name: value for name, value in abouts[0].items() if all(each.get(name) == value for each in abouts)

@@ -70,7 +70,8 @@ class Comparison:
     """Two runs, compared.
 
     changes   all cells that one of the runs judged, the heaviest first.
-    speeds    the worse ones first, last those of too few trials; empty without any measure of trials in common.
+    speeds    the worse ones first, last those of too few trials; empty if the runs have no trials in common, or nothing
+              was measured.
     """
 
     changes: tuple[CellChange, ...]

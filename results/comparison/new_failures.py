@@ -53,7 +53,8 @@ class News:
 def news(before: RunContents | None, after: RunContents, older: Sequence[RunContents] = ()) -> News:
     """before: the earlier run, or None. older: the runs before it, the last one first.
 
-    What failed in one of those, and had no evidence since, is known. For several versions of a backend see `apart`.
+    What failed in one of those, and had no evidence since, is known. If a run has several versions of a backend, each
+    version counts as a backend.
     """
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
     past = _recalled(earlier, after) if earlier else RunContents((), (), ())

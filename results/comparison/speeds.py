@@ -40,7 +40,9 @@ _BEYOND: Final = math.log(RATIO)
 _FAMILIES: Final = 2
 
 ALPHA: Final = 0.05
-"""Bound of the chance of a false alarm in a comparison, in each direction, if all is exactly `RATIO` times worse."""
+"""Bound of the chance of one false alarm among all times and rates of a comparison, in each direction, if all of them
+are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller.
+"""
 
 STORE: Final = "store"
 """The median access of the protected resource, which measures the machine."""
@@ -228,6 +230,7 @@ def _both(name: str, first: _Lanes, second: _Lanes) -> dict[str, list[tuple[floa
 
 
 def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
+    """(backend, fault) → seeds."""
     seeds: dict[tuple[str, str], set[int]] = defaultdict(set)
     for sample in run:
         seeds[sample.backend, sample.fault].add(sample.seed)

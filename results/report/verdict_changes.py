@@ -58,7 +58,9 @@ def worse(old: Verdict | None, new: Verdict | None) -> str:
 
 
 def lost(old: Verdict | None, new: Verdict | None) -> str:
-    """Why the new run lost the evidence that the old one had, or empty. That does not accuse the lock."""
+    """Why the new run lost the evidence that the old one had, or empty. `unknown` and `unexercised` are heavier than
+    `upheld`, but they do not accuse the lock.
+    """
     return f"it is {new} now" if new in BLIND and old is not None and old not in BLIND else ""
 
 

@@ -24,7 +24,8 @@ class RunContents:
 
     lanes     of the trials of `cells`, in the same order.
     problems  damaged or aborted trials, one line each. Damaged ones are not in `cells` and `lanes`.
-    planted   for each bug of the calibration the judgement that must detect it: its trials are not in `cells`, `lanes`.
+    planted   of the calibration's trials: for each planted bug the judgement that must detect it. `cells` and `lanes`
+              have nothing of these trials.
     """
 
     cells: tuple[Cell, ...]

@@ -22,7 +22,9 @@ def warn(*lines: str) -> None:
 
 
 class Output(Console):
-    """Rich's console, but `checkers.command.exit_status`, not Rich, decides how to end if nobody reads the output."""
+    """Rich's console. When the reader of the output is gone, Rich would end the process with a status of its own;
+    here `checkers.command.exit_status` decides, as for every command.
+    """
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

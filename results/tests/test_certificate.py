@@ -16,8 +16,9 @@ from checkers.properties.shared_counters import CONTENDED, EXPIRED
 from results.certificate.calibration import Shown
 from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.certificate.conditions import conditions
+from results.certificate.error_texts import Turn, errors, normalised
 from results.certificate.exposure import FAULTY, REFUSED, UNFENCED
-from results.certificate.trials import Turn, UpgradeLane, errors, normalised
+from results.certificate.trials import UpgradeLane
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.storage.reading import RunContents

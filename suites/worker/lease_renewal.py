@@ -69,15 +69,15 @@ class RunDelays:
 
     def __init__(self, tasks: Path = Path("/proc/self/task")) -> None:
         self._tasks = tasks
-        self._told = self._look()
+        self._waited = self._look()
 
     def longest(self) -> int:
         """ns: how long a thread has waited since the last look, of the one that waited longest.
 
         A wait counts when it is over. 0 where the kernel does not tell.
         """
-        before, self._told = self._told, self._look()
-        return max((told - before.get(thread, 0) for thread, told in self._told.items()), default=0)
+        before, self._waited = self._waited, self._look()
+        return max((waited - before.get(thread, 0) for thread, waited in self._waited.items()), default=0)
 
     def _look(self) -> dict[str, int]:
         """Thread → ns for which it has waited so far."""
