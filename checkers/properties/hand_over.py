@@ -20,8 +20,8 @@ from checkers.history.view import View
 from checkers.properties.property import ONE_HOLDER, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
-from checkers.properties.shared_counters import Exercise, stalls, unless
-from checkers.row_format import INFINITY, SHARED, F, Outcome
+from checkers.properties.shared_counters import Exercise, silences, stalls, unless
+from checkers.row_format import INFINITY, SHARED
 
 JUDGED: Final = "releases that somebody waited for"
 SLOWEST: Final = "slowest hand-over (ms)"
@@ -53,7 +53,7 @@ class HandOver(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether after each release that returned and left nobody inside the next grant returned within the bound.
 
-    Counted: when an answered acquire certainly waited, less stalls, and times in which a renewal got no answer.
+    Counted: when an answered acquire certainly waited, less stalls and silences.
     Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
@@ -98,7 +98,7 @@ def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Fi
 
 def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
-    before, after, idle = *view.once(_quiet), united([*view.once(stalls), *_silences(view)])
+    before, after, idle = *view.once(_quiet), united([*view.once(stalls), *view.once(silences)])
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     inv, flags = view.column("inv"), view.column("flags")
     result = []
@@ -121,12 +121,6 @@ def _hand_overs(view: View) -> list[HandOver]:
             of_key.append(HandOver(hold, waiting, end, late, granted_later, counts))
         result += _certain(of_key, (inv[row] for row in unanswered))
     return result
-
-
-def _silences(view: View) -> list[Span]:
-    """When a client asked to prolong its lease, and got no answer: the service may have served nobody."""
-    rows = view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.INFO,))
-    return [(view.column("inv")[row], int(view.ended[row])) for row in rows]
 
 
 def _at_once(view: View) -> int:

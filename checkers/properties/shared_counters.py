@@ -128,6 +128,29 @@ def stalls(view: View) -> list[Span]:
     return united(chain.from_iterable(view.once(stalls_by_worker).values()))
 
 
+def silences(view: View) -> list[Span]:
+    """When a renewal or a keep-alive had no answer: the service, starved of CPU perhaps, may have served nobody.
+
+    A keep-alive whose answer never came, or that was not sent since the service could not be reached, counts until the
+    worker's next one has an answer, or for a TTL where none has. Without a lease only a lost answer counts: others may
+    be late since another thread of the client has its one connection.
+    """
+    inv, kind, reason = view.column("inv"), view.column("f"), view.column("reason")
+    outcome, ended, returned = view.column("outcome"), view.ended.tolist(), view.array("ret").tolist()
+    spans: list[Span] = []
+    silent: dict[int, int] = {}  # worker → since when its keep-alives have no answer
+    for row in view.rows(F.RENEW, F.KEEP_ALIVE):
+        if outcome[row] == Outcome.INFO or view.facts.lease != "none":
+            spans.append((inv[row], ended[row]))
+        if kind[row] == F.RENEW or not returned[row]:  # a renewal is sent by holders only, and the next one may be late
+            continue
+        if outcome[row] == Outcome.INFO or reason[row] == Reason.UNAVAILABLE:
+            silent.setdefault(view.worker(row), ended[row])
+        else:
+            spans.append((silent.pop(view.worker(row), ended[row]), ended[row]))
+    return united([*spans, *((since, since + view.facts.ttl) for since in silent.values())])
+
+
 def undisturbed(row: int, view: View) -> bool:
     """Whether no known fault, the time to recover from it included, and no stall of its worker delayed an answer."""
     inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)

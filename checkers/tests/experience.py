@@ -5,7 +5,7 @@ Nothing is shared with them but the notion of who certainly came later (`brute.c
 
 import math
 from dataclasses import replace
-from itertools import count, product
+from itertools import count, product, takewhile
 from random import Random
 from typing import NamedTuple
 
@@ -197,18 +197,16 @@ def hand_over(rng: Random) -> str:
                 over = min(over, at)
                 finish = max(finish, freed)
             holds.append((ret, max(over, ret), freed))
-    idle = []
-    for _ in range(rng.choice((0, 0, 1))):
-        inv = rng.randint(1, 40)
-        idle.append((inv, inv + rng.randint(0, 5)))
-        if rng.random() < 0.5:
-            book.add(F.STALL, *idle[0], process=9)
-        else:
-            book.add(F.KEEP_ALIVE, inv, outcome=INFO, given_up=idle[0][1], session=9, process=9)
-        finish = max(finish, idle[0][1])
+    stalled = [(inv, inv + rng.randint(0, 5)) for inv in rng.choice(((), (), (rng.randint(1, 40),)))]
+    for inv, ret in stalled:
+        book.add(F.STALL, inv, ret, process=9)
+        finish = max(finish, ret)
+    asked = _keep_alives(book, rng)
+    finish = max([finish, *(request.ret for request in asked)])
 
     def waits_at(tick: int) -> bool:
-        return any(inv <= tick < ret for inv, ret in waits) and not any(inv <= tick < ret for inv, ret in idle)
+        idle = _silent(asked, tick, ttl) or any(inv <= tick < ret for inv, ret in stalled)
+        return not idle and any(inv <= tick < ret for inv, ret in waits)
 
     late = []
     for _, _, freed in holds:
@@ -228,6 +226,43 @@ def hand_over(rng: Random) -> str:
     if not unanswered:
         return counted(result, len(late), (book.rows, book.faults))
     return compare(result.valid, explained, (book.rows, book.faults))
+
+
+class KeepAlive(NamedTuple):
+    """A request to prolong a lease (`session`: a session's), and whether it was answered."""
+
+    inv: int
+    ret: int
+    session: bool
+    answered: bool
+
+
+def _keep_alives(book: Book, rng: Random) -> list[KeepAlive]:
+    """Of one worker, one after another. Of one who was killed meanwhile nobody knows anything."""
+    asked: list[KeepAlive] = []
+    at = rng.randint(1, 30)
+    for _ in range(rng.choice((0, 0, 1, 4))):
+        inv, ret = generate.call(rng, at, at + 4, 3)
+        f, outcome = rng.choice((F.KEEP_ALIVE, F.KEEP_ALIVE, F.RENEW)), rng.choice((OK, FAIL, FAIL, INFO))
+        reason = rng.choice((Reason.UNAVAILABLE, Reason.NOT_OWNER)) if outcome == FAIL else Reason.NONE
+        killed = outcome == INFO and rng.random() < 0.2
+        book.add(f, inv, ret, outcome, reason=reason, given_up=0 if killed else ret, session=9, owner=99, process=9)
+        if not killed:
+            answered = outcome != INFO and reason != Reason.UNAVAILABLE
+            asked.append(KeepAlive(inv, ret, f == F.KEEP_ALIVE, answered))
+        at = ret
+    return asked
+
+
+def _silent(asked: list[KeepAlive], tick: int, ttl: int) -> bool:
+    """Whether one is under way, or those of a session that ended last were not answered: until one is, or for a TTL."""
+    if any(request.inv <= tick < request.ret for request in asked):
+        return True
+    of_session = [request for request in asked if request.session]
+    ended = [request for request in of_session if request.ret <= tick]
+    lost = list(takewhile(lambda request: not request.answered, reversed(ended)))
+    answered_later = any(request.answered for request in of_session[len(ended) :])
+    return bool(lost) and (answered_later or tick < lost[-1].ret + ttl)
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:

@@ -6,8 +6,8 @@ Who waits, gives up or gets no answer, stalls, readers and faults: those of `exp
 from typing import Any
 
 from checkers.properties.hand_over import JUDGED, SLOWEST
-from checkers.row_format import SHARED, F
-from checkers.tests.build import INFO, Book
+from checkers.row_format import SHARED, F, Reason
+from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import VALID, known
 
 NAME = "hand-over"
@@ -15,12 +15,19 @@ NAME = "hand-over"
 
 def released(granted: int, **facts: Any) -> Book:
     """Worker 1 releases at 20, returned at 21; worker 2 has waited since 5, and is granted the lock. The bound is 5."""
-    book = Book(keys=("a",), workers=4, ttl=50, **{"bounds": {NAME: 5, "recovery": 10}, **facts})
+    book = Book(keys=("a",), workers=4, **{"ttl": 50, "bounds": {NAME: 5, "recovery": 10}, **facts})
     return book.acquire(1, 2, 1).release(20, 21, 1).acquire(5, granted, 2, process=2)
 
 
 def late(**facts: Any) -> Book:
     return released(30, **facts)
+
+
+def cut_off(answered: int, **facts: Any) -> Book:
+    """The service could not be reached at 22, when worker 3 was to keep its session alive, and was at this moment."""
+    book = late(**facts).add(F.KEEP_ALIVE, 22, 22, FAIL, reason=Reason.UNAVAILABLE, session=7, process=3)
+    outcome, reason = (OK, Reason.NONE) if answered else (FAIL, Reason.UNAVAILABLE)
+    return book.add(F.KEEP_ALIVE, answered or 26, answered or 26, outcome, reason=reason, session=7, process=3)
 
 
 def twice_late(**facts: Any) -> Book:
@@ -57,6 +64,13 @@ test_hand_over = known(
     ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
     ("a fault meanwhile", late().fault("f", 25, 28), VALID),
     ("a renewal got no answer", late().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3), VALID),
+    ("a keep-alive was answered slowly", late().add(F.KEEP_ALIVE, 22, 26, session=7, process=3), VALID),
+    ("none took long", late().add(F.KEEP_ALIVE, 22, 23, session=7, process=3), {"moments": [27]}),
+    ("the service could not be reached", cut_off(26), VALID),
+    ("and never was again", cut_off(0), VALID),
+    ("for longer than a TTL", cut_off(0, ttl=2), {"moments": [28]}),
+    ("it could be again soon", cut_off(23), {"moments": [27]}),
+    ("without a lease it waits for its turn", late(lease="none").renew(22, 26, 9, process=3), {"moments": [26]}),
     ("a fault long ago", LONG_AGO, {"moments": [26]}),
     ("counted", released(24), COUNTED),
     ("granted before the release returned", AT_ONCE, COUNTED),
