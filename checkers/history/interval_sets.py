@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 Span = tuple[int, int]
 
@@ -23,15 +24,16 @@ def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The parts of `spans` outside all of `others`; both as `united` makes them."""
+    """The parts of `spans` outside all of `others`; both as `united` makes them. O(log n) each, and what they meet."""
     result: list[Span] = []
     for begin, end in spans:
-        for taken, given in others:
-            if given <= begin or taken >= end:
-                continue
+        place = bisect_right(others, begin, key=itemgetter(1))
+        while place < len(others) and others[place][0] < end:
+            taken, given = others[place]
             if taken > begin:
                 result.append((begin, taken))
             begin = given
+            place += 1
         if begin < end:
             result.append((begin, end))
     return result
