@@ -5,7 +5,7 @@ is for `recovery` and `crash-release` to say.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import accumulate
 from operator import attrgetter
@@ -16,6 +16,7 @@ from checkers.history.finding import Finding
 from checkers.history.history import Facts
 from checkers.history.holds_and_leases import Hold
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
+from checkers.history.order_of_grants import first_sent_later
 from checkers.history.view import View
 from checkers.properties.property import ONE_HOLDER, Examined, Property
 from checkers.properties.recovery import RECOVERY
@@ -106,7 +107,7 @@ def _hand_overs(view: View) -> list[HandOver]:
         waits, unanswered = waits_for(view, key, shared=False)
         doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
         of_key = []
-        granted, over = [hold.ret for hold in holds], list(accumulate((hold.over for hold in holds), max))
+        granted, over = [hold.ret for hold in holds], list(accumulate(_over(holds), max))
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # those before it were granted by then
             end = min((*granted[place : place + 1], view.finish))
@@ -121,6 +122,17 @@ def _hand_overs(view: View) -> list[HandOver]:
             of_key.append(HandOver(hold, waiting, end, late, granted_later, counts))
         result += _certain(of_key, (inv[row] for row in unanswered))
     return result
+
+
+def _over(holds: Sequence[Hold]) -> Iterator[int]:
+    """When each was over, as far as the history knows: `Hold.over`.
+
+    Of a reader without an acknowledged release nobody knows: others come and go beside it for as long as its lease
+    lasts, which may end late. It was over when a writer's grant had returned that was sent after its own.
+    """
+    given = first_sent_later([hold.ret for hold in holds], [hold for hold in holds if not hold.shared])
+    for hold, (returned, _) in zip(holds, given, strict=True):
+        yield returned if hold.shared and hold.freed == INFINITY else hold.over
 
 
 def _at_once(view: View) -> int:

@@ -172,18 +172,19 @@ def hand_over(rng: Random) -> str:
         book.fault("f", begun, healed)
     waits: list[tuple[int, int]] = []
     holds: list[tuple[int, int, int]] = []
+    readers: list[tuple[int, int]] = []
+    writers: list[tuple[int, int]] = []
     unanswered: list[int] = []
-    doubt, finish = FOREVER, 0
+    doubt = FOREVER
     for owner in range(1, 2 + rng.randint(0, 6)):
         inv, ret = generate.call(rng, 1, 40, 15)
         outcome = rng.choice((OK, OK, OK, FAIL, FAIL, INFO))
         refused = outcome == FAIL and rng.random() < 0.2
         reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
-        reader = outcome == INFO and rng.random() < 0.3
+        reader = outcome != FAIL and rng.random() < 0.3
         who, flags = owner if outcome == OK else 0, SHARED * reader
         book.acquire(inv, ret, who, outcome=outcome, reason=reason, process=owner, ttl=ttl, flags=flags)
-        finish = max(finish, inv if outcome == INFO else ret)
-        if reader:
+        if outcome == INFO and reader:
             doubt = min(doubt, inv)
         elif outcome == INFO:
             unanswered.append(inv)
@@ -193,16 +194,22 @@ def hand_over(rng: Random) -> str:
             over, freed = inv + ttl, FOREVER
             if rng.random() < 0.8:
                 at, freed = generate.call(rng, ret, ret + 8, 1)
-                book.release(at, freed, owner)
+                answer = rng.choice((OK, OK, OK, INFO))
+                book.release(at, freed, owner, answer)
                 over = min(over, at)
-                finish = max(finish, freed)
+                freed = FOREVER if answer == INFO else freed
+            if reader and freed == FOREVER:
+                readers.append((ret, len(holds)))
+            elif not reader:
+                writers.append((inv, ret))
             holds.append((ret, max(over, ret), freed))
+    for ret, place in readers:  # it stands beside others until one that excludes it is certainly inside
+        holds[place] = ret, min((granted for sent, granted in writers if sent > ret), default=FOREVER), FOREVER
     stalled = [(inv, inv + rng.randint(0, 5)) for inv in rng.choice(((), (), (rng.randint(1, 40),)))]
     for inv, ret in stalled:
         book.add(F.STALL, inv, ret, process=9)
-        finish = max(finish, ret)
     asked = _keep_alives(book, rng)
-    finish = max([finish, *(request.ret for request in asked)])
+    finish = max(max(row[0], row[1]) for row in book.rows)
 
     def waits_at(tick: int) -> bool:
         idle = _silent(asked, tick, ttl) or any(inv <= tick < ret for inv, ret in stalled)

@@ -53,6 +53,19 @@ def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
 AT_ONCE = Book(keys=("a",), workers=4, ttl=50, bounds={NAME: 5}).acquire(1, 2, 1).release(20, 25, 1)
 AT_ONCE.acquire(5, 23, 2, process=2)
 COUNTED = {JUDGED: 1, SLOWEST: 0, "unexercised": None}
+
+
+def readers(writer: int, *released: Any) -> Book:
+    """Two readers hold together, the second releases at 20, and a writer that waits since 7 is granted the lock then.
+    released: what became of the first one's release at 10.
+    """
+    book = Book(keys=("a",), workers=4, ttl=5, lease="grant", bounds={NAME: 5, "recovery": 10})
+    book.acquire(1, 2, 1, flags=SHARED).acquire(4, 5, 2, flags=SHARED).release(20, 21, 2)
+    return book.release(10, 11, 1, *released).acquire(7, writer, 3)
+
+
+# The writer has left, and another is granted the lock late.
+AFTER_THEM = readers(22, INFO).release(30, 31, 3).acquire(25, 40, 4, process=0)
 STORY = ("worker 1 was granted", "worker 2")
 LONG_AGO = Book(keys=("a",), workers=4, ttl=5, bounds={NAME: 5, "recovery": 2}).fault("f", 1, 3)
 LONG_AGO.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
@@ -78,6 +91,10 @@ test_hand_over = known(
     ("late and stalled", late().add(F.STALL, 3, 30, process=3), {JUDGED: 0, SLOWEST: 0}),
     ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
     ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), {JUDGED: 1, "unexercised": None}),
+    ("a reader's release got no answer", readers(30, INFO), VALID),
+    ("a reader never released", readers(30, FAIL), VALID),
+    ("it did", readers(30), {"moments": [26]}),
+    ("it was over when a writer came in", AFTER_THEM, {"moments": [36]}),
     ("ten releases in vain", in_vain(10), {"kinds": ["released-in-vain"], "moments": [10 + 9 * 20 + 19]}),
     ("nine", in_vain(9), VALID),
     ("the lock is granted before, once", in_vain(12, early=7), VALID),
