@@ -22,7 +22,7 @@ from checkers.properties.property import ONE_HOLDER, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, silences, stalls, unless
-from checkers.row_format import INFINITY, SHARED
+from checkers.row_format import INFINITY, SHARED, Reason
 
 JUDGED: Final = "releases that somebody waited for"
 SLOWEST: Final = "slowest hand-over (ms)"
@@ -35,7 +35,7 @@ SHARE: Final = 4
 class HandOver(NamedTuple):
     """A release and the wait for the next grant. Times in ns.
 
-    waiting  when others waited from its return to that of the grant, without stalls and silences.
+    waiting  when others waited from its return to that of the grant, while the service can have granted it to them.
     end      return of the grant, else of the history.
     late     when the bound was missed; where it was not, the end.
     granted  whether there was a grant.
@@ -54,7 +54,7 @@ class HandOver(NamedTuple):
 def _examine(view: View) -> Examined:
     """Whether after each release that returned and left nobody inside the next grant returned within the bound.
 
-    Counted: when an answered acquire certainly waited, less stalls and silences.
+    Counted: when an answered acquire certainly waited, less stalls, silences, and acquires that found no service.
     Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
@@ -101,11 +101,14 @@ def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
     before, after, idle = *view.once(_quiet), united([*view.once(stalls), *view.once(silences)])
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
-    inv, flags = view.column("inv"), view.column("flags")
+    inv, ret, flags, reason = (view.column(name) for name in ("inv", "ret", "flags", "reason"))
     result = []
     for key, holds in view.holds.by_key.items() if view.facts.permits == 1 else ():
         waits, unanswered = waits_for(view, key, shared=False)
         doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
+        # Who was told so last may have been granted the lock before, and have given it back.
+        refused = (row for row in view.attempts_by_key.get(key, ()) if reason[row] == Reason.UNAVAILABLE)
+        taken = united((inv[row], ret[row]) for row in refused)
         of_key = []
         granted, over = [hold.ret for hold in holds], list(accumulate(_over(holds), max))
         for hold in holds:
@@ -114,7 +117,7 @@ def _hand_overs(view: View) -> list[HandOver]:
             judged = over[place - 1] <= hold.freed < end <= doubt and (end <= before or hold.freed >= after)
             if not judged or not (waited := united(clipped(waits, hold.freed, end))):
                 continue
-            waiting = without(waited, idle)
+            waiting = without(without(waited, idle), taken)
             late = moment(waiting, bound) if length(waiting) > bound else end
             granted_later = place < len(holds)
             counted = waited if granted_later and end - hold.freed <= bound else waiting

@@ -171,6 +171,7 @@ def hand_over(rng: Random) -> str:
     if struck:
         book.fault("f", begun, healed)
     waits: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []
     holds: list[tuple[int, int, int]] = []
     readers: list[tuple[int, int]] = []
     writers: list[tuple[int, int]] = []
@@ -188,8 +189,8 @@ def hand_over(rng: Random) -> str:
             doubt = min(doubt, inv)
         elif outcome == INFO:
             unanswered.append(inv)
-        elif not refused:
-            waits.append((inv, ret))
+        else:
+            (taken if refused else waits).append((inv, ret))
         if outcome == OK:
             over, freed = inv + ttl, FOREVER
             if rng.random() < 0.8:
@@ -212,7 +213,7 @@ def hand_over(rng: Random) -> str:
     finish = max(max(row[0], row[1]) for row in book.rows)
 
     def waits_at(tick: int) -> bool:
-        idle = _silent(asked, tick, ttl) or any(inv <= tick < ret for inv, ret in stalled)
+        idle = _silent(asked, tick, ttl) or any(inv <= tick < ret for inv, ret in (*stalled, *taken))
         return not idle and any(inv <= tick < ret for inv, ret in waits)
 
     late = []

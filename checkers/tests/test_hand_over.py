@@ -30,6 +30,11 @@ def cut_off(answered: int, **facts: Any) -> Book:
     return book.add(F.KEEP_ALIVE, answered or 26, answered or 26, outcome, reason=reason, session=7, process=3)
 
 
+def beside_another(reason: Reason) -> Book:
+    """Worker 3 asked from 22 on, and at 26 it was told this."""
+    return late().acquire(22, 26, 0, outcome=FAIL, reason=reason, process=3)
+
+
 def twice_late(**facts: Any) -> Book:
     """Worker 2 releases at 45, returned at 46, and worker 1 gets it only at 55: sooner than worker 2 did."""
     return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
@@ -84,6 +89,8 @@ test_hand_over = known(
     ("for longer than a TTL", cut_off(0, ttl=2), {"moments": [28]}),
     ("it could be again soon", cut_off(23), {"moments": [27]}),
     ("without a lease it waits for its turn", late(lease="none").renew(22, 26, 9, process=3), {"moments": [26]}),
+    ("another found no service, and may have had it", beside_another(Reason.UNAVAILABLE), VALID),
+    ("another gave up", beside_another(Reason.TIMEOUT), {"moments": [26]}),
     ("a fault long ago", LONG_AGO, {"moments": [26]}),
     ("counted", released(24), COUNTED),
     ("granted before the release returned", AT_ONCE, COUNTED),
