@@ -14,7 +14,7 @@ import pytest
 from checkers.row_format import SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
-from suites.worker import gates, recorder, wall_clock
+from suites.worker import gates, lease_renewal, recorder, wall_clock
 from suites.worker.lease_renewal import RunDelays
 from suites.worker.process_spec import Spec
 
@@ -63,6 +63,49 @@ class TestTheSentinel:
         before = len(bench.rows(F.STALL))
         bench.renewal.close()
         assert len(bench.rows(F.STALL)) > before
+
+    def test_it_watches_until_the_last_renewal_is_answered(
+        self, in_session: Bench[FakeSession], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", SOON)
+        answer, watched = threading.Event(), list[bool]()
+
+        def answered() -> None:
+            answer.wait(SOON)
+            watched.append(in_session.renewal._sentinel.is_alive())
+
+        in_session.client.answer = answered
+        in_session.await_rows(F.KEEP_ALIVE, 1)
+        in_session.renewal.stop()
+        threading.Timer(0.2, answer.set).start()
+        in_session.renewal.close()
+        assert watched == [True]
+        assert in_session.rows(F.KEEP_ALIVE)["outcome"].tolist() == [Outcome.OK]
+        assert not in_session.renewal._sentinel.is_alive()
+
+    def test_it_does_not_wait_for_a_client_that_hangs(
+        self, in_session: Bench[FakeSession], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", 0.01)
+        hangs = threading.Event()
+        in_session.client.answer = lambda: hangs.wait(SOON)
+        in_session.await_rows(F.KEEP_ALIVE, 1)
+        in_session.renewal.close()
+        assert in_session.rows(F.KEEP_ALIVE)["outcome"].tolist() == [Outcome.PENDING]
+        assert not in_session.renewal._sentinel.is_alive()
+        hangs.set()
+
+    @pytest.mark.parametrize(("waited", "noted"), [(1_200 * MS, True), (400 * MS, False)])
+    def test_it_notes_who_waited_long_for_a_cpu_just_before_the_end(
+        self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch, waited: int, noted: bool
+    ) -> None:
+        """What was just looked after cannot have waited for so long since then, but its wait has ended since then."""
+        monkeypatch.setattr(lease_renewal, "_STALLED", SOON)  # nothing else is noted
+        before = len(bench.rows(F.STALL))
+        monkeypatch.setattr(RunDelays, "longest", lambda _: waited if bench.renewal._closing.is_set() else 0)
+        bench.renewal.close()
+        stalls = bench.rows(F.STALL)[before:]
+        assert [row["ret"] - row["inv"] >= waited for row in stalls[-1:]] == [True] * noted
 
     def test_the_wall_clock_follows_the_control_page(self, bench: Bench[Fake]) -> None:
         real = time.time()

@@ -1,6 +1,7 @@
 """A worker records its rounds and acquires in order, and lets nothing be written after an unknown write."""
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,21 @@ from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS
 from suites.lock import Grant, Indeterminate, LockError, Refused, now
 from suites.locks.grants import BadGrant
-from suites.tests.bench import Fake, MakeWorker, Rich, a_worker, grant, kinds, lock_of, raising, rows, store_of
-from suites.worker import worker
+from suites.tests.bench import (
+    Fake,
+    FakeSession,
+    MakeWorker,
+    Rich,
+    a_worker,
+    await_,
+    grant,
+    kinds,
+    lock_of,
+    raising,
+    rows,
+    store_of,
+)
+from suites.worker import lease_renewal, worker
 from suites.worker.critical_section import Section
 from suites.worker.lease_renewal import Holding
 from suites.worker.process_spec import Process, Spec, group_of
@@ -127,6 +141,39 @@ class TestWriting:
         with pytest.raises(ZeroDivisionError):
             at_work.run()
         at_work.renewal.close()
+
+
+def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a keep-alive that is under way when the client is closed, and is answered only then."""
+
+    class Slow(FakeSession):
+        def __init__(self) -> None:
+            super().__init__()
+            self.closed = threading.Event()
+
+        def keep_alive(self) -> None:
+            self.closed.wait()
+            time.sleep(0.2)
+
+        def close(self) -> None:
+            self.closed.set()
+
+    monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", 30.0)  # on whatever machine
+    at_work = a_worker(spec, Slow, monkeypatch)
+    page = at_work.recorder.page
+    page[row_format.RUN] = row_format.Run.GO
+
+    def acquire(*_: object) -> None:
+        await_(lambda: rows(at_work, F.KEEP_ALIVE).size > 0)
+        page[row_format.RUN] = row_format.Run.FINISH
+
+    at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
+    at_work.run()
+    (kept,) = rows(at_work, F.KEEP_ALIVE)
+    (closed,) = rows(at_work, F.SESSION_CLOSE)
+    assert kept["outcome"] == Outcome.OK
+    assert kept["ret"] > closed["ret"]
+    assert not at_work.renewal._sentinel.is_alive()
 
 
 def test_process_numbers_never_meet(spec: Spec) -> None:

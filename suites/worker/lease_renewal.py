@@ -30,8 +30,11 @@ _LOOK = 0.5
 """Seconds between looks at how long other threads waited for a CPU."""
 _STARVED = 0.9
 """The part of that time for which one that was starved has waited; who shares a CPU waits for half of it."""
+_LAST_ANSWER = 1.0
+"""Seconds for which a worker that ends waits for the answer to a renewal, at most: a client may hang. What comes later
+is not recorded any more."""
 _LAST_LOOK = 10.0
-"""Seconds for which a worker that ends waits for the sentinel, at most: a client's `belief` may hang."""
+"""Seconds for which it waits for the sentinel, at most: a client's `belief` may hang."""
 
 
 class Holding:
@@ -106,18 +109,26 @@ class LeaseRenewal:
         self._wall_clock = WallClock(recorder.page)
         self._interval = spec.ttl / 3
         self._process = Process(spec.first_process + spec.count, spec.step)
+        self._stopping = threading.Event()
         self._closing = threading.Event()
         self._changed = threading.Event()
+        self._renewer = threading.Thread(target=self._carry, args=(self._renew_for_ever,), name="renewal", daemon=True)
         self._sentinel = threading.Thread(target=self._carry, args=(self._watch,), name="sentinel", daemon=True)
         self._session = 0
 
     def start(self) -> None:
         """Start both threads; they end with the process or with `close`."""
         self._sentinel.start()
-        threading.Thread(target=self._carry, args=(self._renew_for_ever,), name="renewal", daemon=True).start()
+        self._renewer.start()
+
+    def stop(self) -> None:
+        """Send no more renewals. One that is under way goes on."""
+        self._stopping.set()
 
     def close(self) -> None:
-        """Tell both threads to end. Returns when the sentinel has: a stall that lasts until then is noted as well."""
+        """End both threads, the sentinel last: a stall during anything that is recorded is noted as well."""
+        self.stop()
+        self._renewer.join(_LAST_ANSWER)
         self._closing.set()
         self._changed.set()
         self._sentinel.join(_LAST_LOOK)
@@ -160,7 +171,7 @@ class LeaseRenewal:
             self.broken = bug
 
     def _renew_for_ever(self) -> None:
-        while not self._closing.is_set():
+        while not self._stopping.is_set():
             with contextlib.suppress(Died):  # the next one begins anew, as after a restart of the job
                 self._renew_until_closed()
 
@@ -170,7 +181,7 @@ class LeaseRenewal:
         A request that was due before the loss was noticed is sent all the same, as by a client that was frozen.
         """
         due = time.monotonic() + self._interval
-        while not self._closing.wait(max(due - time.monotonic(), 0)):
+        while not self._stopping.wait(max(due - time.monotonic(), 0)):
             was_due, due = due, max(due, time.monotonic() - self._interval) + self._interval
             if self._session_of is not None:
                 self._keep_alive(self._session_of)
@@ -203,9 +214,14 @@ class LeaseRenewal:
             if woke - before > (pause + _STALLED) * 1e9:
                 self._stalled(before)
             if woke - looked > _LOOK * 1e9:
-                if (waited := delays.longest()) > _STARVED * (woke - looked):
-                    self._stalled(looked - waited)  # it was over at some moment since that look
+                self._look_after_others(delays, looked, woke)
                 looked = woke
+        self._look_after_others(delays, looked, max(woke, looked + int(_LOOK * 1e9)))  # for as long as always
+
+    def _look_after_others(self, delays: RunDelays, looked: int, woke: int) -> None:
+        """Note it where a thread got no CPU for most of the time since it was looked after (ns)."""
+        if (waited := delays.longest()) > _STARVED * (woke - looked):
+            self._stalled(looked - waited)  # it was over at some moment since then
 
     def _stalled(self, since: int) -> None:
         """Note that the machine did not run this process, or a thread of it, for some time from then (ns) to now."""

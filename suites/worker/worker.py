@@ -141,9 +141,10 @@ class Worker:
             self.recorder.round_over()
             if self.renewal.broken is not None:
                 raise self.renewal.broken
-        self.renewal.close()
+        self.renewal.stop()
         self._close_client()
         self.store.close()
+        self.renewal.close()
         page[row_format.STATE] = State.DONE
 
     def wait_until(self, due: float) -> bool:
