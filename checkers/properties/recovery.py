@@ -9,22 +9,25 @@ from typing import Final, NamedTuple
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.interval_sets import length, moment, without
+from checkers.history.interval_sets import clipped, length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, stalls, unless
 from checkers.properties.stories import Narrator, listing
-from checkers.row_format import Outcome
+from checkers.row_format import FINAL, Outcome
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
+AGAIN: Final = 6
+"""Who was turned away wants the lock for this part of the bound longer: it asks again within that, or not at all."""
 
 
 class KeyRecovery(NamedTuple):
     """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
 
     row     the request from which the bound counts, from `since` on.
-    late    until the return of a grant, or to the end of the history, less the time in which the machine stalled.
+    late    until the return of a grant, or the last deed of any worker, less the time in which the machine stalled, and
+            where the bound was missed less the time in which nobody wanted the lock.
     missed  when the bound had passed, None where it had not.
     """
 
@@ -71,14 +74,18 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     granted = math.inf if first is None else first.ret
     begun, waiting = [inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
     refused = max((ends[row] for row in requests if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
+    until = int(min(granted, view.once(_last_deed)))
     for row in requests:
         since = max(free, inv[row])
-        counted = without([(since, int(min(granted, view.finish)))], idle)
+        counted = without([(since, until)], idle)
         late = length(counted)
         if late > bound:
             missed = moment(counted, bound)
             if max(waiting[bisect_right(begun, missed) - 1], refused) > missed:
-                return KeyRecovery(row, since, late, missed)
+                wanted = united((inv[each], int(min(ends[each], until)) + bound // AGAIN) for each in requests)
+                counted = without(counted, without([(since, until)], wanted))
+                if length(counted) > bound:
+                    return KeyRecovery(row, since, length(counted), moment(counted, bound))
             continue  # who asked gave up before that, and nobody took its place: the next one's turn
         if first is not None:
             return KeyRecovery(row, since, late)
@@ -97,6 +104,11 @@ def _healed(view: View) -> int:
     return max(healed) if healed and all(healed) else 0
 
 
+def _last_deed(view: View) -> int:
+    """ns; the last that is known of any worker: the final reads come seconds after those that hung have been killed."""
+    return int(view.ended[view.array("flags") & FINAL == 0].max(initial=0))
+
+
 def _broken(view: View, finding: Finding) -> str:
     """The sentence that says how long the bound is, when and why it begins, and who asked meanwhile and got what."""
     clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
@@ -109,8 +121,11 @@ def _broken(view: View, finding: Finding) -> str:
         why = f"somebody asked for it, after {heal} at {clock(healed)}"
     else:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
-    if stalled := until - since - bound:
+    stalled = length(clipped(view.once(stalls), since, until))
+    if stalled:
         why += f", the {stalled / 1e9:.3f} s aside in which the machine did not run some worker"
+    if unasked := until - since - bound - stalled:
+        why += f", the {unasked / 1e9:.3f} s aside in which nobody asked for it"
     return (
         f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
         f"when {why}; {_who_asked(view, key, healed, since, until)}."

@@ -344,6 +344,8 @@ def recovery(rng: Random) -> str:
         begun, ended = sorted((rng.randint(1, finish), rng.randint(1, finish)))
         book.add(F.STALL, begun, ended, process=process)
         stalled.update(range(begun, ended))
+    if rng.random() < 0.5:
+        book.final(finish + 20, finish + 21, -1)  # of which no worker knows
     missed, judged = _truth(sorted(requests), healed, bound, finish, stalled)
     result = result_on(book, "recovery")
     if [violation.at for violation in result.violations] != missed or result.counters[ASKED] != judged:
@@ -371,8 +373,11 @@ def _truth(requests: list[Request], healed: int, bound: int, finish: int, stalle
             break
         waiting = any(r.inv <= passed < r.ret for r in asked)
         refused = any(r.outcome == FAIL and passed < r.ret and (granted is None or r.ret < granted[0]) for r in asked)
-        if waiting or refused:
-            return [passed], 1
+        until = finish if granted is None else int(granted[0])
+        wanted = [t for t in range(since, until) if any(r.inv <= t < r.ret + bound // 6 for r in asked)]
+        counted = [tick for tick in wanted if tick not in stalled]
+        if (waiting or refused) and len(counted) > bound:
+            return [counted[bound]], 1
     if granted is not None and ran(max(healed, granted[1]), int(granted[0])) <= bound:
         return [], 1
     return [], 0

@@ -34,6 +34,32 @@ def gave_up() -> Book:
 HELD = refused(15, 95, healed().acquire(11, 12, 2).renew(40, 41, 2).renew(95, 96, 2))
 # A worker did not run for 5 or 4 of the 35 from the heal to the grant at 55.
 STALLED, STALLED_LESS = (healed().acquire(15, 55, 2).add(F.STALL, 30, end, process=3) for end in (35, 34))
+
+
+def again_and_again(apart: int, length: int) -> Book:
+    """Refused from 20 on, so far apart, and each time so late."""
+    book = healed()
+    for at in range(20, 90, apart):
+        refused(at, at + length, book)
+    return book
+
+
+def seldom() -> Book:
+    """A lock among many: asked for just at the heal, without an answer, and long after it for the next time."""
+    return healed().add(F.ACQUIRE, 19, 21, INFO, process=1, given_up=21)
+
+
+NOT_ASKED = {"valid": True, "unexercised": None, SLOWEST: 0}
+SELDOM = seldom().add(F.ACQUIRE, 70, 70, FAIL, process=3, reason=Reason.UNAVAILABLE).acquire(71, 72, 2)
+
+
+def hung(last: int) -> Book:
+    """Worker 2 asks at 30 and never returns; the last that another one does ends then, and the final reads at 100."""
+    book = Book(bounds={"recovery": 30}, fault_names=("pause-server",)).acquire(1, 2, 1).release(9, 10, 1)
+    book.fault("pause-server", 10, 20).add(F.ACQUIRE, 30, 0, INFO, process=2)
+    return book.add(F.ACQUIRE, last - 1, last, FAIL, process=3, key=1).final(99, 100, -1)
+
+
 NEVER_HEALED = {"unexercised": "the fault was never healed"}
 
 test_recovery = known(
@@ -47,6 +73,12 @@ test_recovery = known(
     ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), {"unexercised": "there was no fault to recover from"}),
     ("one of two", refused(15, 95).fault("kill-server", 12, 0, applied=13), NEVER_HEALED),
     ("a live holder is no failure to recover", HELD, {"unexercised": NOBODY}),
+    ("nobody asked before it was refused", SELDOM, NOT_ASKED),
+    ("nobody asked before somebody waited", seldom().acquire(48, 52, 2), NOT_ASKED),
+    ("refused again and again", again_and_again(5, 1), {"moments": [50]}),
+    ("refused at times, but late", again_and_again(30, 10), {"moments": [80]}),
+    ("nobody waits after its death", hung(58), {"unexercised": NOBODY}),
+    ("who hangs waits for as long as others live", hung(62), {"moments": [60]}),
     ("time in which the machine stalled does not count", STALLED, VALID),
 )
 
@@ -74,7 +106,8 @@ ALL = (
 )
 WITH_TEXT = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
 LEFT = refused(15, 95, healed().acquire(11, 12, 3).release(24, 25, 3))
-AT_ONCE = healed().add(F.ACQUIRE, 25, 25, FAIL, process=2).add(F.ACQUIRE, 60, 61, FAIL, process=3)
+AT_ONCE = healed().add(F.ACQUIRE, 25, 25, FAIL, process=2).add(F.ACQUIRE, 30, 61, FAIL, process=3)
+UNWANTED = healed().add(F.ACQUIRE, 20, 35, FAIL, process=2).add(F.ACQUIRE, 43, 90, FAIL, process=3)
 UNANSWERED = refused(20, 95, healed().add(F.ACQUIRE, 15, 0, INFO, process=1))
 
 
@@ -93,7 +126,8 @@ UNANSWERED = refused(20, 95, healed().add(F.ACQUIRE, 15, 0, INFO, process=1))
         STALLED_LESS,
         "healed, the 4.000 s aside in which the machine did not run some worker; until",
     ),
-    ("who was refused at once asked as well", AT_ONCE, "until 54.000 s worker 2 asked 1 time"),
+    ("nobody asked for some time", UNWANTED, "healed, the 3.000 s aside in which nobody asked for it; until 52.000 s"),
+    ("who was refused at once asked as well", AT_ONCE, "until 54.000 s workers 2 and 3 asked 2 times"),
     ("nobody was answered", UNANSWERED, "until 49.000 s worker 0 asked 1 time and had no answer."),
     (
         "who got it too late",
