@@ -80,10 +80,11 @@ class Declarations(Protocol):
     grain     by how much the server may end a lease early; lag: and by which part of what a TTL has beyond `min_ttl`.
     min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
     bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
-              the lock), crash-release (beyond the TTL of a dead holder), honest-belief (how long the client may believe
-              that it holds what the server has given away, or may have), fail-fast (how much longer than its timeout a
-              call may take), hand-over (how long a released lock may stay free while somebody waits), independence (how
-              long a wait may take for a lock that nobody else wants). Without its bound a property is not asked.
+              the lock, with leases of `min_ttl`), crash-release (beyond the TTL of a dead holder), honest-belief (how
+              long the client may believe that it holds what the server has given away, or may have), fail-fast (how
+              much longer than its timeout a call may take), hand-over (how long a released lock may stay free while
+              somebody waits), independence (how long a wait may take for a lock that nobody else wants). Without its
+              bound a property is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.

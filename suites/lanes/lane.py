@@ -117,9 +117,12 @@ class Lane:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """Property → seconds within which it holds. What a lease may end earlier, its holder may believe longer."""
-        earlier = self.grain - self.lock.grain
-        return {name: bound + (earlier if name == "honest-belief" else 0.0) for name, bound in self.lock.bounds.items()}
+        """Property → seconds within which it holds. What a lease may end earlier, its holder may believe longer; and
+        where a longer one outlives the fault, nobody is granted the lock before it ends.
+        """
+        longer = 0.0 if self.lock.lease == "none" else self.ttl - self.lock.min_ttl
+        beyond = {"honest-belief": self.grain - self.lock.grain, "recovery": longer}
+        return {name: bound + beyond.get(name, 0.0) for name, bound in self.lock.bounds.items()}
 
     @property
     def properties(self) -> tuple[str, ...]:

@@ -58,7 +58,18 @@ def test_a_session_that_is_seldom_kept_alive_may_end_earlier_and_is_believed_lon
     assert (usual.grain, usual.bounds) == (0.8, usual.lock.bounds)
     assert long.grain == pytest.approx(0.8 + 28.0 / 3)
     assert long.bounds["honest-belief"] - usual.bounds["honest-belief"] == pytest.approx(28.0 / 3)
-    assert long.bounds["recovery"] == usual.bounds["recovery"]
+
+
+@cases(
+    "name, later",
+    ("a key outlives the server's restart", "redis/set/unfenced", 29.4),
+    ("a session its client", "zookeeper/set/unfenced", 28.0),
+    ("no lease, nothing to outlive", "postgres-session/set/unfenced", 0.0),
+)
+def test_recovery_takes_as_much_longer_as_leases_last(name: str, later: float) -> None:
+    long = lane(name, Load(ttl=30.0))
+    assert long.bounds["recovery"] - long.lock.bounds["recovery"] == pytest.approx(later)
+    assert long.bounds["fail-fast"] == long.lock.bounds["fail-fast"]
 
 
 @pytest.mark.parametrize(
