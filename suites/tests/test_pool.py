@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -14,6 +14,7 @@ import pytest
 from checkers import row_format
 from checkers.history.history import read_recording
 from checkers.row_format import F, Outcome, State
+from checkers.tests.build import cases
 from suites.lanes.lane import lanes_of
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
@@ -237,3 +238,36 @@ class TestReplacement:
         running.lane = next(lanes_of("it", SetnxNoTtl))
         begun = [run_trial._warm(Trial("redis", name, 1, (running.lane,)), running) for name in ("none", "kill-holder")]
         assert begun == [True, False], "after the kill nobody is granted it: updates must come before"
+
+
+class Waits:
+    """A fork server whose conditions never come true: for how many seconds each was waited for."""
+
+    def __init__(self) -> None:
+        self.told: list[float] = []
+
+    def await_state(self, *_: object) -> None:
+        pass
+
+    def await_condition(self, condition: Callable[[], bool], timeout: float) -> bool:
+        self.told.append(timeout)
+        return condition()
+
+
+@cases(
+    "lock, fault, longer",
+    ("nothing is exercised after it", "setnx-no-ttl", "kill-holder", True),
+    ("all can be exercised after it", "redis", "kill-holder", False),
+    ("there is no fault", "setnx-no-ttl", "none", False),
+)
+def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(
+    lock: str, fault: str, longer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = object.__new__(run_trial.RunningTrial)
+    lane = next(lane for lane in lanes_of(lock, registry.load(lock)) if lane.name.endswith("set/unfenced"))
+    running.trial = Trial("redis", fault, 1, (lane,))
+    running.lanes, running.plan, server = [RunningLane(lane, ())], running.trial.plan_to_run(), Waits()
+    running.server, running.tell = server, lambda _: None  # type: ignore[assignment]
+    monkeypatch.setattr(run_trial, "_warm", lambda *_: False)
+    running.start()
+    assert server.told == [run_trial.WARM_UP, *([run_trial.EXERCISED_WITHIN] if longer else [])]

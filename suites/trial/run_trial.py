@@ -43,7 +43,9 @@ from suites.worker.tap import Taps
 START_WITHIN: Final = 60.0
 """Seconds for all workers of a trial to connect; a cold machine needs a few, an overloaded one more than twenty."""
 WARM_UP: Final = 5.0
-"""Seconds within which every lane must have granted once, before the first fault."""
+"""Seconds within which every lane should have granted once, before the first fault."""
+EXERCISED_WITHIN: Final = 20.0
+"""Seconds more for lanes of which something cannot be exercised any more after it: an overloaded machine takes some."""
 CALM: Final = 2.0
 """Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
@@ -141,10 +143,15 @@ class RunningTrial:
         cold = list(self.lanes)
 
         def all_warm() -> bool:
-            cold[:] = [lane for lane in cold if not _warm(self.trial, lane)]  # a lane that is warm stays so
+            nonlocal cold
+            cold = [lane for lane in cold if not _warm(self.trial, lane)]  # a lane that is warm stays so
             return not cold
 
         self.server.await_condition(all_warm, WARM_UP)
+        cold = [lane for lane in cold if self.plan.steps and lane.lane.before_the_fault(self.trial.faults)]
+        if cold:
+            self.tell(waits("what can only be exercised before the first fault", EXERCISED_WITHIN))
+            self.server.await_condition(all_warm, EXERCISED_WITHIN)
 
     def cycle_until_exercised(self, deadline: float) -> None:
         """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed: more with
