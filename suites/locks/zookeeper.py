@@ -15,9 +15,9 @@ so that of a holder whose session is over nothing is accepted, however late it c
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from kazoo.client import TransactionRequest
@@ -31,7 +31,7 @@ from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, grain_of, new_owner, now
 from suites.locks.guarded import decoded, encoded
 from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
-from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
+from suites.locks.zookeeper_session import REQUEST, ROOT, InSession, ZooKeeperSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ class Wake:
 
 
 class ZooKeeperLock(InSession):
-    """See the module. A call returns within its timeout plus three requests (3 s)."""
+    """See the module. A call returns within its timeout plus three requests (3 s), after at most one second more for
+    what earlier ones left behind (`_bury`).
+    """
 
     name: ClassVar[str] = "zookeeper"
     tokens: ClassVar[bool] = True
@@ -277,20 +279,31 @@ class ZooKeeperLock(InSession):
         return True
 
     def _bury(self) -> None:
-        """Find the orphans by their GUIDs and delete them. Raises Refused(UNAVAILABLE) where that has to wait."""
+        """Find the orphans by their GUIDs and delete them, for as long as a request may take.
+
+        Raises Refused(UNAVAILABLE) where that has to wait.
+        """
+        until = now() + int(REQUEST * 1e9)
         for guid, place in tuple(self._orphans.items()):
             with contextlib.suppress(NoNodeError):
                 try:
-                    self._bury_one(place)
+                    self._bury_one(place, until)
                 except Indeterminate as error:
                     raise Refused(Reason.UNAVAILABLE, str(error)) from error
             self._orphans.pop(guid, None)
 
-    def _bury_one(self, place: QueueNode) -> None:
-        self._session.ask(lambda: self._zk.sync_async(place.parent))
-        for node in self._session.ask(lambda: self._zk.get_children_async(place.parent)):
+    def _bury_one(self, place: QueueNode, until: int) -> None:
+        """until: ns; from then on nothing more is asked. Raises LockError."""
+
+        def ask(send: Callable[[], Any]) -> Any:
+            if now() > until:
+                raise Refused(Reason.UNAVAILABLE, "nodes that nobody wants are left")
+            return self._session.ask(send)
+
+        ask(lambda: self._zk.sync_async(place.parent))
+        for node in ask(lambda: self._zk.get_children_async(place.parent)):
             if node.startswith(place.guid):
-                self._session.ask(lambda path=f"{place.parent}/{node}": self._zk.delete_async(path))  # type: ignore[misc]
+                ask(lambda path=f"{place.parent}/{node}": self._zk.delete_async(path))
 
 
 def _kept(session: ZooKeeperSession, key: str) -> tuple[int, Sequence[int]]:

@@ -19,6 +19,7 @@ import pytest
 from checkers.row_format import Reason
 from checkers.tests.build import cases
 from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
+from suites.locks import zookeeper
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
 from suites.locks.etcd_key import EtcdKey
@@ -31,6 +32,7 @@ from suites.locks.postgres_session import PostgresSession
 from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.without.no_lock import NoLock
+from suites.locks.zookeeper import QueueNode, ZooKeeperLock
 from suites.tests.bench import SOON, grant, granted, refusal
 
 
@@ -306,3 +308,43 @@ def test_the_gateway_of_a_lock_without_its_lease_refuses() -> None:
         with pytest.raises(Refused, match="requested lease not found") as refusal:
             post(f"127.0.0.1:{server.server_port}", "/v3/lock/lock", {}, SOON)
     assert refusal.value.reason is Reason.NOT_OWNER
+
+
+class SlowZooKeeper:
+    """A session whose requests take so many seconds each, of a clock of its own. All that it was asked for is done."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.asked, self.clock = seconds, list[str](), 0
+        self.zk = SimpleNamespace(
+            sync_async=lambda path: f"sync {path}",
+            get_children_async=lambda path: [f"{guid}-x0000000001" for guid in ORPHANS],
+            delete_async=lambda path: f"delete {path}",
+        )
+
+    def ask(self, send: Callable[[], Any]) -> Any:
+        self.clock += int(self.seconds * 1e9)
+        answer = send()
+        self.asked.append(answer if isinstance(answer, str) else "list")
+        return answer
+
+
+ORPHANS = tuple(f"{number:016x}" for number in (7, 8, 9))
+
+
+@pytest.mark.parametrize(("seconds", "buried"), [(0.01, 3), (0.4, 1), (0.6, 0)])
+def test_a_call_spends_a_second_at_most_on_what_earlier_ones_left_behind(
+    seconds: float, buried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = SlowZooKeeper(seconds)
+    monkeypatch.setattr(zookeeper, "now", lambda: session.clock)
+    lock = ZooKeeperLock(session, 2.0)  # type: ignore[arg-type]
+    lock._orphans = {guid: QueueNode("/p", guid) for guid in ORPHANS}
+    if buried < len(ORPHANS):
+        assert refusal(lock._bury) is Reason.UNAVAILABLE
+    else:
+        lock._bury()
+    assert session.clock <= 1e9 + seconds * 1e9
+    assert tuple(lock._orphans) == ORPHANS[buried:]
+    assert [what for what in session.asked if "delete" in what] == [
+        f"delete /p/{guid}-x0000000001" for guid in ORPHANS[:buried]
+    ]
