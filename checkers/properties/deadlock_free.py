@@ -1,7 +1,8 @@
 """`deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL.
 
 A worker waits for a key from the invocation of an acquire to its end, and holds one from its grant until it leaves.
-Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, the lock did not break it.
+Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, and nearly until one of those
+who wait gives up, the lock did not break it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,16 +11,18 @@ from typing import Final, NamedTuple
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_leases import Hold
-from checkers.history.interval_sets import length, moment, without
+from checkers.history.interval_sets import length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
-from checkers.properties.shared_counters import Exercise, lock_unexercised, stalls, unless
+from checkers.properties.shared_counters import Exercise, lock_unexercised, silences, stalls, unless
 from checkers.properties.stories import in_turn
-from checkers.row_format import SHARED
+from checkers.row_format import SHARED, Outcome
 
 BOTH: Final = "acquires by a holder of another key"
 CYCLES: Final = "circles of waiting holders"
 LONGEST: Final = "longest circle (ms)"
+NEARLY: Final = 1_000_000_000
+"""ns before the first of a circle would have given up: what has not been broken by then is not broken by the lock."""
 
 
 class Wait(NamedTuple):
@@ -39,18 +42,19 @@ class Wait(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Exact, for one permit: each circle counts, and is told if it lasts longer than the TTL, less workers' stalls."""
+    """Exact, for one permit: each circle counts, and is told if it lasts too long, less stalls and silences."""
     findings = []
+    idle = united([*view.once(stalls), *view.once(silences)])
     cycles = longest = 0
     for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():
         begin, end = max(wait.begin for wait in circle), min(wait.end for wait in circle)
-        lasted = without([(begin, end)], view.once(stalls))
+        lasted, limit = without([(begin, end)], idle), _limit(view, circle)
         cycles += 1
         longest = max(longest, length(lasted))
-        if length(lasted) > view.facts.ttl:
+        if length(lasted) > limit:
             rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
             holders = in_turn([wait.held for wait in circle])
-            findings.append(Finding("deadlock", moment(lasted, view.facts.ttl), rows, holders))
+            findings.append(Finding("deadlock", moment(lasted, limit), rows, holders))
     return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
 
 
@@ -59,6 +63,13 @@ def _exercise(view: View) -> Exercise:
     missing = unless(view.facts.permits == 1, "several may hold at once")
     missing = missing or unless(both, "no holder asked for another lock") or lock_unexercised(view)
     return Exercise(missing, {BOTH: both})
+
+
+def _limit(view: View, circle: Sequence[Wait]) -> int:
+    """ns for which a circle may last: a TTL, and where those who wait were told to do so for longer, nearly as long."""
+    outcome, ttl = view.column("outcome"), view.column("ttl")
+    told = (ttl[wait.row] for wait in circle if outcome[wait.row] != Outcome.OK and ttl[wait.row])
+    return max(view.facts.ttl, min(told, default=0) - NEARLY)
 
 
 def _waits(view: View) -> list[Wait]:

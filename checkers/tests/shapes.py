@@ -16,6 +16,8 @@ from checkers.tests.brute import FOREVER, Lease, ends, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, counted, result_on, sound
 
+SECOND = 10**9
+
 
 def readers(rng: Random) -> str:
     """Readers and writers at the service. Exact with tokens and where no grant is a float, else sound."""
@@ -191,12 +193,15 @@ def circles(rng: Random) -> str:
             book.acquire(clock, ret, who, process=worker, key=mine, flags=flags)
             got = rng.random() < 0.3
             outcome = OK if got else FAIL
-            book.acquire(asked, answered, who_also, process=worker, key=wanted, outcome=outcome, flags=flags)
+            patience = 0 if got else rng.choice((0, SECOND + rng.randint(0, 9)))  # 0: nobody knows, or as long as all
+            book.acquire(
+                asked, answered, who_also, process=worker, key=wanted, outcome=outcome, flags=flags, ttl=patience
+            )
             if got:
                 book.release(answered, answered, who_also, process=worker, key=wanted)
             left = max(left, asked)
             book.release(left, left + 1, who, process=worker, key=mine, flags=flags)
-            waits.append((asked, min(answered, left), worker, wanted, mine, reads, ret))
+            waits.append((asked, min(answered, left), worker, wanted, mine, reads, ret, patience))
             clock = left + rng.randint(1, 3)
     expected = []
     for length in range(2, len(waits) + 1):
@@ -207,10 +212,11 @@ def circles(rng: Random) -> str:
                 wait[3] == after[4] and not (wait[5] and after[5])
                 for wait, after in zip(circle, (*circle[1:], circle[0]), strict=True)
             ):
-                expected.append(min(wait[1] for wait in circle) - max(wait[0] for wait in circle))
+                limit = max(ttl, min([wait[7] for wait in circle if wait[7]], default=0) - SECOND)
+                expected.append((min(wait[1] for wait in circle) - max(wait[0] for wait in circle), limit))
     result = result_on(book, "deadlock-free")
     found = (len(result.violations), result.counters["circles of waiting holders"])
-    truth = (sum(time > ttl for time in expected), sum(time > 0 for time in expected))
+    truth = (sum(time > limit for time, limit in expected), sum(time > 0 for time, _ in expected))
     if found != truth:
         raise Disagreement(f"(deadlocks, circles) are {found}, in truth {truth}:\n{waits}, ttl {ttl}")
     return compare(result.valid, not truth[0], waits)

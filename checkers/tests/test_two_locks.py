@@ -23,6 +23,17 @@ def stalled(until: int, begun: int, ended: int) -> Book:
     return crossed(until).add(F.STALL, begun, ended, process=3)
 
 
+def told_to_wait(patience: float, lasted: float) -> Book:
+    """Two wait for each other's lock, for as long as they were told, with leases of 2 s; one gives up after so long."""
+    second = 10**9
+    book = Book(ttl=2 * second).acquire(1, 2, 1).acquire(3, 4, 2, key=1)
+    for process, key, waits in ((1, 1, 9.0), (2, 0, lasted)):
+        until, told = 5 + int(waits * second), int(patience * second)
+        book.acquire(5, until, 0, process=process, key=key, outcome=FAIL, ttl=told)
+        book.release(until, until + 1, process, key=1 - key)
+    return book
+
+
 LONG = Book(ttl=10**9).acquire(1, 2, 1).acquire(1, 2, 2, key=1)
 LONG.acquire(5, 9_000_000, 0, process=1, key=1, outcome=FAIL).acquire(5, 7_000_005, 0, process=2, outcome=FAIL)
 LONG.release(10**8, 10**8, 1).release(10**8, 10**8, 2, key=1)
@@ -41,6 +52,10 @@ test_circles = known(
     ("what a timeout breaks within a lease is counted", crossed(17), {"valid": True, CYCLES: 1}),
     ("time in which the machine stood still", stalled(18, 9, 10), VALID),
     ("and longer than that", stalled(19, 9, 10), {"at": 18}),
+    ("time in which the service had no answer", crossed(18).renew(9, 10, 3), VALID),
+    ("it was found late", told_to_wait(4.0, 2.9), {"valid": True, CYCLES: 1, LONGEST: 2900}),
+    ("it was not found", told_to_wait(4.0, 3.9), {"kind": "deadlock", "at": 5 + 3 * 10**9}),
+    ("they wait for no longer than anybody", told_to_wait(0, 2.1), {"kind": "deadlock", "at": 5 + 2 * 10**9}),
     ("a stall before it", stalled(18, 1, 7), INVALID),
     ("milliseconds of the longest", LONG, {LONGEST: 7}),
     ("in one order nobody waits in a circle", IN_ORDER, {**GOOD, CYCLES: 0, BOTH: 2}),

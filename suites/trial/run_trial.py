@@ -176,7 +176,8 @@ class RunningTrial:
     def heal(self) -> None:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         self.runner.final_heal()
-        patience = max(map(self.trial.patience, self.trial.lanes)) + ACQUIRE_BEYOND_HOLD
+        longest = max(self.trial.patience(lane) + lane.workload.waits for lane in self.trial.lanes)
+        patience = longest + ACQUIRE_BEYOND_HOLD
         self.tell(waits("the workers to end", patience))
         self.stuck = self.server.finish(self.handles, patience)
         if self.taps is not None:

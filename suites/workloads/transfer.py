@@ -25,7 +25,7 @@ class Transfer(Workload):
 
     def section(self, hold: Hold) -> None:
         hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
-        with hold.also(hold.patience) as other:
+        with hold.also(hold.patience + self.waits) as other:
             self.move(hold, other)
 
     def move(self, first: Hold, second: Hold) -> None:
@@ -40,11 +40,14 @@ class Opposite(Transfer):
     # Who deadlocks moves nothing, and a heal frees nobody.
     unasked: ClassVar[tuple[str, ...]] = ("no-lost-update", "recovery")
     order: ClassVar[tuple[int, ...]] = (0, 1)
+    # A service that finds deadlocks does so within a second; it has two more before they count as not found.
+    waits: ClassVar[float] = 1.0
 
 
 class Backoff(Opposite):
     name: ClassVar[str] = "transfer-backoff"
     unasked: ClassVar[tuple[str, ...]] = ()
+    waits: ClassVar[float] = 0.0
 
     def __init__(self) -> None:
         self._missed = 0

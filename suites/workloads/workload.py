@@ -97,6 +97,7 @@ class Workload(ABC):
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
     returns     whether a trial goes on after a fault until every worker has held its first lock again, and released it.
     holds       TTLs for which a holder stays at most, as a rule: who waits for it has the patience.
+    waits       seconds for which it waits longer for another lock than an acquire does.
     keys        how many locks the lane has, and with them cells of the store.
     workers     how many processes compete for them.
     """
@@ -112,6 +113,7 @@ class Workload(ABC):
     stores: ClassVar[tuple[str, ...]] = ("unfenced",)
     returns: ClassVar[bool] = False
     holds: ClassVar[float] = 1.0
+    waits: ClassVar[float] = 0.0
     keys: ClassVar[int] = 1
     workers: ClassVar[int] = 3
 
