@@ -78,6 +78,7 @@ class Facts:
     patience   ns that an acquire waits before it gives up, 0 if that is not known.
     permits    how many may hold at once: 1 for a mutex, more for a semaphore.
     workers    how many workers the lane has (see `process` in `checkers.row_format`).
+    silences   ns; from when to when the trial itself asked the service in vain, where it did, while no fault was on.
     """
 
     trial: str
@@ -103,6 +104,7 @@ class Facts:
     properties: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     hazards: tuple[Hazard, ...] = ()
+    silences: tuple[tuple[int, int], ...] = ()
 
     def worker_of(self, process: int) -> int:
         """The worker behind a process number: see `process` in `checkers.row_format`."""
@@ -246,6 +248,7 @@ def facts_from_json(data: Mapping[str, Any]) -> Facts:
     for name, texts in lists.items():
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{name} are texts")
+    lists["silences"] = tuple((int(begin), int(end)) for begin, end in facts.silences)
     for name, kind in (("claims", Claim), ("hazards", Hazard)):
         lists[name] = tuple(kind(**_with_tuples(dict(declared))) for declared in data[name])
     return replace(facts, **lists)

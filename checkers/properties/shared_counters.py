@@ -133,7 +133,7 @@ def silences(view: View) -> list[Span]:
 
     A keep-alive whose answer never came, or that was not sent since the service could not be reached, counts until the
     worker's next one has an answer, or for a TTL where none has. Without a lease only a lost answer counts: others may
-    be late since another thread of the client has its one connection.
+    be late since another thread of the client has its one connection. There the trial itself asks as well.
     """
     inv, kind, reason = view.column("inv"), view.column("f"), view.column("reason")
     outcome, ended, returned = view.column("outcome"), view.ended.tolist(), view.array("ret").tolist()
@@ -148,7 +148,7 @@ def silences(view: View) -> list[Span]:
             silent.setdefault(view.worker(row), ended[row])
         else:
             spans.append((silent.pop(view.worker(row), ended[row]), ended[row]))
-    return united([*spans, *((since, since + view.facts.ttl) for since in silent.values())])
+    return united([*view.facts.silences, *spans, *((since, since + view.facts.ttl) for since in silent.values())])
 
 
 def undisturbed(row: int, view: View) -> bool:

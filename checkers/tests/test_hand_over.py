@@ -91,6 +91,7 @@ test_hand_over = known(
     ("without a lease it waits for its turn", late(lease="none").renew(22, 26, 9, process=3), {"moments": [26]}),
     ("another found no service, and may have had it", beside_another(Reason.UNAVAILABLE), VALID),
     ("another gave up", beside_another(Reason.TIMEOUT), {"moments": [26]}),
+    ("the trial had no answer", late(lease="none", silences=((22, 26),)), VALID),
     ("a fault long ago", LONG_AGO, {"moments": [26]}),
     ("counted", released(24), COUNTED),
     ("granted before the release returned", AT_ONCE, COUNTED),

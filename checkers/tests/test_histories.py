@@ -21,6 +21,7 @@ def some() -> Book:
     """Each of its facts is of another type than the next."""
     hazards = (Hazard("recovery", ("cut-*",), "frozen-past-ttl"),)
     book = Book(claims=(Claim("token-order"),), hazards=hazards, versions={"redis": "8.0.2"}, drift=0.01, fair=True)
+    book.facts = replace(book.facts, silences=((3, 9), (12, 20)))
     for owner in range(1, 20):
         book.acquire(owner * 10, owner * 10 + 1, owner, token=owner).release(owner * 10 + 2, 0, owner, INFO)
     return book.fault("cut-client-drop", 3, 9, target="c1", owner=4, process=2)
@@ -104,7 +105,9 @@ def test_contradictions(tmp_path: Path, book: Book, problem: str) -> None:
         load(tmp_path / "lane.arrow")
 
 
-@pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": "5"}, {"permits": 0}, {"properties": [["recovery"]]}])
+@pytest.mark.parametrize(
+    "wrong", [{"workers": 0}, {"workers": "5"}, {"permits": 0}, {"properties": [["recovery"]]}, {"silences": [[3]]}]
+)
 def test_facts_that_nobody_can_have_recorded(tmp_path: Path, wrong: dict[str, object]) -> None:
     save(replace(some().history(), facts=replace(FACTS, **wrong)), tmp_path / "lane.arrow")  # type: ignore[arg-type]
     with pytest.raises(BadHistory, match="its description is missing or damaged"):

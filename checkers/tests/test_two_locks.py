@@ -53,6 +53,7 @@ test_circles = known(
     ("time in which the machine stood still", stalled(18, 9, 10), VALID),
     ("and longer than that", stalled(19, 9, 10), {"at": 18}),
     ("time in which the service had no answer", crossed(18).renew(9, 10, 3), VALID),
+    ("nor had the trial", crossed(18, silences=((9, 10),)), VALID),
     ("it was found late", told_to_wait(4.0, 2.9), {"valid": True, CYCLES: 1, LONGEST: 2900}),
     ("it was not found", told_to_wait(4.0, 3.9), {"kind": "deadlock", "at": 5 + 3 * 10**9}),
     ("they wait for no longer than anybody", told_to_wait(0, 2.1), {"kind": "deadlock", "at": 5 + 2 * 10**9}),

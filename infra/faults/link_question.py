@@ -1,11 +1,13 @@
 """One fresh question through a link: the proof that a cut is a cut and that a healed link is whole.
 
-The question is the shortest that a backend answers whatever its state, so that only the link is on trial.
+The question is the shortest that a backend answers whatever its state, so that only the link is on trial. Asked again
+and again, it tells when links or servers stood still.
 """
 
 import socket
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +20,9 @@ T = TypeVar("T")
 
 PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
+EVERY: Final = 0.2
+"""Seconds between two questions of a `Watch`: often enough to see what lasts for a second. PostgreSQL makes a process
+for each."""
 
 
 class LinkAnswer(StrEnum):
@@ -87,3 +92,40 @@ class Prober:
             return LinkAnswer.SILENT
         except OSError:
             return LinkAnswer.CLOSED
+
+
+class Watch:
+    """Asks servers again and again, each by a `host:port`, in a thread of its own from each `begin` to the next `end`.
+
+    silences  ns of CLOCK_MONOTONIC: from one answer of all to the next, where that took `PATIENCE` seconds longer than
+              the pause between two questions. Who did not run, a server or we, is not known.
+    """
+
+    def __init__(self, prober: Prober, endpoints: Iterable[str]) -> None:
+        self.silences: list[tuple[int, int]] = []
+        self._prober = prober
+        self._endpoints = tuple(endpoints)
+        self._over = threading.Event()
+        self._thread = threading.Thread()
+
+    def begin(self) -> None:
+        self._over.clear()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        if self._endpoints:
+            self._thread.start()
+
+    def end(self) -> None:
+        """Idempotent. A silence that goes on is noted up to now."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        heard = time.monotonic_ns()
+        over = False
+        while not over:
+            over = self._over.wait(EVERY)
+            if over or all(self._prober.ask(endpoint) is LinkAnswer.ANSWERED for endpoint in self._endpoints):
+                since, heard = heard, time.monotonic_ns()
+                if heard - since > (EVERY + PATIENCE) * 1e9:
+                    self.silences.append((since, heard))

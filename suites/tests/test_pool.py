@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,9 @@ from checkers import row_format
 from checkers.history.history import read_recording
 from checkers.row_format import F, Outcome, State
 from checkers.tests.build import cases
-from suites.lanes.lane import lanes_of
+from infra.backends import BACKENDS
+from infra.faults.link_question import Prober, Watch
+from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
@@ -268,6 +272,35 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(
     running.trial = Trial("redis", fault, 1, (lane,))
     running.lanes, running.plan, server = [RunningLane(lane, ())], running.trial.plan_to_run(), Waits()
     running.server, running.tell = server, lambda _: None  # type: ignore[assignment]
+    running.watch = Watch(Prober(BACKENDS["redis"]), ())
     monkeypatch.setattr(run_trial, "_warm", lambda *_: False)
     running.start()
     assert server.told == [run_trial.WARM_UP, *([run_trial.EXERCISED_WITHIN] if longer else [])]
+
+
+class Ways:
+    """Names the ways of a client group to the nodes of an environment."""
+
+    def members(self, backend: str) -> tuple[str, ...]:
+        return BACKENDS[backend].members
+
+    def endpoints_of(self, node: str, group: int) -> str:
+        return f"{node} by {group}"
+
+
+@cases(
+    "lanes, watched",
+    ("who waits in the server", ["postgres-session/set/unfenced"], {"postgres by 1"}),
+    ("behind a pool", ["postgres-xact/set/unfenced"], {"pgbouncer by 1"}),
+    (
+        "both",
+        ["postgres-xact/set/unfenced", "postgres-session/transfer-opposite/unfenced"],
+        {"postgres by 1", "pgbouncer by 1"},
+    ),
+    ("a lease is kept alive", ["postgres-lease/set/unfenced", "zookeeper/set/unfenced"], set()),
+    ("nothing has to be done in time", ["setnx-no-ttl/set/unfenced", "postgres-semaphore/work/unfenced"], set()),
+)
+def test_servers_are_watched_where_waiting_clients_see_nothing(lanes: list[str], watched: set[str]) -> None:
+    trial: Any = SimpleNamespace(lanes=[lane_named(name) for name in lanes])
+    environment: Any = Ways()
+    assert run_trial._to_be_watched(trial, environment) == watched

@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -60,13 +60,18 @@ def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], reco
 
 
 def whole(
-    trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record], environment: Environment
+    trial: Trial,
+    running: RunningLane,
+    versions: Mapping[str, str],
+    records: Sequence[Record],
+    silences: Sequence[tuple[int, int]],
+    environment: Environment,
 ) -> History:
     """The whole history: every recording, the texts of its errors, and a last read of each key past every fence.
 
-    The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
+    silences: as in `Facts`. The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
     """
-    facts = _facts(trial, running, versions)
+    facts = replace(_facts(trial, running, versions), silences=tuple(silences))
     parts, errors = [], [""]
     for handle in running.handles:
         rows = read_recording(handle.spec.recording).copy()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,10 @@ from infra.backends import BACKENDS
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.environment import Environment
 from infra.faults.all_faults import FAULTS
+from infra.faults.link_question import Watch
 from infra.faults.runner import Runner
 from infra.faults.target import Target
+from infra.network.topology import GROUPS
 from infra.store import store
 from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
@@ -57,6 +60,8 @@ LONGEST_TTL: Final = 2.0
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
+IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
+"""Properties by which a service has to do something in time while no fault is on."""
 
 
 class NoWayThere(TrialBroke):
@@ -102,6 +107,7 @@ class RunningTrial:
     taps     what stands between the workers and their links, where a fault strikes messages.
     actors   the interface of its workers to faults.
     runner   applies and heals the faults of the plan.
+    watch    sees what stands still while no fault is on.
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
     """
@@ -126,6 +132,7 @@ class RunningTrial:
         self.actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
         target = Target.of(environment, trial.backend, self.actors, MonotonicClock())
         self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
+        self.watch = Watch(target.prober, _to_be_watched(trial, environment))
         self.missing: list[Missing] = []
         self.stuck: list[Handle] = []
 
@@ -139,6 +146,7 @@ class RunningTrial:
         self.server.await_state(self.handles, State.READY, START_WITHIN)
         for handle in self.handles:
             handle.ask(Run.GO)
+        self.watch.begin()
         self.tell(waits("every lane to be granted once", WARM_UP))
         cold = list(self.lanes)
 
@@ -175,11 +183,14 @@ class RunningTrial:
 
     def heal(self) -> None:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
-        self.runner.final_heal()
-        longest = max(self.trial.patience(lane) + lane.workload.waits for lane in self.trial.lanes)
-        patience = longest + ACQUIRE_BEYOND_HOLD
-        self.tell(waits("the workers to end", patience))
-        self.stuck = self.server.finish(self.handles, patience)
+        try:
+            self.runner.final_heal()
+            longest = max(self.trial.patience(lane) + lane.workload.waits for lane in self.trial.lanes)
+            patience = longest + ACQUIRE_BEYOND_HOLD
+            self.tell(waits("the workers to end", patience))
+            self.stuck = self.server.finish(self.handles, patience)
+        finally:
+            self.watch.end()
         if self.taps is not None:
             self.taps.close()
 
@@ -187,7 +198,8 @@ class RunningTrial:
         """The history of each lane. Raises Unclean, or TrialBroke where a key cannot be read."""
         _must_be_clean(self.environment, "after")
         versions = self._versions()
-        return [whole(self.trial, lane, versions, self.runner.records, self.environment) for lane in self.lanes]
+        records, silences = self.runner.records, self.watch.silences
+        return [whole(self.trial, lane, versions, records, silences, self.environment) for lane in self.lanes]
 
     def remove_traces(self) -> None:
         """Remove what the locks left on a cluster that is not ours."""
@@ -254,10 +266,12 @@ class RunningTrial:
         Where the workload wants it, until all its workers have held again.
         """
         if self.plan.steps:
+            self.watch.end()
             try:
                 self.runner.cycle()
             except VersionRefused as refused:
                 raise NoWayThere(str(refused)) from refused
+            self.watch.begin()
         else:
             self.tell(step("no fault"))
             self.server.await_condition(lambda: False, CALM)
@@ -303,6 +317,15 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
     history = so_far(trial, lane, {}, ())
     calm = replace(history, facts=replace(history.facts, fault_names=(NO_FAULT,)))  # none has struck yet
     return not not_exercised(calm, names)
+
+
+def _to_be_watched(trial: Trial, environment: Environment) -> set[str]:
+    """`host:port` of servers whose locks' clients keep nothing alive while they wait, and so see nothing that stands
+    still. One way to each is enough: all go through one process.
+    """
+    mute = [lane for lane in trial.lanes if lane.lock.lease == "none" and not IN_TIME.isdisjoint(lane.properties)]
+    nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in mute]
+    return {environment.endpoints_of(node, GROUPS[0]) for node in chain.from_iterable(nodes)}
 
 
 def _recovers_within(lane: Lane) -> float:
