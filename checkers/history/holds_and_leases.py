@@ -15,12 +15,14 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from checkers.history.counting import grouped
+from checkers.history.counting import any_of, grouped
 from checkers.history.history import Facts
 from checkers.row_format import ACQUIRES, INFINITY, SHARED, F, Outcome
 
 IN_SESSIONS: Final = ("touch", "session")
 """Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
+_NO_DEEDS: Final = (F.RENEW, F.RELEASE, F.LOST)
+"""What is recorded of a grant without a look at the belief in it."""
 
 
 class Hold(NamedTuple):
@@ -37,8 +39,8 @@ class Hold(NamedTuple):
     freeing   invocation of the release that returned first among those that succeeded; `INFINITY` for none.
     freed     return of that release.
     believed  when its client was due to notice the loss that it noticed; `INFINITY` for none.
-    left      when the client was no longer inside: invocation of the release or notice of the loss, else the
-              last thing that was recorded of this grant, since a killed worker holds nothing.
+    left      when the client was no longer inside: invocation of the release or notice of the loss, else of the last
+              thing that it did under this grant, or of an acknowledged renewal: a killed worker holds nothing.
 
     As a scheduling problem:
 
@@ -182,7 +184,7 @@ def _granted(view: Rows) -> Iterator[Hold]:
     sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
     key, session, process, flags = (view.column(name) for name in ("key", "session", "process", "flags"))
     renewals, releases, lost = (grouped(view.whole(kind), owner.__getitem__) for kind in (F.RENEW, F.RELEASE, F.LOST))
-    last, closed, again = _last_events(view), closings(view), next_asked(view)
+    last, closed, again = _last_deeds(view), closings(view), next_asked(view)
     for row in view.whole(*ACQUIRES, outcomes=(Outcome.OK,)):
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
@@ -191,7 +193,8 @@ def _granted(view: Rows) -> Iterator[Hold]:
             released = min(released, closed.get(session[row], INFINITY), again.get(row, INFINITY))
         done = [(ret[r], inv[r]) for r in tries if outcome[r] == Outcome.OK]
         believed = min((sent[r] or inv[r] for r in losses), default=INFINITY)
-        left = min((inv[r] for r in (*tries, *losses)), default=last[who])
+        renewed = tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK)
+        left = min((inv[r] for r in (*tries, *losses)), default=max([last[who], *(sent for sent, _ in renewed)]))
         freed, freeing = min(done, default=(INFINITY, INFINITY))
         yield Hold(
             row=row,
@@ -205,7 +208,7 @@ def _granted(view: Rows) -> Iterator[Hold]:
             ret=ret[row],
             ttl=ttl[row] or view.facts.ttl,
             shared=bool(flags[row] & SHARED),
-            renewals=tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK),
+            renewals=renewed,
             release=tries[0] if tries else -1,
             lost=losses[0] if losses else -1,
             released=released,
@@ -280,9 +283,13 @@ def next_asked(view: Rows) -> dict[int, int]:
     return result
 
 
-def _last_events(view: Rows) -> dict[int, int]:
-    """Owner → ns of the last thing that was recorded of it."""
-    owners, place = np.unique(view.array("owner"), return_inverse=True)
+def _last_deeds(view: Rows) -> dict[int, int]:
+    """Owner → ns at which its holder sent the last thing that it did under it: it had looked at its belief before.
+
+    What it did may have been answered late, and a renewal, or its answer, as well: when nobody believed any more.
+    """
+    done = ~any_of(view.array("f"), _NO_DEEDS)
+    owners, place = np.unique(view.array("owner")[done], return_inverse=True)
     last = np.zeros(len(owners), np.int64)
-    np.maximum.at(last, place, np.maximum(view.array("inv"), view.array("ret")))
+    np.maximum.at(last, place, view.array("inv")[done])
     return dict(zip(owners.tolist(), last.tolist(), strict=True))

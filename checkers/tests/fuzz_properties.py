@@ -58,7 +58,10 @@ def schedule(rng: Random) -> str:
 
 
 def holder(rng: Random) -> str:
-    """Holds that end by release, notice of loss or silence; every overlapping pair must be reported."""
+    """Holds that end by release, notice of loss or silence; every overlapping pair must be reported.
+
+    Of one that is silent the last that is known is what it did last, when it sent that, or that its renewal was true.
+    """
     book = Book(keys=("a",))
     holds = []
     for owner in range(1, rng.randint(2, 6)):
@@ -76,9 +79,12 @@ def holder(rng: Random) -> str:
         last = ret
         if not ends and rng.random() < 0.7:
             at = ret + rng.randint(0, 6)
-            outcome = rng.choice((OK, FAIL, INFO))
-            last = at if outcome == INFO else at + 1
-            book.write(at, at + 1, owner, owner, outcome)
+            last = at
+            book.write(at, at + rng.randint(0, 9), owner, owner, rng.choice((OK, FAIL, INFO)))
+        if rng.random() < 0.3:
+            at, outcome = ret + rng.randint(0, 6), rng.choice((OK, FAIL, INFO))
+            last = max(last, at) if outcome == OK else last
+            book.renew(at, at + rng.randint(0, 9), owner, outcome)
         holds.append((ret, min(ends, default=last)))
     pairs = brute.inside_together(holds)
     return counted(result_on(book, "holder-exclusion"), pairs, holds)

@@ -95,8 +95,9 @@ test_server_exclusion = known(
     ("a refused release releases nothing", two((12, 14)).release(12, 13, 1, FAIL), INVALID),
     ("a lease that ends beyond all times", endless().acquire(12, 19, 2), INVALID),
     ("unless it was released", endless().release(14, 15, 1).acquire(12, 19, 2), VALID),
-    ("no lease, before the last event", without_lease().acquire(3, 8, 2), INVALID),
-    ("no lease, after the last event", without_lease().acquire(3, 9, 2), VALID),
+    ("no lease, before what was done last", without_lease().acquire(3, 7, 2), INVALID),
+    ("no lease, after it was sent", without_lease().acquire(3, 8, 2), VALID),
+    ("no lease, before a renewal that was true", without_lease().renew(9, 12, 1).acquire(3, 8, 2), INVALID),
     ("a renewal after the release had returned", AFTER_ITS_RELEASE, {"kinds": ["renewed-after-release"]}),
     ("three too close", THREE, {**NO_ROOM, "holders": (0, 1, 2)}),
     ("every overlapping pair", FOUR, {"kinds": ["granted-while-held"] * 3}),
@@ -110,9 +111,14 @@ test_server_exclusion = known(
     ("an expired lease", two((28, 30)).release(20, 21, 1), {EXPIRED: 1}),
 )
 
+# Worker 1 died, and the answer to its renewal came late.
+DEAD, DEAD_INSIDE = (Book(keys=("a",)).acquire(1, 2, 1, ttl=6).renew(sent, 15, 1).acquire(4, 10, 2) for sent in (3, 11))
+
 test_holder_exclusion = known(
     HOLDERS,
     ("clients inside two keys", TWO_KEYS, VALID),
+    ("who died is inside until it did something last, not until it was answered", DEAD.write(8, 16, 1, 7), VALID),
+    ("or was prolonged", DEAD_INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
     ("released after the other came in", INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
     ("the story names workers, times and the freeze", FROZEN, {"told": STORY}),
     ("gap and overlap at hand-over", HANDED_OVER, {GAP: 3, OVERLAP: 4}),
