@@ -138,6 +138,7 @@ value    write: the value written (unique in its lane); read: the value returned
          acquire: how often the client was woken while it waited, `NONE` where it does not tell. effect: the job.
 base     set workload. write: the value of the state that was read before; final read: number of elements.
          acquire: ns at which the request that put it into the queue was answered, `NONE` where it does not tell.
+         lost: ns at which the client last said that it holds, if it is asked, else `NONE`.
 session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none. Of an acquire that was
          refused: the one that the service called over.
 process  logical process; after an unknown outcome its thread goes on under a new number. Of a lane with n workers,
@@ -166,7 +167,8 @@ class F(IntEnum):
     """A probe of the client's own opinion: ok = it believes that it holds ``owner``, fail = it does not."""
     LOST = 11
     """The client noticed that it no longer holds ``owner``: from here on it is not inside. ``sent`` is when it was due
-    to notice: when its belief ended. Between the two it did not run."""
+    to notice: when its belief ended. Between the two it did not run. A client that is asked for its belief may have
+    ended it at any time since ``base``, when it last said that it holds."""
     EFFECT = 12
     """The holder did something that no fence can refuse and nobody can undo (it sent an e-mail): the job ``value``."""
     STALL = 13

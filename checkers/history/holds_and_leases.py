@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from checkers.history.counting import any_of, grouped
 from checkers.history.history import Facts
-from checkers.row_format import ACQUIRES, INFINITY, SHARED, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, NONE, SHARED, F, Outcome
 
 IN_SESSIONS: Final = ("touch", "session")
 """Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
@@ -39,8 +39,11 @@ class Hold(NamedTuple):
     freeing   invocation of the release that returned first among those that succeeded; `INFINITY` for none.
     freed     return of that release.
     believed  when its client was due to notice the loss that it noticed; `INFINITY` for none.
+    sure      when its client last said that it holds, before it noticed a loss and asked for no release; `INFINITY` for
+              no such loss, and if it is not asked. Its belief ended at any time since.
     left      when the client was no longer inside: invocation of the release or notice of the loss, else of the last
-              thing that it did under this grant, or of an acknowledged renewal: a killed worker holds nothing.
+              thing that it did under this grant, or of an acknowledged renewal: a killed worker holds nothing. Without
+              a lease, a client that noticed a loss was inside until `sure`, or until it did something after that.
 
     As a scheduling problem:
 
@@ -69,6 +72,7 @@ class Hold(NamedTuple):
     freeing: int = INFINITY
     freed: int = INFINITY
     believed: int = INFINITY
+    sure: int = INFINITY
     left: int = INFINITY
     latest: int = 0
     length: int = 0
@@ -181,7 +185,7 @@ def shortest(ttl: int, drift: float, grain: int) -> int:
 def _granted(view: Rows) -> Iterator[Hold]:
     """The holds as the clients know them, without the time in which each was in force."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
-    sent, ttl, token, owner = (view.column(name) for name in ("sent", "ttl", "token", "owner"))
+    sent, ttl, token, owner, base = (view.column(name) for name in ("sent", "ttl", "token", "owner", "base"))
     key, session, process, flags = (view.column(name) for name in ("key", "session", "process", "flags"))
     renewals, releases, lost = (grouped(view.whole(kind), owner.__getitem__) for kind in (F.RENEW, F.RELEASE, F.LOST))
     last, closed, again = _last_deeds(view), closings(view), next_asked(view)
@@ -193,8 +197,12 @@ def _granted(view: Rows) -> Iterator[Hold]:
             released = min(released, closed.get(session[row], INFINITY), again.get(row, INFINITY))
         done = [(ret[r], inv[r]) for r in tries if outcome[r] == Outcome.OK]
         believed = min((sent[r] or inv[r] for r in losses), default=INFINITY)
+        asked = min((inv[r] for r in tries), default=INFINITY)
+        sure = min((base[r] for r in losses if base[r] != NONE and inv[r] < asked), default=INFINITY)
         renewed = tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK)
         left = min((inv[r] for r in (*tries, *losses)), default=max([last[who], *(sent for sent, _ in renewed)]))
+        if view.facts.lease == "none":
+            left = min(left, max(sure, last[who]))
         freed, freeing = min(done, default=(INFINITY, INFINITY))
         yield Hold(
             row=row,
@@ -215,6 +223,7 @@ def _granted(view: Rows) -> Iterator[Hold]:
             freeing=freeing,
             freed=freed,
             believed=believed,
+            sure=sure,
             # A grant that is over when its answer arrives is never believed.
             left=max(left, ret[row]) if believed > ret[row] else ret[row],
         )
@@ -235,8 +244,9 @@ def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
         free = hold.released
         if facts.lease == "none":
             length, fixed = INFINITY, 0
-            # Nobody released it: a killed worker's connection is gone, and with it such a lock.
-            free = min(free, hold.left)
+            # Nobody released it: a killed worker's connection is gone, and with it such a lock. A client gives its
+            # connection up by itself as well, which it did at any time since it was sure.
+            free = min(free, hold.left, hold.sure)
         elif facts.lease in IN_SESSIONS:
             extended, seen = alive.get(hold.session, (0, 0))
             fixed = max(fixed, extended + length if extended else 0, seen)

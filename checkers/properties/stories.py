@@ -229,8 +229,8 @@ class Narrator:
         view = self._view
         if hold.release >= 0 and hold.left == view.column("inv")[hold.release]:
             return f"it released at {self.clock(hold.left)}"
-        if hold.lost >= 0 and hold.left == view.column("inv")[hold.lost]:
-            return f"it noticed the loss at {self.clock(hold.left)}"
+        if hold.lost >= 0:
+            return f"it noticed the loss at {self.clock(view.column('inv')[hold.lost])}"
         return f"nothing was heard of it after {self.clock(hold.left)}"
 
 

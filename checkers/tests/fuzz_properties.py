@@ -61,31 +61,34 @@ def holder(rng: Random) -> str:
     """Holds that end by release, notice of loss or silence; every overlapping pair must be reported.
 
     Of one that is silent the last that is known is what it did last, when it sent that, or that its renewal was true.
+    Who notices a loss without a lease may have given it up since it was last sure of it, or did something last.
     """
-    book = Book(keys=("a",))
+    lease = rng.choice(("grant", "none"))
+    book = Book(keys=("a",), lease=lease)
     holds = []
     for owner in range(1, rng.randint(2, 6)):
         inv, ret = generate.call(rng, 1, 12, 3)
-        ends = []
         book.acquire(inv, ret, owner)
-        for end in (book.release, book.lost):
-            if rng.random() < 0.5:
-                at = ret + rng.randint(0, 6)
-                ends.append(at)
-                if end == book.lost:
-                    book.lost(at, owner)
-                else:
-                    book.release(at, at + 1, owner, rng.choice((OK, FAIL, INFO)))
-        last = ret
-        if not ends and rng.random() < 0.7:
-            at = ret + rng.randint(0, 6)
-            last = at
-            book.write(at, at + rng.randint(0, 9), owner, owner, rng.choice((OK, FAIL, INFO)))
+        deed = prolonged = inv
+        left, given_up = FOREVER, FOREVER
+        if rng.random() < 0.5:
+            left = ret + rng.randint(0, 6)
+            book.release(left, left + 1, owner, rng.choice((OK, FAIL, INFO)))
+        if rng.random() < 0.5:
+            at, sure = ret + rng.randint(0, 6), rng.choice((NONE, inv + rng.randint(0, 9)))
+            sure = min(sure, at)
+            book.lost(at, owner, base=sure)
+            given_up = sure if lease == "none" and at < left and sure != NONE else FOREVER
+            left = min(left, at)
+        if rng.random() < 0.5:
+            deed = ret + rng.randint(0, 6)
+            book.write(deed, deed + rng.randint(0, 9), owner, owner, rng.choice((OK, FAIL, INFO)))
         if rng.random() < 0.3:
             at, outcome = ret + rng.randint(0, 6), rng.choice((OK, FAIL, INFO))
-            last = max(last, at) if outcome == OK else last
+            prolonged = at if outcome == OK else inv
             book.renew(at, at + rng.randint(0, 9), owner, outcome)
-        holds.append((ret, min(ends, default=last)))
+        silent = max(deed, prolonged) if left == FOREVER else left
+        holds.append((ret, min(silent, max(given_up, deed))))
     pairs = brute.inside_together(holds)
     return counted(result_on(book, "holder-exclusion"), pairs, holds)
 
@@ -171,6 +174,7 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "server-touch": partial(server, kind="touch"),
     "server-session": partial(server, kind="session"),
     "server-quorum": partial(server, kind="quorum"),
+    "server-none": partial(server, kind="none"),
     "schedule": schedule,
     "unfenced": unfenced,
     "holder-exclusion": holder,

@@ -122,8 +122,9 @@ def store_book(ops: list[Op], mode: str) -> Book:
 
 
 def leases(rng: Random, kind: str) -> list[Lease]:
-    """Grants of one key: simulate a service one hold after another, widen, then disturb."""
-    ttl = rng.randint(2, 5)
+    """Grants of one key: simulate a service one hold after another, widen, then disturb. Without leases all end."""
+    ttl = FOREVER if kind == "none" else rng.randint(2, 5)
+    reach = min(ttl, 5)
     clock = rng.randint(1, 3)
     result: list[Lease] = []
     tokens = rng.random() < 0.4
@@ -140,9 +141,9 @@ def leases(rng: Random, kind: str) -> list[Lease]:
         wide = rng.choice((0, 1, 3))
         ret = a + rng.randint(0, wide)
         for _ in range(rng.choice((0, 0, 1, 2))):
-            moment = rng.randint(max(held, ret - 1), held + ttl) if ret - 1 <= held + ttl else held
+            moment = rng.randint(max(held, ret - 1), held + reach) if ret - 1 <= held + reach else held
             span = (max(a, moment - rng.randint(0, 1)), moment + rng.randint(0, 1))
-            if kind in ("grant", "quorum") or (kind == "touch" and rng.random() < 0.5):
+            if kind in ("grant", "quorum", "none") or (kind == "touch" and rng.random() < 0.5):
                 renewals.append(span)
                 held = max(held, moment)
             elif creation is not None:
@@ -150,8 +151,8 @@ def leases(rng: Random, kind: str) -> list[Lease]:
             touched = max(touched, moment)
         end = max(touched + ttl, held)
         release = None
-        if rng.random() < 0.6:
-            moment = rng.randint(held, max(end, held))
+        if kind == "none" or rng.random() < 0.6:
+            moment = rng.randint(held, min(max(end, held), held + reach))
             answered = rng.random() < 0.7
             begun = max(ret, moment - rng.randint(0, 2))  # nobody releases before the acquire has returned
             release = (begun, max(begun, moment) + rng.randint(0, 2) if answered else FOREVER)
@@ -177,7 +178,10 @@ def leases(rng: Random, kind: str) -> list[Lease]:
 
 
 def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
-    """The same grants as a history, with renewals and releases that failed strewn in, which prove nothing."""
+    """The same grants as a history, with renewals and releases that failed strewn in, which prove nothing.
+
+    Without leases, what a client has given up since it was last sure of it may be free as if it had been released.
+    """
     book = Book(lease=kind, keys=("a",))
     for n, lease in enumerate(grants, 1):
         session = n + 100 if lease.creation is not None else 0
@@ -190,6 +194,9 @@ def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
             book.renew(at, at, n, rng.choice((FAIL, INFO)), session=session)
         if lease.release is not None:
             inv, ret = lease.release
+            if kind == "none" and ret == FOREVER and rng.random() < 0.7:
+                book.lost(inv + rng.randint(1, 9), n, base=inv)
+                continue
             book.release(inv, ret, n, INFO if ret == FOREVER else OK, session=session)
         if lease.creation is not None:
             book.add(F.SESSION_OPEN, *lease.creation, session=session)

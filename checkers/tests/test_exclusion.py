@@ -29,6 +29,11 @@ def without_lease() -> Book:
     return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
 
 
+def given_up(second: int) -> Book:
+    """There is no lease. Worker 1's client last said at 20 that it holds, and at 40 that it gave its session up."""
+    return Book(keys=("a",), lease="none").acquire(1, 2, 1).lost(40, 1, base=20).acquire(3, second, 2).release(60, 61, 2)
+
+
 def endless() -> Book:
     """Granted for longer than there are numbers, from a renewal on."""
     return Book(keys=("a",)).acquire(8, 10, 1, ttl=(1 << 63) - 1).renew(11, 12, 1)
@@ -98,6 +103,9 @@ test_server_exclusion = known(
     ("no lease, before what was done last", without_lease().acquire(3, 7, 2), INVALID),
     ("no lease, after it was sent", without_lease().acquire(3, 8, 2), VALID),
     ("no lease, before a renewal that was true", without_lease().renew(9, 12, 1).acquire(3, 8, 2), INVALID),
+    ("a session that may have been given up", given_up(21), VALID),
+    ("a client that is sure has not", given_up(19), {**HELD, "at": 19}),
+    ("nor one whose session answers", given_up(21).renew(22, 23, 1), {**HELD, "at": 21}),
     ("a renewal after the release had returned", AFTER_ITS_RELEASE, {"kinds": ["renewed-after-release"]}),
     ("three too close", THREE, {**NO_ROOM, "holders": (0, 1, 2)}),
     ("every overlapping pair", FOUR, {"kinds": ["granted-while-held"] * 3}),
@@ -119,6 +127,9 @@ test_holder_exclusion = known(
     ("clients inside two keys", TWO_KEYS, VALID),
     ("who died is inside until it did something last, not until it was answered", DEAD.write(8, 16, 1, 7), VALID),
     ("or was prolonged", DEAD_INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
+    ("who gave its session up is inside until it was last sure that it holds", given_up(21), VALID),
+    ("while it is sure nobody else may be", given_up(19), {"kind": "overlap", "at": 19, "holders": (0, 1)}),
+    ("nor while it does anything", given_up(21).write(22, 23, 1, 7), {"kind": "overlap", "at": 21}),
     ("released after the other came in", INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
     ("the story names workers, times and the freeze", FROZEN, {"told": STORY}),
     ("gap and overlap at hand-over", HANDED_OVER, {GAP: 3, OVERLAP: 4}),

@@ -68,7 +68,7 @@ class _Operation:
         f, token = F(row["f"]), None if row["token"] == NONE else row["token"]
         since = row["inv"] if f in NOTED_LATER or f is F.RELEASE else None
         if f is F.LOST:
-            recorder.lost(row["process"], row["key"], row["owner"], token, row["sent"])
+            recorder.lost(row["process"], row["key"], row["owner"], token, row["sent"], row["base"])
         elif f in OF_A_GRANT:
             grant = Grant("", row["owner"], token, 0, 0, 0, row["session"])
             holding = self._renewal.Holding(grant, row["key"], row["flags"])

@@ -11,7 +11,7 @@ from types import NoneType
 
 import pytest
 
-from checkers.row_format import SHARED, Action, F, Gate, Outcome, Reason
+from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
 from suites.worker import gates, lease_renewal, recorder, wall_clock
@@ -261,6 +261,7 @@ class TestLoss:
         (lost,) = bench.await_rows(F.LOST, 1, Outcome.OK)
         grant = holding.grant
         assert lost["inv"] >= lost["sent"] == grant.expires
+        assert lost["base"] == NONE, "it is not asked"
         assert (lost["owner"], lost["token"], lost["key"], lost["process"]) == (grant.owner, grant.token, 0, 5)
         assert holding.over
         bench.renewal.lose(holding, bench.main)
@@ -288,10 +289,23 @@ class TestLoss:
         client = Told()
         with at_work(spec, client) as bench:
             holding = bench.hold(ttl=1000 * TTL)
+            sure = now()
             assert bench.renewal.believes(holding)
             client.believes = False
+            turned = now()
             (lost,) = bench.await_rows(F.LOST, 1)
-        assert lost["sent"] < holding.expires, "when it was noticed, since the lease was not over"
+        assert turned <= lost["sent"] < holding.expires, "when it was noticed, since the lease was not over"
+        assert sure <= lost["base"] <= turned, "when it last said that it holds"
+
+    def test_one_that_never_said_that_it_holds_was_sure_when_it_asked(self, spec: Spec) -> None:
+        class Gone(Fake):
+            def belief(self, _: Grant) -> bool:
+                return False
+
+        with at_work(spec, Gone()) as bench:
+            holding = bench.hold(ttl=1000 * TTL)
+            (lost,) = bench.await_rows(F.LOST, 1)
+        assert lost["base"] == holding.grant.sent
 
 
 class TestSession:

@@ -46,6 +46,9 @@ class Holding:
         self.flags = flags
         self.expires = grant.expires
         """ns; when the belief ends by the client's own clock, unless a renewal is acknowledged before."""
+        self.sure = grant.sent
+        """ns; just before the latest look at which a client with a belief of its own said that it holds. That may have
+        ended at any time since. Without a look: the grant, that may have been over when its answer came."""
         self.noticed = math.inf
         """Seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds."""
         self.noticing = threading.Lock()
@@ -144,16 +147,23 @@ class LeaseRenewal:
         self.held = tuple(other for other in self.held if other is not holding)
 
     def believes(self, holding: Holding) -> bool:
-        if holding.over or now() >= holding.expires:
+        looked = now()
+        if holding.over or looked >= holding.expires:
             return False
-        return self._believer.belief(holding.grant) if self._believer else True
+        if self._believer is None:
+            return True
+        believed = self._believer.belief(holding.grant)
+        if believed:
+            holding.sure = max(holding.sure, looked)
+        return believed
 
     def lose(self, holding: Holding, process: Process) -> None:
         """The client notices that it no longer holds; noted once per grant."""
         with holding.noticing:
             if not holding.over:
                 grant, due = holding.grant, min(holding.expires, now())
-                self._recorder.lost(process.number, holding.key, grant.owner, grant.token, due)
+                sure = holding.sure if self._believer else row_format.NONE
+                self._recorder.lost(process.number, holding.key, grant.owner, grant.token, due, sure)
                 holding.noticed = time.monotonic()
 
     def note_session(self, process: Process, ttl: float) -> None:

@@ -137,9 +137,12 @@ class Recorder:
         row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
         self.page[at + row_format.OUTCOME] = Outcome.OK
 
-    def lost(self, process: int, key: int, owner: int, token: int | None, due: int) -> None:
-        """The client notices a loss at this moment, which it was due to notice at `due` (ns)."""
-        at = self.invoke(F.LOST, process, key, owner=owner, token=token)
+    def lost(self, process: int, key: int, owner: int, token: int | None, due: int, sure: int = NONE) -> None:
+        """The client notices a loss at this moment, which it was due to notice at `due` (ns).
+
+        sure: ns; when it last said that it holds, `NONE` if it is not asked.
+        """
+        at = self.invoke(F.LOST, process, key, owner=owner, token=token, base=sure)
         row_format.ANSWER.pack_into(
             self.page, at + row_format.RET, monotonic_ns(), due, 0, NONE if token is None else token, owner
         )
