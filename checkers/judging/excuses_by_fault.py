@@ -56,11 +56,15 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
 
     No fault asked for that, but a busy machine freezes processes, too. Hazards stand for a holder that a fault had
     frozen when its belief ended. One with one thread stalled counts: its client looks at the clock in another.
+
+    A client with a belief of its own may trust a lease for less than its TTL, and nobody is told for how long: it may
+    have stopped when the lease could have ended, if it did not say since that it holds.
     """
 
     def stalled(hold: Hold) -> bool:
-        return hold.believed <= violation.at and not any(
-            fault.kind == "freeze" and fault.owner == hold.owner and 0 < fault.applied <= hold.believed <= fault.over
+        ended = min(hold.believed, max(hold.sure, hold.expiry))
+        return ended <= violation.at and not any(
+            fault.kind == "freeze" and fault.owner == hold.owner and 0 < fault.applied <= ended <= fault.over
             for fault in view.history.faults
         )
 

@@ -31,7 +31,8 @@ def without_lease() -> Book:
 
 def given_up(second: int) -> Book:
     """There is no lease. Worker 1's client last said at 20 that it holds, and at 40 that it gave its session up."""
-    return Book(keys=("a",), lease="none").acquire(1, 2, 1).lost(40, 1, base=20).acquire(3, second, 2).release(60, 61, 2)
+    book = Book(keys=("a",), lease="none").acquire(1, 2, 1).lost(40, 1, base=20)
+    return book.acquire(3, second, 2).release(60, 61, 2)
 
 
 def endless() -> Book:

@@ -63,6 +63,11 @@ def stalled(believed: int = 12, **facts: Any) -> Book:
     return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=believed)
 
 
+def asked(sure: int, **facts: Any) -> Book:
+    """As `stalled`, of a client that last said at `sure` that it holds; by what it told before, it did until 24."""
+    return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=24, base=sure)
+
+
 EVERYWHERE = Claim(HOLDERS)
 QUIET = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", certain=False)
 FENCED = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", stores=("fence-*",))
@@ -105,6 +110,11 @@ test_what_a_hazard_excuses = known(
     ("of this store mode", freeze(overlap(hazards=(FENCED,), store="fence-writes"), 5, 40), DOCUMENTED),
     ("a stall of the machine is told by a late notice", stalled(), DOCUMENTED),
     ("it still believed when worker 2 came in", stalled(21), VIOLATED),
+    # Its own client may trust its lease for less than it was told, and had ended its belief when that may have ended.
+    ("a client that is asked may have stopped before", asked(19), DOCUMENTED),
+    ("if it did not say since that it holds", asked(21), VIOLATED),
+    ("and if its lease may have ended", asked(11, lease_ends=22), VIOLATED),
+    ("one that a fault had frozen when its lease may have ended", freeze(asked(11), 11, 26), VIOLATED),
     ("nothing documents that a freeze breaks it", stalled(hazards=()), VIOLATED),
     ("something documents that it breaks another", stalled(store="unfenced", hazards=(STORE,)), VIOLATED),
     ("a stall where tokens went backwards", WENT_BACKWARDS, DOCUMENTED),
