@@ -15,7 +15,7 @@ import pytest
 
 from checkers import row_format
 from checkers.history.history import read_recording
-from checkers.row_format import F, Outcome, State
+from checkers.row_format import Action, F, Gate, Outcome, State
 from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.faults.link_question import Prober, Watch
@@ -23,7 +23,7 @@ from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
-from suites.trial import run_trial
+from suites.trial import lane_history, run_trial
 from suites.trial.lane_history import RunningLane
 from suites.trial.spec import Trial
 from suites.trial.worker_control import WorkerControl
@@ -217,6 +217,18 @@ class TestReplacement:
         assert of[1] <= {1, 4}
         assert of[3].isdisjoint(of[1])
         assert {process % 3 for process in of[3]} == {1}
+
+    def test_a_death_for_which_the_machine_took_long_is_a_stall(self, tmp_path: Path) -> None:
+        spec = specs(str(tmp_path), "Free")[1]
+        recorder.create(spec.recording, 10)
+        handle = Handle(spec, 0, recorder.map_page(spec.recording), ended=2_000_000_000)
+        assert len(lane_history._dying(handle)) == 0, "it ended by itself"
+        handle.page[row_format.RENEWAL + row_format.ARMED_ACTION] = Action.KILL
+        row_format.reach(handle.page, row_format.RENEWAL, Gate.AFTER_RENEWAL, 500_000_000, 77, 0, 4)
+        [row] = lane_history._dying(handle)
+        assert [row[name] for name in ("f", "inv", "ret", "process")] == [F.STALL, 500_000_000, 2_000_000_000, 1]
+        handle.ended = 510_000_000
+        assert len(lane_history._dying(handle)) == 0, "it ended at once"
 
     def test_a_lane_goes_on_when_each_of_its_keys_was_granted_since(self, tmp_path: Path) -> None:
         """A lock that nobody frees any more must not be overlooked while work goes on under another key."""

@@ -16,6 +16,7 @@ from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import MODULE, SOON, running, specs, started, worked
 from suites.trial.worker_control import WorkerControl, action_called, gate_called
+from suites.worker import gates
 from suites.worker.pool import ForkServer, Handle
 
 LANE = "lane"
@@ -186,6 +187,7 @@ def test_a_call_ends_by_itself_after_its_time(team: Team) -> None:
 def test_a_killed_process_ends_where_it_was(team: Team, gate: Gate) -> None:
     victim, handle = team.catch(gate, "kill")
     assert handle.exited == -signal.SIGKILL
+    assert gates.killed_at(handle.page) == victim.at < handle.ended <= now()
     assert rows(handle, since=victim.at).size == 0
     team.control.let_go("hand")
     team.control.release_all()

@@ -18,6 +18,7 @@ from infra.store import store
 from suites.lanes.lane import Lane
 from suites.lock import Guards, LockError
 from suites.trial.spec import Trial
+from suites.worker import gates
 from suites.worker.pool import Handle, TrialBroke
 from suites.worker.process_spec import GUARDED
 from suites.worker.recorder import read_errors
@@ -27,6 +28,8 @@ LAST: Final = 64
 ANSWERED_WITHIN: Final = 20.0
 """Seconds for a server that is whole to answer; it measures 10 ms, and seconds where the machine is overloaded."""
 _AGAIN: Final = 0.2
+_DIES_WITHIN: Final = 0.05
+"""Seconds; as late as a sentinel may be without a word (`suites.worker.lease_renewal`)."""
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ def whole(
         texts = read_errors(handle.spec.recording)
         rows["error"][rows["error"] > 0] += len(errors) - 1
         errors += texts
-        parts.append(rows)
+        parts += [rows, _dying(handle)]
         handle.discard()
     parts.append(final_reads(running.lane, running.keys, environment))
     return _history(facts, np.concatenate(parts), records, errors)
@@ -118,6 +121,19 @@ def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], er
     fields = [asdict(record) for record in records if record.lane in ("", facts.lane)]
     faults = [FaultInterval(**{name: value for name, value in each.items() if name != "lane"}) for each in fields]
     return from_rows(facts, rows, faults, errors)
+
+
+def _dying(handle: Handle) -> npt.NDArray[Any]:
+    """A stall of a worker that was killed at a gate: from then until its end, if the machine took long for that.
+
+    Nothing in the worker can note it, and what it held by a connection was held until then.
+    """
+    caught = gates.killed_at(handle.page)
+    rows = np.zeros(bool(caught and handle.ended - caught > _DIES_WITHIN * 1e9), DTYPE)
+    rows["inv"], rows["ret"], rows["process"] = caught, handle.ended, handle.spec.first_process
+    rows["f"], rows["outcome"] = F.STALL, Outcome.OK
+    rows["token"] = rows["value"] = rows["base"] = row_format.NONE
+    return rows
 
 
 def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> npt.NDArray[Any]:

@@ -1,8 +1,8 @@
 """The fork server: one interpreter that has the client packages loaded and forks workers on demand.
 
 Eight workers start in a twentieth of a second this way. It speaks one JSON object a line: ``{"spawn": Spec}`` is
-answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ...}``. It ends,
-and takes every worker along, when its standard input closes: when the harness has gone, however it went.
+answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ..., "at": ...}``.
+It ends, and takes every worker along, when its standard input closes: when the harness has gone, however it went.
 
 Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the first fork (`suites.locks.registry`).
 """
@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any, Final, cast
@@ -74,7 +75,8 @@ def _reap(children: set[int]) -> None:
             return
         children.discard(pid)
         cpu = round((used.ru_utime + used.ru_stime) * 1000)
-        _say({"exited": pid, "status": os.waitstatus_to_exitcode(status), "cpu_ms": cpu})
+        ended = time.monotonic_ns()  # or before: its connections are closed by now
+        _say({"exited": pid, "status": os.waitstatus_to_exitcode(status), "cpu_ms": cpu, "at": ended})
 
 
 def _fork(spec: dict[str, Any]) -> int:

@@ -160,6 +160,14 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
     return Caught(*(row_format.word(page, base + offset) for offset in offsets))
 
 
+def killed_at(page: mmap.mmap) -> int:
+    """ns; when a thread came by a gate at which it was to be killed, 0 if none did."""
+    for base in (row_format.MAIN, row_format.RENEWAL):
+        if page[base + row_format.REACHED_GATE] and page[base + row_format.ARMED_ACTION] == Action.KILL:
+            return row_format.word(page, base + row_format.REACHED_AT)
+    return 0
+
+
 def rounds(page: mmap.mmap, gate: Gate) -> int:
     return row_format.word(page, _base(gate) + row_format.ROUNDS)
 

@@ -52,6 +52,8 @@ class Handle:
     pid: int
     page: mmap.mmap
     exited: int | None = None
+    ended: int = 0
+    """ns; when that was found, and its connections were closed."""
     cpu: float = 0.0
     """Seconds that it used, once it has exited."""
     killed: bool = False
@@ -215,7 +217,7 @@ class ForkServer:
     def _take(self, message: dict[str, Any]) -> None:
         if "exited" in message and message["exited"] in self.handles:
             handle = self.handles[message["exited"]]
-            handle.exited, handle.cpu = message["status"], message["cpu_ms"] / 1000
+            handle.exited, handle.ended, handle.cpu = message["status"], message["at"], message["cpu_ms"] / 1000
 
 
 def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
