@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import Hold, effective, exclude
+from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import HANGS, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.shared_counters import Exercise, fault_missed, stalls, unless
+from checkers.properties.shared_counters import Exercise, fault_missed, silences, stalls, unanswered, unless
 from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"
@@ -235,8 +235,16 @@ def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[i
 
 
 def _exempt(view: View) -> list[Span]:
-    """When nobody can be blamed for a delay."""
-    spans = list(view.once(stalls))
+    """When nobody can be blamed for a delay.
+
+    Where the service answered no keep-alive, its members may have elected another leader, who then gives every session
+    all of its time anew (etcd's `Promote`, ZooKeeper's session tracker), that of a dead client as well. By the next
+    answer there was one.
+    """
+    spans = [*view.once(stalls), *view.once(silences)]
+    if view.facts.lease in IN_SESSIONS:
+        longest = max((hold.ttl for hold in view.holds), default=0)
+        spans += ((begun, ended + longest) for begun, ended in view.once(unanswered))
     recovery = view.facts.bounds.get(RECOVERY.id, 0)
     for fault in view.struck:
         if fault.process < 0:

@@ -131,24 +131,33 @@ def stalls(view: View) -> list[Span]:
 def silences(view: View) -> list[Span]:
     """When a renewal or a keep-alive had no answer: the service, starved of CPU perhaps, may have served nobody.
 
-    A keep-alive whose answer never came, or that was not sent since the service could not be reached, counts until the
-    worker's next one has an answer, or for a TTL where none has. Without a lease only a lost answer counts: others may
-    be late since another thread of the client has its one connection. There the trial itself asks as well.
+    Without a lease only a lost answer counts: others may be late since another thread of the client has its one
+    connection. There the trial itself asks as well.
     """
-    inv, kind, reason = view.column("inv"), view.column("f"), view.column("reason")
-    outcome, ended, returned = view.column("outcome"), view.ended.tolist(), view.array("ret").tolist()
+    inv, outcome, ended = view.column("inv"), view.column("outcome"), view.ended.tolist()
+    asked = view.rows(F.RENEW, F.KEEP_ALIVE)
+    spans = [(inv[row], ended[row]) for row in asked if outcome[row] == Outcome.INFO or view.facts.lease != "none"]
+    return united([*view.facts.silences, *spans, *view.once(unanswered)])
+
+
+def unanswered(view: View) -> list[Span]:
+    """When keep-alives of a worker got no answer, or were not sent since the service could not be reached: from the
+    first until the next one that has an answer, or for a TTL where none has.
+
+    Of one whose worker was killed meanwhile nobody knows anything. A renewal is sent by holders only, and the next one
+    may be late.
+    """
+    inv, outcome, reason = (view.column(name) for name in ("inv", "outcome", "reason"))
+    ended, returned = view.ended.tolist(), view.array("ret").tolist()
     spans: list[Span] = []
-    silent: dict[int, int] = {}  # worker → since when its keep-alives have no answer
-    for row in view.rows(F.RENEW, F.KEEP_ALIVE):
-        if outcome[row] == Outcome.INFO or view.facts.lease != "none":
-            spans.append((inv[row], ended[row]))
-        if kind[row] == F.RENEW or not returned[row]:  # a renewal is sent by holders only, and the next one may be late
-            continue
-        if outcome[row] == Outcome.INFO or reason[row] == Reason.UNAVAILABLE:
-            silent.setdefault(view.worker(row), ended[row])
-        else:
-            spans.append((silent.pop(view.worker(row), ended[row]), ended[row]))
-    return united([*view.facts.silences, *spans, *((since, since + view.facts.ttl) for since in silent.values())])
+    first: dict[int, int] = {}  # worker → row of the first that has no answer
+    for row in view.rows(F.KEEP_ALIVE):
+        worker = view.worker(row)
+        if returned[row] and (outcome[row] == Outcome.INFO or reason[row] == Reason.UNAVAILABLE):
+            first.setdefault(worker, row)
+        elif returned[row] and worker in first:
+            spans.append((inv[first.pop(worker)], ended[row]))
+    return [*spans, *((inv[row], ended[row] + view.facts.ttl) for row in first.values())]
 
 
 def undisturbed(row: int, view: View) -> bool:

@@ -98,10 +98,12 @@ def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
 
 
 def crash_release(rng: Random) -> str:
-    """Every tick from when the lock should be free: did anybody wait, hold beside the dead, and did the machine run?"""
+    """Every tick from when the lock should be free: did anybody wait, hold beside the dead, did the machine run, and
+    can the service have answered, and have been the same for as long as leases last?
+    """
     bound, ttl = rng.randint(1, 6), rng.randint(1, 6)
-    bounds = {"crash-release": bound, "recovery": 2}
-    book = Book(keys=("a",), bounds=bounds, fault_names=("kill-holder",), ttl=ttl, lease="grant")
+    bounds, lease = {"crash-release": bound, "recovery": 2}, rng.choice(("grant", "touch"))
+    book = Book(keys=("a",), bounds=bounds, fault_names=("kill-holder",), ttl=ttl, lease=lease)
     hung = rng.random() < 0.3
     struck = rng.randint(4, 8)
     resumed = struck + rng.randint(1, 25) if hung else FOREVER
@@ -138,7 +140,10 @@ def crash_release(rng: Random) -> str:
             waits.append((inv, ret))
         if outcome == OK:
             granted = min(granted, ret)
-    exempt = []
+    exempt = [(row[0], row[1]) for row in book.rows if row[12] == F.RENEW and row[13] != INFO]
+    asked = _keep_alives(book, rng)
+    exempt += [(request.inv, request.ret) for request in asked]
+    exempt += [(inv, ret + (ttl if lease == "touch" else 0)) for inv, ret in _lost(asked, ttl)]
     for _ in range(rng.choice((0, 0, 1, 2))):
         inv, ret = generate.call(rng, 4, 30, 5)
         if rng.random() < 0.7:
@@ -271,6 +276,17 @@ def _silent(asked: list[KeepAlive], tick: int, ttl: int) -> bool:
     lost = list(takewhile(lambda request: not request.answered, reversed(ended)))
     answered_later = any(request.answered for request in of_session[len(ended) :])
     return bool(lost) and (answered_later or tick < lost[-1].ret + ttl)
+
+
+def _lost(asked: list[KeepAlive], ttl: int) -> list[tuple[int, int]]:
+    """From each first one of a session that was not answered to the next one that was, else for a TTL."""
+    of_session = [request for request in asked if request.session]
+    lost = []
+    for place, request in enumerate(of_session):
+        if not request.answered and (place == 0 or of_session[place - 1].answered):
+            answers = (later.ret for later in of_session[place:] if later.answered)
+            lost.append((request.inv, next(answers, request.ret + ttl)))
+    return lost
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:

@@ -76,6 +76,22 @@ NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer th
 HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
 SESSION = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
 SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15, 29, 2, session=8)
+
+
+def silent(answered: int, granted: int, **facts: Any) -> Book:
+    """Worker 2 asks to keep its session alive at 16, and has its first answer at `answered`; it gets the lock so late.
+
+    Worker 1's session can end at 24 by what is recorded of it.
+    """
+    book = Book(**{**FACTS, "lease": "session", **facts}).acquire(9, 10, 1, ttl=10, session=7)
+    book.add(F.KEEP_ALIVE, 13, 14, session=7, process=1).fault("kill-holder", 12, 60, kind="kill", owner=1, process=1)
+    book.add(F.KEEP_ALIVE, 16, 0, INFO, session=8, process=2, given_up=min(answered, 19))
+    if answered > 19:
+        book.add(F.KEEP_ALIVE, 20, 20, FAIL, session=8, process=2, reason=Reason.UNAVAILABLE)
+        book.add(F.KEEP_ALIVE, 21, answered, session=8, process=2)
+    return book.acquire(15, granted, 2, session=8)
+
+
 # Worker 2 had it when worker 1 was killed.
 PASSED_ON_BEFORE = Book(**FACTS).acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
 PASSED_ON_BEFORE.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1).add(F.ACQUIRE, 9, 38, FAIL, process=3)
@@ -94,7 +110,14 @@ test_crash_release = known(
     ("an unanswered acquire may have been granted", unanswered(26, refused(13, 90)), NOT_LONG),
     ("who gets it late after an unanswered one", unanswered(5).acquire(13, 28, 2), {"valid": True, WAITED_FOR: 0}),
     ("the TTL counts from the last keep-alive", SESSION, VALID),
+    ("an election may have given it all of its time anew", silent(22, 37), VALID),
+    ("not more than that", silent(22, 38), {"kind": "freed-late", "at": 37}),
+    ("without an answer the election may have come within a TTL", silent(19, 44), VALID),
+    ("of one that was killed nobody knows whether it had an answer", silent(0, 30), INVALID),
+    ("where leases are the grants', the silence is all", silent(27, 32, lease="grant"), VALID),
+    ("and nothing after it", silent(27, 33, lease="grant"), INVALID),
     ("late without a lease", crash(lease="none").acquire(13, 19, 2), INVALID),
+    ("it took long to die", crash(lease="none").add(F.STALL, 12, 30, process=1).acquire(13, 35, 2), VALID),
     ("what had been passed on before", PASSED_ON_BEFORE, NO_CRASH),
     ("another reader's renewed lease, until 31", beside().renew(20, 21, 2), VALID),
     ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
