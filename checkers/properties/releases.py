@@ -180,11 +180,14 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
 
 
 def _crashes(view: View) -> Iterator[Crash]:
-    """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone."""
+    """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone.
+
+    Whose lease can have been over when its answer arrived kept nobody out: another may hold by right.
+    """
     for fault in view.struck if view.facts.permits == 1 else ():
         hold = view.holds.by_owner.get(fault.owner)
         of_the_renewal = fault.process // view.facts.workers % 2
-        if hold is None or of_the_renewal or fault.kind not in ("kill", "stall", "call"):
+        if hold is None or of_the_renewal or fault.kind not in ("kill", "stall", "call") or hold.expiry <= hold.ret:
             continue
         ttl = 0 if view.facts.lease == "none" else hold.ttl
         if fault.kind == "kill":

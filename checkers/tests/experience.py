@@ -162,7 +162,8 @@ def crash_release(rng: Random) -> str:
     ]
     for_certain = sum(tick < doubt for tick in waited)
     passed_on = granted == stop and len(waited) <= bound
-    counts = granted > struck and not (hung and resumed <= free)
+    over = ttl == 1 and not any(row[12] == F.RENEW and row[5] == 1 and row[13] == OK for row in book.rows)
+    counts = granted > struck and not (hung and resumed <= free) and not over  # when its own answer arrived
     kept = for_certain > bound or (for_certain > 0 and secured > free + bound and not passed_on)
     return counted(result_on(book, "crash-release"), int(counts and kept), (book.rows, book.faults))
 

@@ -95,6 +95,11 @@ def silent(answered: int, granted: int, **facts: Any) -> Book:
 # Worker 2 had it when worker 1 was killed.
 PASSED_ON_BEFORE = Book(**FACTS).acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
 PASSED_ON_BEFORE.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1).add(F.ACQUIRE, 9, 38, FAIL, process=3)
+# Worker 1's lease could end at 20, before its answer came; worker 2 holds from 18 on.
+ANSWERED_LATE, ANSWERED = (Book(**FACTS).acquire(9, ret, 1, sent=10, ttl=10) for ret in (25, 19))
+for book in (ANSWERED_LATE, ANSWERED):
+    book.acquire(11, 18, 2, ttl=90)
+    book.fault("kill-holder", 26, 60, kind="kill", owner=1, process=1).add(F.ACQUIRE, 27, 70, FAIL, process=3)
 BOTH_DIED = Book(**FACTS)
 for owner, at in ((1, 9), (2, 13)):
     BOTH_DIED.acquire(at, at + 1, owner, ttl=10, flags=SHARED)
@@ -121,6 +126,8 @@ test_crash_release = known(
     ("what had been passed on before", PASSED_ON_BEFORE, NO_CRASH),
     ("another reader's renewed lease, until 31", beside().renew(20, 21, 2), VALID),
     ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
+    ("who died with a late answer kept nobody out", ANSWERED_LATE, NO_CRASH),
+    ("who died with one in time may have", ANSWERED, {"kinds": ["never-freed"]}),
     ("two readers that died", BOTH_DIED, {"kinds": ["freed-late", "freed-late"]}),
     ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
     ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
