@@ -2,16 +2,17 @@
 
 A hazard names a mechanism, which excuses only what it explains: whether the fault hit the earlier holder of the witness
 while its lease was in force, before anything went wrong. None excuses what a service or a store that lies could have
-done as well. Mechanisms of locks that are broken by design are in `checkers.judging.excuses_by_design`.
+done as well. A busy machine does some of that without a fault (`BY_THE_MACHINE`). Mechanisms of locks that are broken by
+design are in `checkers.judging.excuses_by_design`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Final
 
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_leases import Hold, effective
 from checkers.history.view import View
 from checkers.judging.excuse_parts import (
     BY_A_LOST_COUNTER,
@@ -28,7 +29,8 @@ from checkers.judging.excuse_parts import (
 )
 from checkers.judging.excuses_by_design import DESIGNS
 from checkers.properties.check_result import Violation
-from checkers.row_format import F, Outcome, Reason
+from checkers.properties.shared_counters import unanswered
+from checkers.row_format import INFINITY, F, Outcome, Reason
 
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 
@@ -115,6 +117,37 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
     return violation.kind == REFUSED or any(_told_gone(hold, backs, view) for hold in losers(violation, view))
 
 
+def revoked_in_silence(violation: Violation, view: View) -> bool:
+    """As `revoked_early`, by a leader that the machine did not run: keep-alives got no answer until there was another.
+
+    What the old one revokes when it comes back could have ended by then but for what was acknowledged since the first
+    of those keep-alives, all of which it had not seen.
+    """
+    session = view.column("session")
+    if violation.kind == REFUSED:
+        return _revoked(session[violation.rows[-1]], view)
+    return any(_revoked(hold.session, view) for hold in losers(violation, view))
+
+
+def _revoked(number: int, view: View) -> bool:
+    """Whether the service called this session over before its acknowledged end, and not before the end that was known
+    when keep-alives began to get no answer.
+    """
+    inv, ret, session, reason = (view.column(name) for name in ("inv", "ret", "session", "reason"))
+    length = effective(view.facts.ttl, view.facts)
+    refused = view.rows(F.RELEASE, F.KEEP_ALIVE, F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))
+    called_over = [ret[row] for row in refused if session[row] == number and reason[row] == Reason.NOT_OWNER]
+    prolonged = view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
+    signs = [inv[row] for row in prolonged if session[row] == number != 0]
+
+    def known(until: int) -> int:
+        """ns; when the session could end by what prolonged it before a moment; `INFINITY` if there was none yet."""
+        return max((sign + length for sign in signs if sign < until), default=INFINITY)
+
+    silent = [begun for begun, _ in view.once(unanswered)]
+    return any(known(begun) <= at < known(at) for at in called_over for begun in silent if begun < at)
+
+
 def _told_gone(hold: Hold, backs: Sequence[int], view: View) -> bool:
     """Whether a release, keep-alive or the session's next acquire was refused as not the owner's before the
     acknowledged end of the lease, or by the first answer at all since a moment of `backs`.
@@ -144,7 +177,30 @@ def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
     return any(hit.begun <= inv[row] <= hit.over and inv[row] < violation.at for row in held for hit in cuts)
 
 
+def delivered_late(violation: Violation, view: View) -> bool:
+    """As `late_delivery`, by the store or the way to it, which the machine did not run: no fault asked for that.
+
+    The first write of the fork was sent by a holder inside, in its lease, and had no answer when the other holder was
+    granted the lock, of which the first had let go by then: nobody was inside beside it.
+    """
+    kind, inv, ret = (view.column(name) for name in ("f", "inv", "ret"))
+    writes = sorted((row for row in violation.rows if kind[row] == F.WRITE), key=inv.__getitem__)
+    if violation.kind != "lost-update" or len(writes) != 2:
+        return False
+    first, (its, others) = writes[0], (view.hold_of(row) for row in writes)
+    if its is None or others is None:
+        return False
+    in_time = its.ret <= inv[first] <= min(its.left, its.expiry)
+    return in_time and its.left <= others.ret < ret[first]
+
+
 FROZEN: Final = "frozen-past-ttl"
+BY_THE_MACHINE: Final[Mapping[str, tuple[Callable[[Violation, View], bool], str]]] = {
+    FROZEN: (stalled_past_ttl, "the machine itself stalled the holder"),
+    "revoked-early": (revoked_in_silence, "the machine itself stalled the leader"),
+    "late-delivery": (delivered_late, "the machine itself held a write up"),
+}
+"""What a busy machine does without a fault: mechanism → what tells of it then, and the reason in words."""
 MECHANISMS: Final = {
     **by_name(
         frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, revoked_early, late_delivery

@@ -3,7 +3,7 @@
 A hazard excuses a violation only if the violation starts after the hazard's fault was applied, and if its mechanism
 explains it (`checkers.judging.excuses_by_fault`). Under several faults a claim must cover each of them, and a hazard of
 any of them may excuse. The other faults may mask the hazard, so that it need not show. A stall of the machine needs no
-fault: the holder's own late notice of its loss tells of it.
+fault: a holder's own late notice of its loss tells of it, and answers that were missing or late.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Verdict, matches
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.view import View
-from checkers.judging.excuses_by_fault import FROZEN, MECHANISMS, nodes_of, stalled_past_ttl
+from checkers.judging.excuses_by_fault import BY_THE_MACHINE, MECHANISMS, nodes_of
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.recovery import RECOVERY
@@ -168,21 +168,22 @@ def _masked(facts: Facts) -> str | None:
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:
     """What excuses each violation, None where nothing does.
 
-    That is the mechanism of a hazard that needs no fault, or whose fault was applied before; or a stall of the machine,
-    if the lock is documented to break when its holder is frozen.
+    That is the mechanism of a hazard that needs no fault, or whose fault was applied before; or what a stall of the
+    machine does as well, if the lock is documented to break when a fault does that: when its holder is frozen.
     """
     facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]
-    frozen = [each for each in facts.hazards if each.mechanism == FROZEN and each.property == result.property]
-    fragile = any(matches(facts.store, hazard.stores) for hazard in frozen)
+    of_property = [each for each in facts.hazards if each.property == result.property]
+    documented = {each.mechanism for each in of_property if matches(facts.store, each.stores)}
 
     def excuse(violation: Violation) -> str | None:
         for hazard, hits in reasons:
             came = [hit for hit in hits if hit.begun <= violation.at]
             if (came or hazard.unprovoked()) and MECHANISMS[hazard.mechanism](violation, view, came):
                 return f"explained by {hazard.mechanism}"
-        if fragile and stalled_past_ttl(violation, view):
-            return f"explained by {FROZEN}: the machine itself stalled the holder"
+        for mechanism, (explains, how) in BY_THE_MACHINE.items():
+            if mechanism in documented and explains(violation, view):
+                return f"explained by {mechanism}: {how}"
         return None
 
     return [excuse(violation) for violation in result.violations]

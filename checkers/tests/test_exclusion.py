@@ -121,7 +121,9 @@ test_server_exclusion = known(
 )
 
 # Worker 1 died, and the answer to its renewal came late.
-DEAD, DEAD_INSIDE = (Book(keys=("a",)).acquire(1, 2, 1, ttl=6).renew(sent, 15, 1).acquire(4, 10, 2) for sent in (3, 11))
+DEAD, DEAD_INSIDE = (Book(keys=("a",)).acquire(1, 2, 1, ttl=6).renew(sent, 15, 1) for sent in (3, 11))
+for book in (DEAD, DEAD_INSIDE):
+    book.acquire(4, 10, 2).release(20, 21, 2)
 
 test_holder_exclusion = known(
     HOLDERS,

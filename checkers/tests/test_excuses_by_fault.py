@@ -232,25 +232,78 @@ def test_a_holder_alone_is_told_so_too() -> None:
         assert MECHANISMS["revoked-early"](violation, view, view.history.faults) is expected
 
 
+def revoked_in_silence(name: str = SERVER, told: int = 26, silent: int = 9, prolonged: int = 5) -> Book:
+    """Session 1 lasts until 38, by what was acknowledged at 18; at `told` the service says that it is gone.
+
+    From `silent` to 15 session 2 was not answered. Before that session 1 was prolonged last at `prolonged`, by 20.
+    """
+    book = Book(**facts("revoked-early", name, lease="session", ttl=20))
+    for sent in (1, prolonged, 18):
+        book.add(F.KEEP_ALIVE, sent, sent + 1, session=1, process=1)
+    if silent:
+        book.add(F.KEEP_ALIVE, silent, outcome=INFO, given_up=silent + 3, session=2, process=2)
+    book.add(F.KEEP_ALIVE, 23, 24, session=2, process=2)
+    return book.add(F.KEEP_ALIVE, told, told + 1, FAIL, reason=Reason.NOT_OWNER, session=1, process=1)
+
+
+def passed_on(**more: Any) -> Book:
+    """Worker 1 has the lock in session 1, and worker 2 gets it at 30."""
+    book = revoked_in_silence(**more).acquire(7, 8, 1, ttl=20, session=1)
+    return book.acquire(8, 30, 2, sent=29, ttl=20, session=2).release(33, 34, 2, session=2)
+
+
+test_a_lease_that_was_revoked_by_a_leader_that_the_machine_stalled = known(
+    SERVER,
+    ("when the old one thought that it was over", passed_on(), DOCUMENTED),
+    ("when nobody can have thought so", passed_on(told=23), VIOLATED),
+    ("every keep-alive was answered", passed_on(silent=0), VIOLATED),
+    ("the old one had seen what prolonged it", passed_on(silent=20), VIOLATED),
+    ("it had been prolonged just before", passed_on(prolonged=8), VIOLATED),
+)
+
+test_a_waiter_is_told_so_too = known(
+    "honest-renewal",
+    ("after a silence", revoked_in_silence("honest-renewal"), DOCUMENTED),
+    ("without any", revoked_in_silence("honest-renewal", silent=0), VIOLATED),
+)
+
+
 # Writes that came late
 
 
-def overtaken(begun: int = 11, healed: int = 80, kind: str = "cut", sent: int = 12) -> Book:
-    """Worker 1 writes 5 onto the empty list and hears nothing; worker 2 writes 6 onto the empty list; 5 remains."""
-    book = Book(**facts("late-delivery", UPDATES, **STORE))
-    book.acquire(9, 10, 1, ttl=50).read(11, 11, 1, -1).write(sent, 14, 1, 5, INFO, base=-1).release(15, 16, 1)
-    book.acquire(13, 20, 2, ttl=50).read(21, 22, 2, -1).write(23, 24, 2, 6, base=-1).release(25, 26, 2)
+def overtaken(
+    begun: int = 11,
+    healed: int = 80,
+    kind: str = "cut",
+    sent: int = 12,
+    answered: int = 0,
+    granted: int = 20,
+    ttl: int = 50,
+) -> Book:
+    """Worker 1 writes 5 onto the empty list and hears nothing, or late; worker 2 writes 6 onto that list; 5 remains."""
+    book = Book(**facts("late-delivery", UPDATES, **STORE)).acquire(9, 10, 1, ttl=ttl).read(11, 11, 1, -1)
+    book.write(sent, answered or 14, 1, 5, OK if answered else INFO, base=-1).release(15, 16, 1)
+    book.acquire(13, granted, 2, ttl=50).read(21, 22, 2, -1).write(23, 24, 2, 6, base=-1).release(25, 26, 2)
     return book.final(90, 91, 5, 1).fault("f", begun, healed, kind=kind)
 
 
 test_a_write_that_came_late = known(
     UPDATES,
-    ("held on its way", overtaken(), DOCUMENTED),
-    ("sent before the fault", overtaken(13), VIOLATED),
-    ("sent after the fault", overtaken(5, 11), VIOLATED),
-    ("what was done to a worker meanwhile", overtaken(kind="stall"), VIOLATED),
+    ("held on its way", overtaken(granted=14), DOCUMENTED),
+    ("sent before the fault", overtaken(13, granted=14), VIOLATED),
+    ("sent after the fault", overtaken(5, 11, granted=14), VIOLATED),
+    ("what was done to a worker meanwhile", overtaken(kind="stall", granted=14), VIOLATED),
     # Two were inside at once, and the second to write is the one without an answer.
     ("a write sent after its successor's", overtaken(sent=24), VIOLATED),
+)
+
+test_a_write_that_the_machine_held_up = known(
+    UPDATES,
+    ("without an answer before it let go", overtaken(13), DOCUMENTED),
+    ("with one after the next was granted the lock", overtaken(13, answered=21), DOCUMENTED),
+    ("with one before", overtaken(13, answered=19), VIOLATED),
+    ("beside another who was inside", overtaken(13, granted=14), VIOLATED),
+    ("sent when its lease could be over", overtaken(13, ttl=2), VIOLATED),
 )
 
 
