@@ -31,7 +31,8 @@ class Hold(NamedTuple):
     start     earliest instant at which the server can have granted it: ``sent``, else the invocation.
     ret       when the acquire returned.
     shared    a reader's: beside other readers, but no writer.
-    renewals  invocation and return of its acknowledged renewals.
+    renewals  invocation and return of its acknowledged renewals, but for those that overtook its downgrade: in a history
+              a writer becomes a reader when it asks for that, and its server knows later.
     release   row of its first release, however that ended.
     lost      row of its client's first notice that the lock is gone.
     released  invocation of the first release that succeeded or may have, of the closing of its session, or of a later
@@ -189,7 +190,10 @@ def _granted(view: Rows) -> Iterator[Hold]:
     key, session, process, flags = (view.column(name) for name in ("key", "session", "process", "flags"))
     renewals, releases, lost = (grouped(view.whole(kind), owner.__getitem__) for kind in (F.RENEW, F.RELEASE, F.LOST))
     last, closed, again = _last_deeds(view), closings(view), next_asked(view)
-    for row in view.whole(*ACQUIRES, outcomes=(Outcome.OK,)):
+    granted = view.whole(*ACQUIRES, outcomes=(Outcome.OK,))
+    whose = {row: (view.facts.worker_of(process[row]), key[row]) for row in granted}
+    readers = {(*whose[row], sent[row] or inv[row]) for row in granted if flags[row] & SHARED}
+    for row in granted:
         who = owner[row]
         tries, losses = releases.get(who, []), lost.get(who, [])
         released = min((inv[r] for r in tries if outcome[r] != Outcome.FAIL), default=INFINITY)
@@ -199,11 +203,13 @@ def _granted(view: Rows) -> Iterator[Hold]:
         believed = min((sent[r] or inv[r] for r in losses), default=INFINITY)
         asked = min((inv[r] for r in tries), default=INFINITY)
         sure = min((base[r] for r in losses if base[r] != NONE and inv[r] < asked), default=INFINITY)
+        freed, freeing = min(done, default=(INFINITY, INFINITY))
         renewed = tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK)
+        if not flags[row] & SHARED and (*whose[row], released) in readers:
+            renewed = tuple(span for span in renewed if not released < span[0] <= freed)
         left = min((inv[r] for r in (*tries, *losses)), default=max([last[who], *(sent for sent, _ in renewed)]))
         if view.facts.lease == "none":
             left = min(left, max(sure, last[who]))
-        freed, freeing = min(done, default=(INFINITY, INFINITY))
         yield Hold(
             row=row,
             key=key[row],

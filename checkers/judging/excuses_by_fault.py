@@ -2,7 +2,7 @@
 
 A hazard names a mechanism, which excuses only what it explains: whether the fault hit the earlier holder of the witness
 while its lease was in force, before anything went wrong. None excuses what a service or a store that lies could have
-done as well. A busy machine does some of that without a fault (`BY_THE_MACHINE`). Mechanisms of locks that are broken by
+done as well. A busy machine does some of it without a fault (`BY_THE_MACHINE`). Mechanisms of locks that are broken by
 design are in `checkers.judging.excuses_by_design`.
 """
 

@@ -184,7 +184,7 @@ def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
 
 def _leases(view: View) -> list[RenewedLease]:
     """All leases that somebody tried to renew, or could not release. One without a TTL is never refused too early."""
-    owner, session = view.column("owner"), view.column("session")
+    inv, owner, session = (view.column(name) for name in ("inv", "owner", "session"))
     in_sessions = view.facts.lease in IN_SESSIONS
     kept = [hold for hold in view.holds if _release_refused(view, hold)]
     by_grant: dict[int, list[int]] = {hold.owner: [] for hold in kept if not in_sessions}
@@ -198,8 +198,10 @@ def _leases(view: View) -> list[RenewedLease]:
     for who, rows in by_grant.items():
         hold = view.holds.by_owner.get(who)
         if hold is not None:
-            ttl = 0 if view.facts.lease == "none" else hold.length
-            leases.append(RenewedLease(hold.start, ttl, (hold,), *_answered(view, rows), hold.free))
+            ttl, true = 0 if view.facts.lease == "none" else hold.length, dict(hold.renewals)
+            renewed, refused = _answered(view, rows)
+            renewed = tuple(row for row in renewed if inv[row] in true)
+            leases.append(RenewedLease(hold.start, ttl, (hold,), renewed, refused, hold.free))
     return [*leases, *_sessions(view, by_session)]
 
 

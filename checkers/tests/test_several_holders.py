@@ -62,6 +62,12 @@ def tokens(first: int, second: int, token: int = 5) -> Book:
     return Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=first).acquire(3, 4, 2, token=token, flags=second)
 
 
+def downgraded(renewed: int, worker: int = 1) -> Book:
+    """Worker 1's writer asks at 10 to become a reader, and is told at 14 that it is; it was renewed at `renewed`."""
+    book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(10, 14, 1).renew(renewed, renewed + 1, 1)
+    return book.acquire(10, 10, 2, sent=10, process=worker, flags=SHARED).release(40, 41, 2, flags=SHARED)
+
+
 ONE_READER = {"unexercised": "no more than 1 readers inside at once, 2 needed"}
 STORY = ("worker 1 was granted the lock for reading at", "worker 3's shared acquire")
 WRITTEN = reading().acquire(18, 19, 4).release(30, 31, 4)
@@ -83,8 +89,19 @@ test_readers_exclude_writers_alone = known(
     SERVER,
     ("readers exclude no readers", reading(), VALID),
     ("readers exclude a writer", WRITTEN, {"kinds": ["granted-while-held", "granted-while-held"]}),
+    ("a renewal overtakes the downgrade of its writer", downgraded(11), VALID),
+    ("another's reader is no downgrade", downgraded(11, worker=2), {"kinds": ["granted-while-held"]}),
+    ("a renewal after the downgrade was acknowledged", downgraded(15), INVALID),
+    ("a writer that comes in between", downgraded(11).acquire(5, 13, 3), {"kinds": ["granted-while-held"]}),
     ("a reader among readers contends with nobody", reading(), {CONTENDED: 0}),
     ("a writer does", reading().acquire(10, 23, 4), {CONTENDED: 1}),
+)
+
+test_renewals_of_a_writer = known(
+    "honest-renewal",
+    ("one overtakes its downgrade", downgraded(11), VALID),
+    ("one after it was acknowledged", downgraded(15), {"kinds": ["renewed-though-lost"]}),
+    ("another's reader is no downgrade", downgraded(11, worker=2), {"kinds": ["renewed-though-lost"]}),
 )
 
 test_tokens_of_readers = known(
