@@ -31,8 +31,8 @@ class Hold(NamedTuple):
     start     earliest instant at which the server can have granted it: ``sent``, else the invocation.
     ret       when the acquire returned.
     shared    a reader's: beside other readers, but no writer.
-    renewals  invocation and return of its acknowledged renewals, but for those that overtook its downgrade: in a history
-              a writer becomes a reader when it asks for that, and its server knows later.
+    renewals  invocation and return of its acknowledged renewals, but for those that overtook its downgrade: a writer
+              becomes a reader in a history when it asks for that, and its server knows later.
     release   row of its first release, however that ended.
     lost      row of its client's first notice that the lock is gone.
     released  invocation of the first release that succeeded or may have, of the closing of its session, or of a later

@@ -49,14 +49,16 @@ def _refused(view: View) -> list[int]:
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     """Key → the times in which a writer may have held or waited: all beginnings, and all ends, each in order.
 
-    A grant is over when it was certainly released, or given to another; one without an answer is counted to the end.
+    A grant is over when it was certainly released, or given to another worker: one's own may be a downgrade, and then
+    counts from its request on. One without an answer is counted to the end.
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
-    over = {
-        hold.row: min(hold.freed, given)
-        for holds in view.holds.by_key.values()
-        for hold, (given, _) in zip(holds, first_sent_later([hold.ret for hold in holds], holds), strict=True)
-    }
+    over: dict[int, int] = {}
+    for holds in view.holds.by_key.values():
+        for worker, own in grouped(holds, lambda hold: view.worker(hold.row)).items():
+            others = (hold for hold in holds if view.worker(hold.row) != worker)
+            given = first_sent_later([hold.ret for hold in own], others)
+            over |= {hold.row: min(hold.freed, first) for hold, (first, _) in zip(own, given, strict=True)}
     writers = grouped((row for row in view.attempts() if not flags[row] & SHARED), key.__getitem__)
     return {
         name: ([inv[row] for row in rows], sorted(over.get(row, ret[row]) for row in rows))

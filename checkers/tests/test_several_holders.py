@@ -1,5 +1,7 @@
 """Known histories of semaphores, and of readers and writers."""
 
+from typing import Any
+
 from checkers.check import applicable
 from checkers.history.view import View
 from checkers.properties.exclusion import MOST_INSIDE
@@ -58,14 +60,19 @@ def under(reason: Reason = Reason.TIMEOUT, healed: int = 9, **facts: object) -> 
     return refused(10, 20, reason, **facts).fault("cut-client-drop", 2, healed)
 
 
-def tokens(first: int, second: int, token: int = 5) -> Book:
-    return Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=first).acquire(3, 4, 2, token=token, flags=second)
-
-
 def downgraded(renewed: int, worker: int = 1) -> Book:
     """Worker 1's writer asks at 10 to become a reader, and is told at 14 that it is; it was renewed at `renewed`."""
     book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(10, 14, 1).renew(renewed, renewed + 1, 1)
     return book.acquire(10, 10, 2, sent=10, process=worker, flags=SHARED).release(40, 41, 2, flags=SHARED)
+
+
+def turned_away(at: int, **more: Any) -> Book:
+    """Worker 3 asks to read as well."""
+    return downgraded(9, **more).acquire(at, at + 1, 0, process=3, outcome=FAIL, flags=SHARED, reason=Reason.HELD)
+
+
+def tokens(first: int, second: int, token: int = 5) -> Book:
+    return Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=first).acquire(3, 4, 2, token=token, flags=second)
 
 
 ONE_READER = {"unexercised": "no more than 1 readers inside at once, 2 needed"}
@@ -82,6 +89,9 @@ test_sharing = known(
     ("a timeout while the service may recover", under(bounds={"recovery": 3}), VALID),
     ("a timeout under a stall", refused(6, 9).add(F.STALL, 5, 6, process=3), VALID),
     ("a timeout under another's stall", refused(6, 9).add(F.STALL, 5, 6, process=2), INVALID),
+    ("while a writer becomes a reader", turned_away(11), VALID),
+    ("when it is one", turned_away(15), {"kind": "reader-refused", "at": 16}),
+    ("when another reads", turned_away(11, worker=2), {"kind": "reader-refused", "at": 12}),
     ("refused as held under a fault", under(Reason.HELD, 11), INVALID),
 )
 
