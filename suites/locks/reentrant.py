@@ -1,7 +1,8 @@
 """A lock that is reentrant in its client.
 
 As Curator's InterProcessMutex: the service sees one grant, the client counts. Unlike there, an inner acquire is refused
-when the client no longer believes in the outer one: it would enter what may be somebody else's by now.
+when the client no longer believes in the outer one: it would enter what may be somebody else's by now. The service was
+not asked, and may say yet that it is not.
 """
 
 from typing import Any, ClassVar, Final
@@ -24,12 +25,12 @@ class Reentrant:
         """Name → what is held, and how often."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """The grant that is held already, or that of the lock. Raises Refused(NOT_OWNER), and as the lock does."""
+        """The grant that is held already, or that of the lock. Raises Refused(UNAVAILABLE), and as the lock does."""
         grant, depth = self._depths.get(name, (None, 0))
         if grant is None:
             grant = super().acquire(name, timeout)  # type: ignore[misc]
         elif not self.belief(grant):  # type: ignore[attr-defined]
-            raise Refused(Reason.NOT_OWNER, "what is to be held again is lost")
+            raise Refused(Reason.UNAVAILABLE, "what is to be held again may be lost")
         if grant is not None:
             self._depths[name] = grant, depth + 1
         return grant

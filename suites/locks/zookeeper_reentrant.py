@@ -8,8 +8,8 @@ After an interruption the client no longer believes in its grants, and refuses a
 
 from typing import ClassVar
 
-from checkers.claims import Claim, Hazard
-from suites.locks.lease_claims import LINKS, SERVERS, SOUND
+from checkers.claims import Claim
+from suites.locks.lease_claims import SOUND
 from suites.locks.reentrant import Reentrant
 from suites.locks.zookeeper import ZooKeeperLock
 
@@ -17,7 +17,3 @@ from suites.locks.zookeeper import ZooKeeperLock
 class ZooKeeperReentrant(Reentrant, ZooKeeperLock):
     name: ClassVar[str] = "zookeeper-reentrant"
     claims: ClassVar[tuple[Claim, ...]] = (*ZooKeeperLock.claims, Claim("reentrancy", under=(*SOUND, "wipe-server")))
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *ZooKeeperLock.hazards,
-        Hazard("reentrancy", (*LINKS, *SERVERS, "wipe-server"), "gave-up", certain=False),
-    )
