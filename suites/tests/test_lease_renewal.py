@@ -321,13 +321,16 @@ class TestSession:
         assert set(rows["owner"]) == {0}
         assert in_session.rows(F.RENEW).size == 0
 
-    def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench[FakeSession]) -> None:
+    @pytest.mark.parametrize("session", [72, 0])
+    def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench[FakeSession], session: int) -> None:
+        """Before it is sent the main thread gives the session up, and opens another, which it may give up as well."""
         holding = in_session.hold(ttl=1000 * TTL)
         until = holding.expires
-        in_session.client.answer = lambda: setattr(in_session.client, "session", 72)  # before it is sent
+        in_session.client.answer = lambda: setattr(in_session.client, "session", session)
         (row,) = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.INFO)
         assert row["session"] == 71
         assert holding.expires == until
+        in_session.client.answer, in_session.client.session = lambda: None, 72
         assert in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[-1]["process"] != row["process"]
 
     def test_each_is_recorded_once(self, in_session: Bench[FakeSession]) -> None:

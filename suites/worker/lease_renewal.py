@@ -258,9 +258,9 @@ class LeaseRenewal:
 
         def extend() -> None:
             client.keep_alive()
-            if client.session not in (0, session):
-                # It was opened after `session` was looked at, and what was kept alive may have been this one.
-                raise Indeterminate(f"the client has another session by now than {session:#x}")
+            if client.session != session:
+                # It was given up after `session` was looked at, and what was kept alive may have been another.
+                raise Indeterminate(f"the client has another session by now than {session:#x}, or none")
 
         if self._send(row, extend, *held):
             for holding in held:
