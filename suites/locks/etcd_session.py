@@ -78,17 +78,16 @@ class Leases:
             error.session = lease_id
 
     def keep_alive(self, lease_id: int) -> None:
-        """One LeaseKeepAlive. Raises Refused or Indeterminate, this also where the other thread gave the lease up
-        meanwhile: it may have revoked it, and then its end is nobody else's doing.
+        """One LeaseKeepAlive. Raises Refused or Indeterminate, this also where the other thread has given the lease up:
+        it may have revoked it, and then its end is nobody else's doing.
         """
-        present = self.present is not None and self.present.id == lease_id
         sent = now()
         try:
             if self._etcd.keep_alive(lease_id) <= 0:
                 raise Refused(Reason.NOT_OWNER, f"lease {lease_id:#x} is gone")
         except Refused as refusal:
-            if refusal.reason is Reason.NOT_OWNER and not self.give_up(lease_id) and present:
-                raise Indeterminate(f"lease {lease_id:#x} was given up meanwhile") from refusal
+            if refusal.reason is Reason.NOT_OWNER and not self.give_up(lease_id):
+                raise Indeterminate(f"lease {lease_id:#x} was given up") from refusal
             raise
         with self._changing:
             if self.present is not None and self.present.id == lease_id:
