@@ -24,7 +24,9 @@ from suites.worker.recorder import Recorder
 from suites.worker.worker import Worker
 
 TTL = 0.6  # seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule
-SOON = 30.0  # seconds within which anything awaited must come, on whatever machine
+LONG = 3600.0  # seconds; a TTL that is over in no test
+SOON = 120.0  # seconds within which anything awaited must come, on whatever machine
+ENDS = 1800.0  # seconds within which any process must end that a test waits for
 MS = 1_000_000
 
 
@@ -44,7 +46,7 @@ class Fake:
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         self.owner += 1
-        return grant(name, self.owner)
+        return grant(name, self.owner, ttl=LONG)
 
     def renew(self, _: Grant) -> None:
         self.answer()
@@ -77,8 +79,7 @@ class Rich(Fake):
             return None
         if name not in self.held:
             self.owner += 1
-            # It is granted again in each round: longer than all rounds take on whatever machine.
-            self.held[name] = replace(grant(name, self.owner, ttl=SOON), queued=now())
+            self.held[name] = replace(grant(name, self.owner, ttl=LONG), queued=now())
         return self.held[name]
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
@@ -108,7 +109,7 @@ class FakeSession(Fake):
         if not self.session:
             self.session, self.opened = 72, now()
         self.owner += 1
-        return grant(name, self.owner, self.session)
+        return grant(name, self.owner, self.session, LONG)
 
     def keep_alive(self) -> None:
         try:
@@ -186,7 +187,7 @@ class Bench(Generic[Client]):
         self.renewal = LeaseRenewal(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
         self.main = Process(self.spec.first_process, self.spec.step)
 
-    def hold(self, ttl: float = TTL, flags: int = 0) -> Holding:
+    def hold(self, ttl: float = LONG, flags: int = 0) -> Holding:
         session = self.client.session if isinstance(self.client, FakeSession) else 0
         self.client.owner += 1
         holding = Holding(grant("k", self.client.owner, session, ttl), 0, flags)

@@ -15,7 +15,7 @@ from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
 from suites.worker import gates, lease_renewal, recorder, wall_clock
-from suites.worker.lease_renewal import RunDelays
+from suites.worker.lease_renewal import Holding, RunDelays
 from suites.worker.process_spec import Spec
 
 
@@ -42,9 +42,9 @@ def in_session(spec: Spec) -> Iterator[Bench[FakeSession]]:
 
 class TestTheSentinel:
     def test_it_notes_who_waited_long_for_a_cpu(self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch) -> None:
-        waits = [int(5e9)]
+        waits = [int(60e9)]  # for far longer than it takes until it looks
         monkeypatch.setattr(RunDelays, "longest", lambda _: waits.pop() if waits else 0)
-        await_(lambda: any(row["ret"] - row["inv"] >= 5e9 for row in bench.rows(F.STALL)))
+        await_(lambda: any(row["ret"] - row["inv"] >= 60e9 for row in bench.rows(F.STALL)))
 
     def test_it_notes_a_stall_that_lasts_until_the_worker_ends(
         self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch
@@ -55,6 +55,7 @@ class TestTheSentinel:
         def late(pause: float | None = None) -> bool:
             came = wait(pause)
             stalled.set()
+            bench.renewal._closing.wait(SOON)
             time.sleep(0.5)
             return came
 
@@ -109,7 +110,7 @@ class TestTheSentinel:
 
     def test_the_wall_clock_follows_the_control_page(self, bench: Bench[Fake]) -> None:
         real = time.time()
-        for by in (-90, 3600):
+        for by in (-9000, 36000):
             wall_clock.move(bench.page, int(by * 1e9))
             await_(lambda: wall_clock.follows(bench.page))
             assert time.time() - real == pytest.approx(by, abs=SOON)
@@ -155,9 +156,8 @@ class TestRenewal:
         (row, *_) = bench.await_rows(F.RENEW, 1, Outcome.OK)
         await_(lambda: holding.expires > first)
         believed = holding.grant.expires - holding.grant.sent
-        assert row["inv"] + believed <= holding.expires
-        if len(bench.rows(F.RENEW)) == 1:
-            assert holding.expires <= row["ret"] + believed
+        assert row["inv"] + believed <= (expires := holding.expires)
+        assert expires - believed in bench.rows(F.RENEW)["inv"].tolist()
 
     def test_an_unknown_one_prolongs_nothing_and_ends_the_process_number(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Indeterminate("no answer"))
@@ -169,32 +169,36 @@ class TestRenewal:
 
     def test_a_refusal_ends_the_belief_at_once(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Refused(Reason.NOT_OWNER))
-        holding = bench.hold(ttl=1000 * TTL)
+        holding = bench.hold()
         (lost,) = bench.await_rows(F.LOST, 1)
         (renewal,) = bench.rows(F.RENEW)
         assert (renewal["outcome"], renewal["reason"]) == (Outcome.FAIL, Reason.NOT_OWNER)
         assert renewal["ret"] <= lost["sent"] <= lost["ret"]
-        assert not bench.renewal.believes(holding)
+        await_(lambda: not bench.renewal.believes(holding))
         bench.client.answer = lambda: None
-        again = bench.hold(ttl=1000 * TTL)
+        again = bench.hold()
         assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner, "what is lost is not renewed any more"
 
     def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
         """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
         thawed = threading.Event()
         bench.client.answer = lambda: thawed.wait(SOON)
-        first = bench.hold(ttl=3 * TTL)
+        first = bench.hold()
+        (under_way,) = bench.await_rows(F.RENEW, 1)
+        await_(lambda: now() > under_way["inv"] + TTL / 3 * 1e9)  # the next one is due
+        first.expires = now()
         bench.await_rows(F.LOST, 1)
+        await_(lambda: first.over)
         assert len(bench.rows(F.RENEW)) == 1
         thawed.set()
         bench.await_rows(F.RENEW, 2, Outcome.OK)
-        second = bench.hold(ttl=1000 * TTL)
+        second = bench.hold()
         rows = bench.await_rows(F.RENEW, 3)
         assert rows["owner"].tolist()[:3] == [first.grant.owner, first.grant.owner, second.grant.owner]
 
     def test_an_unavailable_server_is_no_refusal(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Refused(Reason.UNAVAILABLE))
-        holding = bench.hold(ttl=1000 * TTL)
+        holding = bench.hold()
         assert bench.await_rows(F.RENEW, 2, Outcome.FAIL)[0]["reason"] == Reason.UNAVAILABLE
         assert bench.renewal.believes(holding)
         assert bench.rows(F.LOST).size == 0
@@ -208,14 +212,17 @@ class TestRenewal:
 
 class TestSeveralAtOnce:
     def test_each_is_renewed(self, bench: Bench[Fake]) -> None:
-        holdings = [bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL, flags=SHARED)]
-        rows = bench.await_rows(F.RENEW, 4, Outcome.OK)[:4]
+        holdings = [bench.hold(), bench.hold(flags=SHARED)]
+        await_(lambda: (bench.rows(F.RENEW)["flags"] == SHARED).sum() >= 2)
+        rows = bench.rows(F.RENEW)
+        begin = rows["flags"].tolist().index(SHARED) - 1  # the first was taken before the other
+        rows = rows[begin : begin + 4]
         assert rows["flags"].tolist() == [0, SHARED] * 2
         assert rows["owner"].tolist() == [holding.grant.owner for holding in holdings] * 2
         await_(lambda: all(holding.expires > holding.grant.expires for holding in holdings))
 
     def test_the_loss_of_one_is_not_the_loss_of_the_other(self, bench: Bench[Fake]) -> None:
-        first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
+        first, second = bench.hold(), bench.hold()
 
         def answer() -> None:
             if bench.rows(F.RENEW)["owner"].tolist()[-1] == first.grant.owner:
@@ -230,20 +237,30 @@ class TestSeveralAtOnce:
 
     def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(self, bench: Bench[Fake]) -> None:
         bench.client.renewed = False
-        long, short = bench.hold(ttl=2 * TTL), bench.hold()
+        long, short = bench.hold(ttl=2 * TTL), bench.hold(ttl=TTL)
         rows = bench.await_rows(F.LOST, 2)
-        assert rows["owner"].tolist() == [short.grant.owner, long.grant.owner]
-        assert rows["sent"].tolist() == [short.grant.expires, long.grant.expires]
+        due = dict(zip(rows["owner"].tolist(), rows["sent"].tolist(), strict=True))
+        assert due == {each.grant.owner: each.grant.expires for each in (short, long)}
         assert bench.rows(F.RENEW).size == 0
 
     def test_what_was_let_go_while_another_was_renewed_is_neither_renewed_nor_lost(self, bench: Bench[Fake]) -> None:
-        first, second = bench.hold(ttl=1000 * TTL), bench.hold(ttl=1000 * TTL)
-        bench.client.answer = lambda: bench.renewal.let_go(second, bench.main)
-        assert set(bench.await_rows(F.RENEW, 2)["owner"]) == {first.grant.owner}
+        holdings: list[Holding] = []
+
+        def answer() -> None:
+            for other in holdings[1:]:
+                bench.renewal.let_go(other, bench.main)
+
+        bench.client.answer = answer
+        holdings.append(bench.hold())
+        holdings.append(bench.hold())
+        first, second = holdings
+        await_(lambda: second not in bench.renewal.held)
+        renewed = bench.await_rows(F.RENEW, len(bench.rows(F.RENEW)) + 1)
+        assert set(renewed["owner"]) == {first.grant.owner}
         assert bench.rows(F.LOST).size == 0
 
     def test_a_session_is_kept_alive_once_for_all(self, in_session: Bench[FakeSession]) -> None:
-        holdings = [in_session.hold(ttl=1000 * TTL), in_session.hold(ttl=1000 * TTL)]
+        holdings = [in_session.hold(), in_session.hold()]
         row = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[0]
         await_(lambda: all(one.expires >= row["inv"] + one.grant.ttl for one in holdings))
         in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
@@ -257,13 +274,13 @@ class TestLoss:
     def test_it_is_due_at_the_expiry_noticed_no_earlier_and_noted_once(self, bench: Bench[Fake]) -> None:
         over = threading.Event()
         bench.client.answer = lambda: over.wait(SOON)  # no answer to a renewal until the test is over
-        holding = bench.hold()
+        holding = bench.hold(ttl=TTL)
         (lost,) = bench.await_rows(F.LOST, 1, Outcome.OK)
         grant = holding.grant
         assert lost["inv"] >= lost["sent"] == grant.expires
         assert lost["base"] == NONE, "it is not asked"
         assert (lost["owner"], lost["token"], lost["key"], lost["process"]) == (grant.owner, grant.token, 0, 5)
-        assert holding.over
+        await_(lambda: holding.over)
         bench.renewal.lose(holding, bench.main)
         bench.renewal.let_go(holding, bench.main)
         assert bench.rows(F.LOST).size == 1, "whoever notices"
@@ -288,7 +305,7 @@ class TestLoss:
 
         client = Told()
         with at_work(spec, client) as bench:
-            holding = bench.hold(ttl=1000 * TTL)
+            holding = bench.hold()
             sure = now()
             assert bench.renewal.believes(holding)
             client.believes = False
@@ -324,14 +341,20 @@ class TestSession:
     @pytest.mark.parametrize("session", [72, 0])
     def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench[FakeSession], session: int) -> None:
         """Before it is sent the main thread gives the session up, and opens another, which it may give up as well."""
-        holding = in_session.hold(ttl=1000 * TTL)
-        until = holding.expires
-        in_session.client.answer = lambda: setattr(in_session.client, "session", session)
-        (row,) = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.INFO)
+
+        def answer() -> None:
+            if in_session.renewal.held:
+                in_session.client.session = session
+
+        in_session.client.answer = answer
+        holding = in_session.hold()
+        rows = in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.INFO)
+        (row,) = rows[rows["outcome"] == Outcome.INFO]
         assert row["session"] == 71
-        assert holding.expires == until
+        assert holding.expires == holding.grant.expires
         in_session.client.answer, in_session.client.session = lambda: None, 72
-        assert in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.OK)[-1]["process"] != row["process"]
+        (other, *_) = in_session.await_rows(F.KEEP_ALIVE, len(rows) + 1)[len(rows) :]
+        assert (other["session"], other["process"]) == (72, row["process"] + in_session.spec.step)
 
     def test_each_is_recorded_once(self, in_session: Bench[FakeSession]) -> None:
         client = in_session.client
@@ -353,7 +376,7 @@ class TestTheGate:
     def caught(self, bench: Bench[Fake], action: Action) -> gates.Caught:
         """Whom it catches while something is held."""
         gates.arm(bench.page, Gate.IN_RENEWAL, action, alive)
-        holding = bench.hold(ttl=1000 * TTL)
+        holding = bench.hold()
         caught = held(bench.page, Gate.IN_RENEWAL)
         gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
         assert (caught.owner, caught.key, caught.process) == (holding.grant.owner, 0, 1 + 4)
@@ -373,8 +396,10 @@ class TestTheGate:
         """The lease has ended and the client has noticed: the server must cope."""
         gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, alive)
         holding = bench.hold()
+        held(bench.page, Gate.IN_RENEWAL)
+        holding.expires = now()
         (lost,) = bench.await_rows(F.LOST, 1)
-        assert (lost["owner"], lost["sent"]) == (holding.grant.owner, holding.grant.expires)
+        assert (lost["owner"], lost["sent"]) == (holding.grant.owner, holding.expires)
         assert bench.rows(F.RENEW).size == 0
         gates.thaw(bench.page, Gate.IN_RENEWAL)
         late = bench.await_rows(F.RENEW, 1)[0]
@@ -406,20 +431,22 @@ class TestTheGate:
 
     def test_who_holds_nothing_or_in_another_session_or_lost_it_passes(self, in_session: Bench[FakeSession]) -> None:
         def nobody_is_caught() -> None:
-            in_session.await_rows(F.KEEP_ALIVE, len(in_session.rows(F.KEEP_ALIVE)) + 2, Outcome.OK)
+            """In a round that began after now."""
+            in_session.await_rows(F.KEEP_ALIVE, len(in_session.rows(F.KEEP_ALIVE)) + 2)
             assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
 
         gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
         nobody_is_caught()
         gates.disarm(in_session.page, Gate.IN_RENEWAL, alive)
-        old = in_session.hold(ttl=1000 * TTL)
+        old = in_session.hold()
         in_session.client.session = 72
+        nobody_is_caught()  # nobody is in a round that began in the other session
         gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
         nobody_is_caught()
-        in_session.client.session = old.grant.session
         in_session.renewal.lose(old, in_session.main)
+        in_session.client.session = old.grant.session
         nobody_is_caught()
-        holding = in_session.hold(ttl=1000 * TTL)
+        holding = in_session.hold()
         assert held(in_session.page, Gate.IN_RENEWAL).owner == holding.grant.owner
         gates.thaw(in_session.page, Gate.IN_RENEWAL)
 
@@ -440,6 +467,6 @@ def test_it_tells_when_it_did_not_run(spec: Spec) -> None:
 
     client = Slow()
     with at_work(spec, client) as bench:
-        bench.hold(ttl=1000 * TTL)
+        bench.hold()
         await_(lambda: client.ended > 0)
         await_(lambda: any(r["inv"] <= client.began and r["ret"] >= client.ended for r in bench.rows(F.STALL)))

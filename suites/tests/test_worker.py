@@ -13,6 +13,7 @@ from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS
 from suites.lock import Grant, Indeterminate, LockError, Refused, now
 from suites.locks.grants import BadGrant
+from suites.tests import bench
 from suites.tests.bench import (
     Fake,
     FakeSession,
@@ -230,7 +231,7 @@ def test_a_cancelled_one_waited_as_long_as_its_row_says(a_worker: MakeWorker, mo
 
     def acquire(_: Rich, __: str, timeout: float) -> Grant | None:
         told.append(timeout)
-        assert cancelled.wait(5)
+        assert cancelled.wait(bench.SOON)
         return None
 
     monkeypatch.setattr(Rich, "acquire", acquire)
