@@ -216,7 +216,7 @@ class Etcd:
 
     def call(self, _: object) -> Any:
         self.given += 1
-        return SimpleNamespace(id=self.given, ttl=2)
+        return SimpleNamespace(id=self.given, ttl=3600)
 
     def keep_alive(self, _: int) -> int:
         self.meanwhile()
@@ -265,7 +265,7 @@ class Put(EtcdKey):
     def _put(self, key: str, lease_id: int) -> tuple[bool, int]:
         present = self._leases.present
         assert present is not None
-        self._leases.present = replace(present, alive=0)
+        self._leases.present = replace(present, alive=present.alive - present.ttl // 2)
         return True, 7
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import NONE, Action, F, Gate, Outcome, Reason
-from suites.tests.bench import alive, held
+from suites.tests.bench import SOON, alive, held
 from suites.worker import gates, recorder
 from suites.worker.gates import Gates
 from suites.worker.pool import ROOT
@@ -147,7 +147,7 @@ def reaching(page: mmap.mmap, gate: Gate) -> Iterator[threading.Thread]:
     thread = threading.Thread(target=Gates(page).reach, args=(gate, *HELD))
     thread.start()
     yield thread
-    thread.join(timeout=5)
+    thread.join(SOON)
     assert not thread.is_alive()
 
 

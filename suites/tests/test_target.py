@@ -20,7 +20,7 @@ from infra.own_environment import OwnEnvironment
 from suites.lock import Grant, Indeterminate, LockClient, Refused
 from suites.locks.redis_node import RedisNode
 from suites.locks.zookeeper_session import ZooKeeperSession
-from suites.tests.bench import raising
+from suites.tests.bench import SOON, raising
 from suites.trial import target_cleanup
 
 SECRET = "hush'hush"
@@ -64,7 +64,8 @@ class Lock:
 
 
 @pytest.fixture(autouse=True)
-def _anew() -> None:
+def _anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_cleanup, "ADMITTED_WITHIN", SOON)
     Lock.done.clear()
     Lock.raises.clear()
 
@@ -159,7 +160,7 @@ class TestZooKeeper:
         host, port = server.endpoint.split(":")
         names = ("use_ssl", "keyfile", "certfile", "ca", "keyfile_password", "verify_certs", "check_hostname")
         given = {name: getattr(zk, name) for name in names}
-        return zk.handler.create_connection(address=(host, int(port)), hostname=host, timeout=5.0, **given)
+        return zk.handler.create_connection(address=(host, int(port)), hostname=host, timeout=SOON, **given)
 
     def test_the_name_is_that_of_the_server(self, server: Server) -> None:
         with self._dial(server, NAME) as connection:
@@ -177,13 +178,13 @@ class TestZooKeeper:
 
 class TestRedis:
     def test_the_name_is_that_of_the_server(self, server: Server) -> None:
-        connection = RedisNode(server.endpoint, 5.0, server.access(NAME))._new()
+        connection = RedisNode(server.endpoint, SOON, server.access(NAME))._new()
         connection.connect()
         assert server.asked_for[-1] == NAME
         connection.disconnect()
 
     def test_another_is_not_let_pass_for_it(self, server: Server) -> None:
-        node = RedisNode(server.endpoint, 5.0, server.access("db-b.example"))
+        node = RedisNode(server.endpoint, SOON, server.access("db-b.example"))
         with pytest.raises(Refused, match=r"unavailable: .*certificate verify failed") as caught:
             node.ping()
         assert isinstance(caught.value.__cause__, RedisConnectionError)
