@@ -6,6 +6,7 @@ To be loaded by the fork server before it forks, which then gives its workers th
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Self
 
 from infra.store import store
@@ -37,6 +38,29 @@ class Free:
         pass
 
 
+class Lasting(Free):
+    """Nobody loses it while the machine stalls."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        grant = super().acquire(name, timeout)
+        return grant and replace(grant, expires=grant.sent + 1000 * self._ttl)
+
+
+class Losable(Lasting):
+    """It is lost once there is a file at the place of its server."""
+
+    def __init__(self, ttl: float, losing: Path) -> None:
+        super().__init__(ttl)
+        self._losing = losing
+
+    @classmethod
+    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
+        return cls(ttl, Path(endpoints[0]))
+
+    def belief(self, grant: Grant) -> bool:
+        return not self._losing.exists()
+
+
 class Held(Free):
     def acquire(self, name: str, timeout: float) -> Grant | None:
         time.sleep(timeout)
@@ -54,12 +78,7 @@ class BreaksInRelease(Free):
         raise LookupError("planted in release")
 
 
-class BreaksInRenew(Free):
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        sent = now()
-        # Held for as long as the first renewal takes to come: a section asks for the belief only.
-        return Grant(name, new_owner(), None, sent, self._ttl, sent + 1000 * self._ttl)
-
+class BreaksInRenew(Lasting):
     def renew(self, grant: Grant) -> None:
         raise LookupError("planted in renew")
 
