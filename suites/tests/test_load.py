@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pytest
 
 from checkers.history.history import read_recording
-from checkers.row_format import F
+from checkers.row_format import F, Run, State
 from checkers.tests.build import cases
 from suites import rounds
 from suites.lanes.lane import Lane, Load, key_names, lanes_of
+from suites.lock import now
 from suites.locks import registry
 from suites.selection.shards import expected
-from suites.tests.bench import MODULE, await_, specs, started
+from suites.tests.bench import MODULE, SOON, await_, specs
 from suites.tests.selections import asked, collected, refused
 from suites.trial import pace
 from suites.trial.metadata import about
@@ -113,16 +114,16 @@ def test_it_is_stored_with_the_trial_and_counted_in_what_it_takes() -> None:
 
 def test_of_many_keys_one_stays_contended(tmp_path: Path) -> None:
     many = [replace(spec, keys=tuple(map(str, range(500))), pace=0.0) for spec in specs(str(tmp_path), "Free")]
-    rows = _worked(many, 300)
+    rows, _ = _worked(many, 300)
     keys = Counter(rows["key"][rows["f"] == F.ACQUIRE].tolist())
     assert 0.4 < keys[0] / keys.total() < HOT_SHARE + 0.15
     assert len(keys) > 60
 
 
 def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
-    rows = _worked([replace(spec, pace=0.0, rate=40.0) for spec in specs(str(tmp_path), "Free")], 100)
+    rows, go = _worked([replace(spec, pace=0.0, rate=40.0) for spec in specs(str(tmp_path), "Free")], 100)
     begun = rows["inv"][rows["f"] == F.ACQUIRE]
-    seconds = (begun.max() - begun.min()) / 1e9
+    seconds = (begun.max() - go) / 1e9  # who was late catches up
     assert len(begun) / seconds < 2 * 3 * 40.0, "three workers, each forty times a second, and the chance of more"
 
 
@@ -171,16 +172,20 @@ def _runs(monkeypatch: pytest.MonkeyPatch, answers: Iterable[int]) -> list[Seque
     return ran
 
 
-def _worked(given: Sequence[Spec], least: int) -> npt.NDArray[Any]:
-    """What workers recorded until each had asked so often."""
+def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
+    """What workers recorded until each had asked so often, and when (ns) they were about to begin."""
     with closing(ForkServer([f"{MODULE}:Free"])) as server:
-        handles = started(server, given)
+        handles = server.spawn(given)
+        server.await_state(handles, State.READY, SOON)
+        go = now()
+        for handle in handles:
+            handle.ask(Run.GO)
 
         def asked_enough(handle: Handle) -> bool:
             return int((read_recording(handle.spec.recording)["f"] == F.ACQUIRE).sum()) > least
 
         await_(lambda: all(map(asked_enough, handles)))
-        return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles])
+        return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 
 def test_the_first_two_of_several_locks_have_names_that_collide_whatever_they_begin_with() -> None:

@@ -120,8 +120,10 @@ class TestTheirEnd:
         handles = running(server, tmp_path)
         handles[1].signal(signal.SIGSTOP)
         assert server.await_condition(handles[1].frozen, SOON)
-        assert server.finish(handles, 1.0) == [handles[1]]
-        assert handles[1].exited == -signal.SIGKILL
+        assert server.finish([handles[0], handles[2]], SOON) == []
+        assert server.finish([handles[1]], 0.1) == [handles[1]]
+        assert handles[1].killed
+        await_gone([handles[1].pid])
 
 
 class TestABug:
