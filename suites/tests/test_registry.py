@@ -20,6 +20,7 @@ from suites.locks import registry
 from suites.locks.registry import LOCKS, UnknownLock
 from suites.mutants.catalogue import catalogue
 from suites.tests import planted
+from suites.tests.bench import ENDS
 from suites.tests.selections import LOCK
 from suites.worker.pool import ROOT
 
@@ -129,7 +130,7 @@ def test_a_file_without_a_lock_says_what_its_classes_lack(tmp_path: Path) -> Non
 def test_the_fork_server_stays_light(file: Path) -> None:
     """It loads what the harness has judged, and forks: it needs no checkers."""
     command = [sys.executable, "-X", "importtime", "-m", "suites.worker.forkserver", f"{file}:Mine"]
-    done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=ENDS)
     assert "suites.locks.registry" in done.stderr
     assert not any(heavy in done.stderr for heavy in ("suites.lanes.validate_declarations", "checkers.check"))
 

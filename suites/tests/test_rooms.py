@@ -12,6 +12,7 @@ import pytest
 from infra.__main__ import main as infra
 from suites.__main__ import main as suites
 from suites.commands import repeat
+from suites.tests.bench import ENDS
 from suites.worker.pool import ROOT
 
 
@@ -20,7 +21,7 @@ def called(room: str, *before: str, stdout: int = subprocess.PIPE) -> subprocess
     command = [*before, sys.executable, "-m", room, "--help"]
     environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     return subprocess.run(
-        command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=environment
+        command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=ENDS, env=environment
     )
 
 

@@ -25,6 +25,7 @@ from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection, case_id
 from suites.selection.shards import Shard, cut, parse
 from suites.selection.upgrade_stages import in_turn
+from suites.tests.bench import ENDS
 from suites.tests.selections import USAGE, asked, collected, refused, upgrading
 from suites.worker.pool import ROOT
 
@@ -120,7 +121,7 @@ class TestCollecting:
         argv = ["suites/", "--collect-only", "-q", "-p", "no:cacheprovider", "--results", str(runs), "--profile=smoke"]
         command = [sys.executable, "-B", "-c", program, *argv]
         env = {**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:9"}
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=ENDS)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         assert "redis/register/unfenced-freeze-holder" in done.stdout
         assert not runs.exists()

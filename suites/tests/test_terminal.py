@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from suites.terminal import NOT_CLOSED
+from suites.tests.bench import ENDS
 from suites.worker.pool import ROOT
 
 CONFTEST: Final = """
@@ -115,7 +116,7 @@ class Project:
     def log(self, *argv: str, **environment: str) -> tuple[int, str]:
         """Exit status, and what stands in a log."""
         with self.begin(argv, environment, DEVNULL, PIPE) as process:
-            text, _ = process.communicate(timeout=300)
+            text, _ = process.communicate(timeout=ENDS)
         return process.returncode, text.decode("utf-8", "strict")
 
     def terminal(self, *argv: str, **environment: str) -> tuple[int, str]:

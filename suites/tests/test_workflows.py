@@ -18,6 +18,7 @@ import yaml
 from results.__main__ import COMMANDS as RESULTS
 from results.__main__ import main as results
 from suites.__main__ import main as suites
+from suites.tests.bench import ENDS
 from suites.tests.selections import collected
 from suites.worker.pool import ROOT
 
@@ -80,7 +81,7 @@ class TestEach:
         """Names of branches, inputs and the like come as variables, or not at all."""
         assert [step["run"] for step in steps(name) if "${{" in step.get("run", "")] == []
         for step in steps(name):
-            subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=60)
+            subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=ENDS)
 
     def test_takes_only_actions_of_the_house_in_a_known_version(self, name: str) -> None:
         """That leave no credentials on disk, and store the files of a job that is run again, which is refused else."""
@@ -129,7 +130,9 @@ class Place:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as GitHub does
         path = f"{self.path / 'bin'}:{os.environ['PATH']}"
         env = {"PATH": path, "HOME": "/", "GITHUB_STEP_SUMMARY": "summary", "GITHUB_OUTPUT": "output", **variables}
-        return subprocess.run(command, cwd=self.path, env=env, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, cwd=self.path, env=env, capture_output=True, text=True, check=False, timeout=ENDS
+        )
 
     def calls(self) -> list[list[str]]:
         text = (self.path / "calls").read_text() if (self.path / "calls").exists() else ""

@@ -23,13 +23,12 @@ from infra.docker import client as engine_client
 from infra.docker import reaper
 from infra.docker.reaper import ENV, LEAKED, OWNER
 from infra.waiting import comes_true
+from suites.tests.bench import ENDS
 from suites.worker.pool import ROOT
 
 pytestmark = pytest.mark.usefixtures("interruptible")
 
 MARK: Final = "FENCEPOST_TEST_RUN"
-STARTED_WITHIN: Final = 90.0  # seconds until workers hammer, on a busy machine
-GONE_WITHIN: Final = 60.0  # seconds until all processes of a run have ended; xdist's own end themselves after fifteen
 
 
 class Started:
@@ -79,11 +78,11 @@ class Started:
 
     def interrupt(self) -> None:
         os.killpg(self.process.pid, signal.SIGINT)
-        assert self.process.wait(GONE_WITHIN) == pytest.ExitCode.INTERRUPTED, self.log.read_text()[-3000:]
-        assert self.processes() == {}
+        assert self.process.wait(ENDS) == pytest.ExitCode.INTERRUPTED, self.log.read_text()[-3000:]
+        self.await_(lambda: not self.processes())  # who watches for its end has yet to see it
 
-    def await_(self, condition: Callable[[], bool], seconds: float) -> None:
-        assert comes_true(condition, seconds), f"{self.processes()}\n{self.log.read_text()[-3000:]}"
+    def await_(self, condition: Callable[[], bool]) -> None:
+        assert comes_true(condition, ENDS), f"{self.processes()}\n{self.log.read_text()[-3000:]}"
 
 
 def _leaked(client: DockerClient, network: str) -> bool:
@@ -122,14 +121,14 @@ def running(results: Path, client: DockerClient, *argv: str, path: Path | None =
     """One that hammers: a fork server with its lanes of workers is at it. path: where else to find modules."""
     run = Started(results, *argv, path=path)
     try:
-        run.await_(lambda: len(run.workers()) > 10, STARTED_WITHIN)
+        run.await_(lambda: len(run.workers()) > 10)
         assert run.left(client) != []
         yield run
     finally:
         for pid in run.processes():
             os.kill(pid, signal.SIGKILL)
         run.process.wait()
-        run.await_(lambda: not run.processes(), GONE_WITHIN)
+        run.await_(lambda: not run.processes())
         for found in reaper.find(client):
             if any(run._owns(label) for label in found.owners):
                 reaper.remove(client, found.name)
@@ -138,10 +137,10 @@ def running(results: Path, client: DockerClient, *argv: str, path: Path | None =
 def test_killed_it_leaves_no_process_and_interrupted_it_leaves_nothing(tmp_path: Path, client: DockerClient) -> None:
     """What a killed run leaves is removed or resumed; Ctrl-C, which the whole group of processes gets, ends that."""
     with running(tmp_path, client) as run:
-        run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0, STARTED_WITHIN)
+        run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0)
         run.process.kill()
         run.process.wait()
-        run.await_(lambda: not run.processes(), GONE_WITHIN)
+        run.await_(lambda: not run.processes())
 
         def removed() -> bool:
             # What every `OwnEnvironment.start` and `python -m infra down` begin with. The engine may still be about to
@@ -149,7 +148,7 @@ def test_killed_it_leaves_no_process_and_interrupted_it_leaves_nothing(tmp_path:
             reaper.reap(client, lambda _: None)
             return run.left(client) == []
 
-        run.await_(removed, GONE_WITHIN)
+        run.await_(removed)
     (folder,) = (file.parent for file in tmp_path.glob("*/run.json"))
     before = {file: file.stat().st_ino for file in folder.glob("trials/*/*.arrow")}
     with running(tmp_path, client, "--resume", "last") as run:
