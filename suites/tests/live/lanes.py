@@ -13,23 +13,45 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import pytest
 
+from checkers.row_format import Reason
 from infra.faults.all_faults import FAULTS
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import etcd, zookeeper
-from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
-from suites.locks import registry
+from suites.lock import (
+    Believes,
+    Declarations,
+    Grant,
+    Indeterminate,
+    LockClient,
+    LockError,
+    Refused,
+    Session,
+    grain_of,
+    opened,
+)
+from suites.locks import (
+    etcd_requests,
+    etcd_v3lock,
+    postgres_session,
+    redis_single,
+    redis_wait,
+    registry,
+    zookeeper_session,
+)
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
-from suites.locks.zookeeper_session import ROOT
+from suites.locks.redlock import Redlock
+from suites.locks.redlock_unchecked import RedlockUnchecked
+from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 from suites.tests.bench import SOON, await_
 
 T = TypeVar("T")
@@ -37,13 +59,42 @@ T = TypeVar("T")
 Steps = Iterator[None]
 """What a lock does; at each `yield` it waits until something is done to the servers or links of all."""
 
-LONG: Final = 20.0  # seconds; a TTL that no test waits for
+LONG: Final = 100.0  # seconds; a TTL that no test waits for
 TTL: Final = 2.0  # Seconds; one that tests wait for. etcd grants none that is shorter
-HANGS: Final = 15.0  # seconds; longer than any call takes on whatever machine, its own timeout included
-EXPIRY: Final = 4.5
-"""Seconds after its TTL within which a server has freed a lock: ZooKeeper and etcd look twice a second."""
+EXPIRY: Final = 60.0
+"""Seconds after its TTL within which a server has freed a lock, on whatever machine: elections prolong all leases."""
+PATIENT: Final = 10.0  # seconds that a client waits for an answer: longer than machines stall, as a rule
+HASTY: Final = 1.0  # the same of a client that is to be cut off
+HANGS: Final = SOON  # seconds; longer than any call takes on whatever machine, its own timeouts included
 
+_TRIES: Final = 5
 _DONE: Final = object()
+
+
+class Anew(Exception):
+    """The machine stalled for so long that a premise did not hold. The statement says nothing, and begins anew."""
+
+
+def wait_for_answers(patch: pytest.MonkeyPatch) -> None:
+    """All clients that this process opens from now on are `PATIENT`."""
+    for where in (redis_single, Redlock, RedlockUnchecked, etcd_requests, etcd_v3lock):
+        patch.setattr(where, "REQUEST", PATIENT)
+    for module in (zookeeper_session, postgres_session):
+        patch.setattr(module, "REQUEST", PATIENT)
+    patch.setattr(etcd_requests, "LOG_IN", PATIENT)
+    patch.setattr(postgres_session, "LOGIN", PATIENT)
+    patch.setattr(redis_wait, "CONFIRM", PATIENT)
+
+
+def _hasten(client: Any) -> None:
+    """Where what it asks may be lost without a trace: elsewhere its connection ends before long."""
+    if client.backend == "redis":
+        client.REQUEST = HASTY  # Redlock's, for all answers together
+        for node in getattr(client, "_nodes", ()) or (client._node,):
+            node.timeout = HASTY
+    elif client.backend == "etcd":
+        for member in client._etcd._clients:
+            member.timeout = HASTY
 
 
 class Lane:
@@ -54,6 +105,8 @@ class Lane:
         self.lock: Final = registry.load(lock)
         self.key: Final = key
         self._clients: list[LockClient] = []
+        self._sessions: dict[ZooKeeperSession, int] = {}
+        """Session → its epoch when it began."""
         self._keepers: list[threading.Thread] = []
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(8)
@@ -63,25 +116,40 @@ class Lane:
             return (self.environment.endpoints_of(self.lock.via, group),)
         return self.environment.endpoints(self.lock.backend, group)
 
-    def opened(self, group: int, ttl: float, lock: str = "") -> LockClient:
-        cls = registry.load(lock) if lock else self.lock
-        return opened(cls, self.endpoints(group), ttl, self.environment.access(cls.backend))
+    def opened(self, group: int, ttl: float, lock: str = "", only: int | None = None) -> LockClient:
+        cls, endpoints = registry.load(lock) if lock else self.lock, self.endpoints(group)
+        known = endpoints if only is None else endpoints[only : only + 1]
+        return opened(cls, known, ttl, self.environment.access(cls.backend))
 
-    def client(self, group: int = 1, ttl: float = LONG, *, lock: str = "", kept: bool = False) -> LockClient:
+    def client(
+        self,
+        group: int = 1,
+        ttl: float = LONG,
+        *,
+        lock: str = "",
+        only: int | None = None,
+        kept: bool = False,
+        hasty: bool = False,
+    ) -> LockClient:
         """As a worker does, it tries until somebody answers. lock: another on the same backend.
 
-        kept: its session is kept alive, as a worker does, for as long as it is open.
+        only: the one node that it knows. kept: its session is kept alive, as a worker does, for as long as it is open.
+        hasty: it does not wait for long for answers that never come; other calls are to be repeated (`eventually`).
         """
         clients: list[LockClient] = []
 
         def answered() -> bool:
             with suppress(Refused):
-                clients.append(self.opened(group, ttl, lock))
+                clients.append(self.opened(group, ttl, lock, only))
             return bool(clients)
 
         await_(answered)
         self._clients += clients
         (client,) = clients
+        if isinstance(client, InSession):
+            self._sessions[client._session] = client._session.epoch
+        if hasty:
+            _hasten(client)
         if kept and isinstance(client, Session):
             self._keepers.append(threading.Thread(target=self._keep_alive, args=(client, ttl / 3)))
             self._keepers[-1].start()
@@ -100,24 +168,38 @@ class Lane:
     def waiting(self, call: Callable[[], Grant | None]) -> Future[Grant | None]:
         """In a thread of its own, and known to wait, as far as that can be seen from outside."""
         before = self.entries()
-        future = self.started(lambda: until_answered(call))
+        future = self.started(call)
         if before and not issubclass(self.lock, EtcdKey):  # whose waiters leave nothing at the server
             await_(lambda: self.entries() > before or future.done())
         else:
             time.sleep(0.3)
-        assert not future.done(), repr(future.exception() or future.result())
+        if future.done():
+            pytest.fail(f"it does not wait: {future.result()}")
         return future
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a connection with ZooKeeper was interrupted: what was granted before is believed no longer."""
+        return any(session.epoch != epoch for session, epoch in self._sessions.items())
 
     def entries(self) -> int:
         """How many hold the lock or stand in its queue, of those whose servers tell."""
         match self.lock.backend:
             case "zookeeper":
                 with zookeeper(",".join(self.environment.direct("zookeeper"))) as client:
-                    return len(client.get_children(f"{ROOT}/{quote(self.key, safe='')}"))
+                    return len(client.retry(client.get_children, f"{ROOT}/{quote(self.key, safe='')}"))
             case "etcd":
                 first, where = prefix_of(self.key), self.environment.direct("etcd")[0]
                 ends = {"key": first, "range_end": first[:-1] + chr(ord(first[-1]) + 1)}
-                return int(etcd(where, "kv/range", SOON, **ends, count_only=True).get("count", 0))
+                counts: list[int] = []
+
+                def counted() -> bool:
+                    with suppress(OSError):
+                        counts.append(int(etcd(where, "kv/range", SOON, **ends, count_only=True).get("count", 0)))
+                    return bool(counts)
+
+                await_(counted)
+                return counts[0]
         return 0
 
     def close(self) -> None:
@@ -142,11 +224,34 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def of(self, lock: str) -> Lane:
-        self._lanes.append(Lane(self.environment, lock, f"{self._name}-{lock}"))
+        self._lanes.append(Lane(self.environment, lock, f"{self._name}-{lock}-{len(self._lanes)}"))
         return self._lanes[-1]
 
     def check(self, locks: Sequence[str], statement: Statement, *between: Callable[[], object]) -> None:
-        """The statement holds for each of these locks. between: what is done at its first `yield`, its second, ..."""
+        """The statement holds for each of these locks. between: what is done at its first `yield`, its second, ...
+
+        It begins anew, some times, where a client that was to be answered was not, since the machine stalled.
+        """
+        left = locks
+        for tries in range(1, _TRIES + 1):
+            tried = self._tried(left, statement, between)
+            left = []
+            for lane, future in tried.items():
+                error = future.exception()
+                stalled = _unanswered(error) or (error is not None and not between and lane.interrupted)
+                if stalled and tries < _TRIES:
+                    left.append(lane.lock.name)
+                    continue
+                with self._subtests.test(lane.lock.name):
+                    assert future.result() is _DONE, "it has more steps"
+            if not left:
+                break
+            self.heal()
+
+    def _tried(
+        self, locks: Sequence[str], statement: Statement, between: Sequence[Callable[[], object]]
+    ) -> dict[Lane, Future[object]]:
+        """What came of the last step in each lane."""
 
         def begin(lane: Lane) -> object:
             steps = statement(lane)
@@ -161,9 +266,7 @@ class Lanes:
                 going_on = [lane for lane, future in futures.items() if not future.exception()]
                 do()
                 futures |= {lane: pool.submit(next, begun[lane], _DONE) for lane in going_on}
-        for lane, future in futures.items():
-            with self._subtests.test(lane.lock.name):
-                assert future.result() is _DONE, "it has more steps"
+        return futures
 
     def cut(self, how: Cut = Cut.DROP) -> None:
         with self.environment.links.together():
@@ -210,7 +313,7 @@ def holds(*between: Callable[[Lanes], object], **locks: Sequence[str]) -> Callab
 
 def eventually(call: Callable[[], Grant | None]) -> Grant:
     """Try again after every refusal or unknown outcome, as a worker does, until there is a grant."""
-    deadline = time.monotonic() + SOON
+    deadline = time.monotonic() + 2 * LONG  # whatever such an outcome has left behind is over then
     answers: list[object] = []
     while time.monotonic() < deadline:
         try:
@@ -224,7 +327,7 @@ def eventually(call: Callable[[], Grant | None]) -> Grant:
 
 
 def until_answered(call: Callable[[], T]) -> T:
-    """The answer of a call that is repeated where nobody answered in time: a machine may stall for longer."""
+    """The answer of a call of a hasty client, which is repeated where nobody answered in time."""
     deadline = time.monotonic() + SOON
     while True:
         try:
@@ -241,8 +344,53 @@ def got(client: LockClient, name: str) -> bool:
     except LockError:
         return False
     assert grant is not None
-    client.release(grant)
+    return released(client, grant)
+
+
+def released(client: LockClient, grant: Grant) -> bool:
+    """Whether it was there to be released."""
+    try:
+        client.release(grant)
+    except LockError:
+        return False
     return True
+
+
+def was_sent(outcome: object) -> object:
+    """The outcome of a call (`ends`). What was never sent says nothing: the statement begins anew."""
+    if isinstance(outcome, Refused) and outcome.reason is Reason.UNAVAILABLE:
+        raise Anew("it was not sent") from outcome
+    return outcome
+
+
+def lasts(lock: type[Declarations], ttl: float) -> int:
+    """ns; how long a lease of so many seconds lasts at least, from when it was asked for."""
+    return round((ttl * (1 - lock.drift) - grain_of(lock, ttl)) * 1e9)
+
+
+@contextmanager
+def unless_late(until: int) -> Iterator[None]:
+    """What is done here must succeed before that time (ns). Later it may fail: the statement begins anew."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception) as error:
+        if time.monotonic_ns() > until:
+            raise Anew("the lease may have been over") from error
+        raise
+
+
+def all_of(futures: Sequence[Future[T]]) -> list[T]:
+    """What came of all of them. Who was not answered may be why another broke, and so comes first."""
+    errors = [error for future in futures if (error := future.exception())]
+    for error in sorted(errors, key=_unanswered, reverse=True):
+        raise error
+    return [future.result() for future in futures]
+
+
+def _unanswered(error: BaseException | None) -> bool:
+    """Whether a call got no answer that was to have one."""
+    unavailable = isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE
+    return unavailable or isinstance(error, Anew | Indeterminate)
 
 
 def ends(call: Callable[[], object]) -> object:

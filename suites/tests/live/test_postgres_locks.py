@@ -10,7 +10,7 @@ from psycopg import conninfo
 from checkers.row_format import Reason
 from infra.store.libpq import Connection, Unknown, login
 from suites.lock import Indeterminate, Sweeps, opened
-from suites.tests.bench import granted, refusal
+from suites.tests.bench import SOON, granted, refusal
 from suites.tests.live.lanes import LONG, Lane, Lanes, holds
 
 pytestmark = pytest.mark.needs("postgres")
@@ -20,7 +20,7 @@ def test_the_server_gives_up_on_the_dead_within_seconds(lanes: Lanes) -> None:
     """Where there is no proxy: the parameters are the session's own, so no administrator need set them."""
     lane = lanes.of("postgres-session")
     client = lane.client()
-    granted(client.acquire(lane.key, 1.0))
+    granted(client.acquire(lane.key, SOON))
     answer = client._session.ask(client._session.id, "SHOW tcp_user_timeout")  # type: ignore[attr-defined]
     assert answer in ([("3s",)], [("3000",)])
 
@@ -42,7 +42,7 @@ def test_a_pool_of_sessions_lets_two_in_and_none_by_the_transaction(lanes: Lanes
 @holds(postgres=("postgres-hashtext", "postgres-session"))
 def test_two_names_of_one_hash_are_one_lock(lane: Lane) -> None:
     mine, other = lane.client(1), lane.client(2)
-    grant = granted(mine.acquire(f"{lane.key}0", 1.0))
+    grant = granted(mine.acquire(f"{lane.key}0", SOON))
     if lane.lock.name == "postgres-hashtext":
         assert refusal(lambda: other.acquire(f"{lane.key}1", 0)) is Reason.HELD
     else:
@@ -54,8 +54,8 @@ def test_of_two_who_wait_for_each_other_the_server_refuses_one(lanes: Lanes) -> 
     lane = lanes.of("postgres-session")
     mine, other = lane.client(1), lane.client(2)
     a, b = f"{lane.key}a", f"{lane.key}b"
-    granted(mine.acquire(a, 1.0))
-    granted(other.acquire(b, 1.0))
+    granted(mine.acquire(a, SOON))
+    granted(other.acquire(b, SOON))
     waiting = {lane.started(lambda: mine.acquire(b, LONG)): mine, lane.started(lambda: other.acquire(a, LONG)): other}
     ((first,), (second,)) = wait(waiting, return_when=FIRST_COMPLETED)
     assert refusal(first.result) is Reason.HELD
@@ -67,20 +67,20 @@ def test_what_is_lost_cannot_be_taken_again(lanes: Lanes) -> None:
     """In another session it would be another grant, or already somebody else's."""
     lane = lanes.of("postgres-reentrant")
     mine = lane.client()
-    grant = granted(mine.acquire(lane.key, 1.0))
+    grant = granted(mine.acquire(lane.key, SOON))
     lanes.terminate()
     with pytest.raises(Indeterminate):
         mine.acquire(lane.key, 0)
     assert refusal(lambda: mine.acquire(lane.key, 0)) is Reason.UNAVAILABLE
     assert refusal(lambda: mine.release(grant)) is Reason.NOT_OWNER
-    assert granted(mine.acquire(lane.key, 1.0)) != grant
+    assert granted(mine.acquire(lane.key, SOON)) != grant
 
 
 class TestLease:
     def test_it_is_nobodys_session(self, lanes: Lanes) -> None:
         lane = lanes.of("postgres-lease")
         mine, other = lane.client(1), lane.client(2)
-        grant = granted(mine.acquire(lane.key, 1.0))
+        grant = granted(mine.acquire(lane.key, SOON))
         lanes.terminate()
         for client in (mine, other):
             with pytest.raises(Indeterminate):
@@ -91,10 +91,10 @@ class TestLease:
     def test_a_sweep_removes_the_row(self, lanes: Lanes) -> None:
         lane = lanes.of("postgres-lease")
         mine = lane.client()
-        mine.release(granted(mine.acquire(lane.key, 1.0)))
+        mine.release(granted(mine.acquire(lane.key, SOON)))
         assert issubclass(lane.lock, Sweeps)
         lane.lock.sweep(lane.environment.direct("postgres"), [lane.key], lane.environment.access("postgres"))
-        assert granted(mine.acquire(lane.key, 1.0)).token == 1
+        assert granted(mine.acquire(lane.key, SOON)).token == 1
 
 
 def test_a_wrong_password_is_denied(lanes: Lanes) -> None:
@@ -106,7 +106,7 @@ def test_a_wrong_password_is_denied(lanes: Lanes) -> None:
 def test_a_statement_that_the_server_refuses_ends_no_connection(lanes: Lanes) -> None:
     lane = lanes.of("postgres-session")
     dsn = conninfo.make_conninfo(**login(lane.endpoints(1)[0], lane.environment.access("postgres")))
-    connection = Connection(dsn, 1.0, settings={})
+    connection = Connection(dsn, SOON, settings={})
     try:
         with pytest.raises(psycopg.errors.UndefinedTable):
             connection.query("SELECT * FROM nowhere", [])

@@ -1,18 +1,37 @@
 """What is special to some of the locks on ZooKeeper and etcd, against real servers."""
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import pytest
+from kazoo.exceptions import KazooException
 
 from checkers.row_format import Reason
 from infra.access import OPEN
+from infra.cluster.nodes import Node
 from infra.network.links import Cut
-from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Refused, Session, Sweeps, Wakes
-from suites.locks import etcd_v3lock
-from suites.tests.bench import await_, granted, refusal
-from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, holds
+from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Refused, Session, Sweeps, Wakes, now
+from suites.locks import etcd, etcd_key, etcd_v3lock
+from suites.locks.zookeeper import QueueNode, Wake
+from suites.tests.bench import SOON, await_, granted, refusal
+from suites.tests.live.lanes import (
+    LONG,
+    TTL,
+    Anew,
+    Lane,
+    Lanes,
+    Steps,
+    all_of,
+    believes,
+    ends,
+    eventually,
+    holds,
+    lasts,
+    unless_late,
+    was_sent,
+)
 
 pytestmark = pytest.mark.needs("zookeeper", "etcd")
 
@@ -22,32 +41,77 @@ V3LOCKS = ("etcd-v3lock", "etcd-v3lock-checked")
 @holds(Lanes.cut, zookeeper=["zookeeper-reentrant"], etcd=["etcd-reentrant"])
 def test_what_is_lost_is_not_acquired_again(lane: Lane) -> Steps:
     holder = lane.client(1, TTL)
-    grant = eventually(lambda: holder.acquire(lane.key, 5))
+    grant = eventually(lambda: holder.acquire(lane.key, SOON))
     yield  # cut off
     await_(lambda: not believes(holder, grant))
     assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.UNAVAILABLE, "nobody was asked"
 
 
-@holds(lambda _: time.sleep(1), zookeeper=["zookeeper", "zookeeper-parent-watch"], etcd=["etcd", "etcd-key"])
-def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lane: Lane) -> Steps:
-    herd = lane.lock.name in ("zookeeper-parent-watch", "etcd-key")
-    holder, *waiters = (lane.client(group) for group in (1, 1, 2, 1, 2))
-    grant = granted(holder.acquire(lane.key, 5))
+def noting(client: Any) -> list[int]:
+    """Whenever the client begins to watch: how many are in the queue, on etcd the revision from which on it watches."""
+    noted: list[int] = []
+    if client.backend == "etcd":
+        await_deletion = client._etcd.await_deletion
 
-    def turn(client: LockClient) -> Grant:
-        got = granted(client.acquire(lane.key, LONG))
-        time.sleep(0.3)  # in which all who wait begin to watch again
-        client.release(got)
-        return got
+        def watch(key: bytes, end: bytes, revision: int, timeout: float) -> bool:
+            noted.append(revision)
+            return bool(await_deletion(key, end, revision, timeout))
 
-    futures = [lane.started(lambda waiter=waiter: turn(waiter)) for waiter in waiters]  # type: ignore[misc]
-    yield  # a second passes: nobody can see from outside that all of them watch
-    released = time.monotonic_ns()
-    holder.release(grant)
-    grants = [granted(future.result()) for future in futures]
-    assert [got.sent < got.queued < released for got in grants] == [lane.lock.fair] * len(grants)
-    wakes = sum(waiter.wakes for waiter in waiters if isinstance(waiter, Wakes))
-    assert wakes > len(waiters) + 1 if herd else 0 < wakes <= len(waiters) + 1
+        client._etcd.await_deletion = watch
+        return noted
+    before, behind, seen = client._before, client._behind, list[int]()
+
+    def look(mine: str, queue: Sequence[str]) -> str | None:
+        seen.append(len(queue))
+        answer: str | None = before(mine, queue)
+        return answer
+
+    def has_to_wait(place: QueueNode, wake: Wake) -> bool:
+        waits: bool = behind(place, wake)
+        if waits:
+            noted.append(seen[-1])
+        return waits
+
+    client._before, client._behind = look, has_to_wait
+    return noted
+
+
+def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def statement(lane: Lane) -> None:
+        herd = lane.lock.name in ("zookeeper-parent-watch", "etcd-key")
+        holder, *waiters = (lane.client(group) for group in (1, 1, 2, 1, 2))
+        waiting = {waiter: noting(waiter) for waiter in waiters}
+
+        def all_watch(got: Grant) -> bool:
+            """Who waits has begun to watch while this is held."""
+            if lane.lock.backend == "etcd":
+                return all(noted and noted[-1] > (got.token or 0) for noted in list(waiting.values()))
+            return all(noted and noted[-1] == len(waiting) + 1 for noted in list(waiting.values()))
+
+        def ready(got: Grant) -> bool:
+            """In a queue who waits goes on to watch while others come and go."""
+            return all_watch(got) if herd else all(waiting.values())
+
+        def turn(waiter: LockClient) -> Grant:
+            got = granted(waiter.acquire(lane.key, LONG))
+            del waiting[waiter]
+            await_(lambda: ready(got))
+            waiter.release(got)
+            return got
+
+        grant = granted(holder.acquire(lane.key, SOON))
+        futures = [lane.started(partial(turn, waiter)) for waiter in waiters]
+        await_(lambda: ready(grant) or any(future.done() for future in futures))
+        let_go = now()
+        holder.release(grant)
+        grants = [granted(got) for got in all_of(futures)]
+        assert [got.sent < got.queued < let_go for got in grants] == [lane.lock.fair] * len(grants)
+        wakes = sum(waiter.wakes for waiter in waiters if isinstance(waiter, Wakes))
+        assert wakes > len(waiters) + 1 if herd else 0 < wakes <= len(waiters) + 1
+
+    for module in (etcd, etcd_key):  # they wait until they are woken
+        monkeypatch.setattr(module, "LOOK", LONG)
+    lanes.check(("zookeeper", "zookeeper-parent-watch", "etcd", "etcd-key"), statement)
 
 
 @holds(zookeeper=["zookeeper"], etcd=["etcd"])
@@ -56,14 +120,14 @@ def test_data_change_only_under_a_grant(lane: Lane) -> None:
     holder, other = cast(Any, lane.client(1)), cast(Any, lane.client(2))
     assert isinstance(holder, Guards)
     assert isinstance(holder, Sweeps)
-    grant = granted(cast(LockClient, holder).acquire(lane.key, 5))
+    grant = granted(cast(LockClient, holder).acquire(lane.key, SOON))
     assert tuple(holder.read(grant, lane.key) or ()) == (-1, ())
     assert holder.write(grant, lane.key, 7, [3, 7])
     assert holder.read(grant, lane.key) == (7, [3, 7])
     cast(LockClient, holder).release(grant)
     assert not holder.write(grant, lane.key, 8, [8])
     assert holder.read(grant, lane.key) is None
-    later = granted(other.acquire(lane.key, 5))
+    later = granted(other.acquire(lane.key, SOON))
     assert not holder.write(grant, lane.key, 9, [9])
     assert other.read(later, lane.key) == (7, [3, 7])
     other.release(later)
@@ -75,8 +139,8 @@ def test_data_change_only_under_a_grant(lane: Lane) -> None:
 
 @holds(Lanes.cut, Lanes.heal, zookeeper=["zookeeper"], etcd=["etcd"])
 def test_data_of_a_holder_that_was_away_for_too_long_are_refused(lane: Lane) -> Steps:
-    mine, other = cast(Any, lane.client(1, TTL)), cast(Any, lane.client(2))
-    grant = granted(mine.acquire(lane.key, 5))
+    mine, other = cast(Any, lane.client(1, TTL, hasty=True)), cast(Any, lane.client(2))
+    grant = eventually(lambda: mine.acquire(lane.key, SOON))
     yield  # cut off
     with pytest.raises(LockError):
         mine.write(grant, lane.key, 1, [1])
@@ -96,35 +160,47 @@ def test_data_of_a_holder_that_was_away_for_too_long_are_refused(lane: Lane) -> 
 
 def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
     """It answers reads and pings for as long as syncLimit lets it, while the leader lets the session expire."""
-    lane = lanes.of("zookeeper")
-    cluster = lane.environment.cluster("zookeeper")
-    leader = cluster.leader()
-    follower = next(node for node in cluster.nodes if node is not leader)
-    mine = cast(Any, lane.lock).open((lane.endpoints(1)[follower.index],), TTL)
-    grant = granted(mine.acquire(lane.key, 1))
-    for node in cluster.nodes:
-        if node is not follower:
-            lane.environment.links.cut(follower.name, node.name, Cut.DROP)
-    assert isinstance(ends(mine.keep_alive), Indeterminate)
-    await_(lambda: time.monotonic_ns() > grant.expires)
-    assert not believes(mine, grant)
+    cluster, links = lanes.environment.cluster("zookeeper"), lanes.environment.links
+    followers: list[Node] = []
+
+    def statement(lane: Lane) -> Steps:
+        cluster.await_ready()
+        leader = cluster.leader()
+        followers.append(next(node for node in cluster.nodes if node is not leader))
+        mine = lane.client(1, TTL, only=followers[-1].index)
+        grant = eventually(lambda: mine.acquire(lane.key, SOON))
+        yield  # the follower is cut off
+        outcome = was_sent(ends(cast(Session, mine).keep_alive))
+        if isinstance(outcome, Refused) and lane.interrupted:
+            raise Anew("its session was over before")
+        assert isinstance(outcome, Indeterminate)
+        await_(lambda: now() > grant.expires)
+        assert not believes(mine, grant)
+
+    def cut_off() -> None:
+        with links.together():
+            for node in cluster.nodes:
+                if followers and node is not followers[-1]:
+                    links.cut(followers[-1].name, node.name, Cut.DROP)
+
+    lanes.check(("zookeeper",), statement, cut_off)
     lanes.heal()
-    mine.close()
     cluster.await_ready()
 
 
-def leases_end(_: Lanes) -> None:
-    """The server itself prolongs those who wait once."""
-    time.sleep(2 * TTL + 1.5)
+def revoke(client: LockClient) -> None:
+    """End its lease, and with it its place in the queue, as its TTL does that would not end while a machine stalls."""
+    lease = cast(Session, client).session
+    cast(Any, client)._etcd.call(lambda etcd: etcd.revoke_lease(lease))
 
 
-@holds(leases_end, etcd=["etcd", *V3LOCKS])
-def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lane: Lane) -> Steps:
+@holds(etcd=["etcd", *V3LOCKS])
+def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lane: Lane) -> None:
     """Of etcd's own lock service since 3.5 (#11456)."""
-    holder, waiter = lane.client(1), lane.client(2, TTL)
-    grant = granted(holder.acquire(lane.key, 5))
+    holder, waiter = lane.client(1), lane.client(2)
+    grant = granted(holder.acquire(lane.key, SOON))
     waiting = lane.waiting(lambda: waiter.acquire(lane.key, LONG))
-    yield  # its lease ends
+    revoke(waiter)
     holder.release(grant)
     assert refusal(waiting.result) is Reason.NOT_OWNER
 
@@ -133,107 +209,124 @@ def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lane: Lane) -> Steps:
 def test_before_3_5_a_waiter_whose_lease_died_was_granted_the_lock_and_so_was_the_next(lanes: Lanes) -> None:
     """etcd #11456. Only its next keep-alive tells, or a look at the key after the grant."""
 
-    def statement(lane: Lane) -> Steps:
-        holder, waiter, third = lane.client(1), lane.client(2, TTL), lane.client(1)
-        grant = granted(holder.acquire(lane.key, 5))
+    def statement(lane: Lane) -> None:
+        holder, waiter, third = (lane.client(group) for group in (1, 2, 1))
+        grant = granted(holder.acquire(lane.key, SOON))
         waiting = lane.waiting(lambda: waiter.acquire(lane.key, LONG))
-        yield  # its lease ends
+        revoke(waiter)
         holder.release(grant)
         if lane.lock.name == "etcd-v3lock-checked":
             assert refusal(waiting.result) is Reason.NOT_OWNER
             assert "void" in str(waiting.exception())
             return
         void = granted(waiting.result())
-        granted(third.acquire(lane.key, 5))
+        granted(third.acquire(lane.key, SOON))
         assert isinstance(waiter, Session)
         assert believes(waiter, void)
         assert refusal(waiter.keep_alive) is Reason.NOT_OWNER
         assert not believes(waiter, void)
 
-    lanes.check(V3LOCKS, statement, lambda: leases_end(lanes))
+    lanes.check(V3LOCKS, statement)
 
 
 @holds(etcd=["etcd", "etcd-key", *V3LOCKS])
 def test_an_acquire_on_a_lease_that_was_revoked_is_refused_and_names_it(lane: Lane) -> None:
-    client = cast(Any, lane.client(1))
-    lease = client.session
-    client._etcd.call(lambda etcd: etcd.revoke_lease(lease))
+    client = lane.client(1)
+    lease = cast(Session, client).session
+    revoke(client)
     with pytest.raises(Refused) as refused:
-        client.acquire(lane.key, 1)
+        client.acquire(lane.key, SOON)
     assert (refused.value.reason, refused.value.session) == (Reason.NOT_OWNER, lease)
 
 
 def test_the_token_is_read_after_the_grant_and_none_says_void(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = lanes.of("etcd-v3lock-checked")
-    client, other = cast(Any, lane.client(1)), lane.client(2)
-    grant = granted(client.acquire(lane.key, 5))
-    _, about = client._etcd.call(lambda etcd: etcd.get(client._keys[grant.owner]))
-    assert grant.token == about.create_revision
-    client.release(grant)
     ask = etcd_v3lock.post
 
-    def too_late(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """As of a server that has not noticed that the lease is gone."""
-        answer = ask(member, path, body, timeout)
-        client._etcd.call(lambda etcd: etcd.revoke_lease(body["lease"]))
-        return answer
+    def statement(lane: Lane) -> None:
+        client, other = cast(Any, lane.client(1)), lane.client(2)
+        grant = granted(client.acquire(lane.key, SOON))
+        _, about = client._etcd.call(lambda etcd: etcd.get(client._keys[grant.owner]))
+        assert grant.token == about.create_revision
+        client.release(grant)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(etcd_v3lock, "post", too_late)
-        assert refusal(lambda: client.acquire(lane.key, 5)) is Reason.NOT_OWNER
-    other.release(granted(other.acquire(lane.key, 5)))
+        def too_late(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+            """As of a server that has not noticed that the lease is gone."""
+            answer = ask(member, path, body, timeout)
+            client._etcd.call(lambda etcd: etcd.revoke_lease(body["lease"]))
+            return answer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(etcd_v3lock, "post", too_late)
+            assert refusal(lambda: client.acquire(lane.key, SOON)) is Reason.NOT_OWNER
+        other.release(granted(other.acquire(lane.key, SOON)))
+
+    lanes.check(("etcd-v3lock-checked",), statement)
 
 
-def test_after_one_error_nothing_is_kept_alive_and_nobody_notices(lanes: Lanes) -> None:
-    lane = lanes.of("etcd-keepalive-dies")
-    mine, other = lane.client(1, TTL), lane.client(2, lock="etcd")
+@holds(Lanes.cut, Lanes.heal, etcd=["etcd-keepalive-dies"])
+def test_after_one_error_nothing_is_kept_alive_and_nobody_notices(lane: Lane) -> Steps:
+    begun = now()
+    mine = lane.client(1, TTL)
     assert isinstance(mine, Session)
-    grant = granted(mine.acquire(lane.key, 5))
+    with unless_late(begun + lasts(lane.lock, TTL)):
+        grant = granted(mine.acquire(lane.key, SOON))
+        mine.keep_alive()
     assert grant.expires == NEVER
-    mine.keep_alive()
-    lanes.cut()
+    other = lane.client(2, lock="etcd")
+    yield  # cut off
     with pytest.raises(Indeterminate):
         mine.keep_alive()
-    lanes.heal()
+    yield  # healed
     assert refusal(mine.keep_alive) is Reason.UNAVAILABLE
     other.release(granted(other.acquire(lane.key, LONG)))
     assert believes(mine, grant)
 
 
-def test_kazoo_believes_in_what_is_lost_and_says_that_it_released_it(lanes: Lanes) -> None:
-    lane = lanes.of("kazoo-lock")
+@holds(Lanes.cut, Lanes.heal, zookeeper=["kazoo-lock"])
+def test_kazoo_believes_in_what_is_lost_and_says_that_it_released_it(lane: Lane) -> Steps:
     mine, other = lane.client(1, TTL), lane.client(2, lock="zookeeper")
-    grant = granted(mine.acquire(lane.key, 5))
-    lanes.cut()
+    grant = granted(mine.acquire(lane.key, SOON))
+    yield  # cut off
     heir = lane.client(2)
     heir.release(granted(heir.acquire(lane.key, LONG)))
     assert believes(mine, grant)
-    lanes.heal()
+    yield  # healed
     zookeeper = cast(Any, mine)._session.zk
     await_(lambda: (zookeeper.client_id or (grant.session,))[0] != grant.session)
-    zookeeper.sync("/")  # the connection works, under a session of its own
+
+    def works() -> bool:
+        with suppress(KazooException):
+            zookeeper.sync("/")
+            return True
+        return False
+
+    await_(works)  # the connection, under a session of its own
     assert believes(mine, grant)
     mine.release(grant)  # what is gone is called released
-    other.release(granted(other.acquire(lane.key, 5)))
+    other.release(granted(other.acquire(lane.key, SOON)))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_answers_in_another_order_end_a_session_and_not_the_client(lanes: Lanes) -> None:
     """kazoo #254: its thread ends with them."""
-    lane = lanes.of("zookeeper")
-    mine = lane.client()
-    grant = granted(mine.acquire(lane.key, 5))
-    session = cast(Any, mine)._session
-    out_of_order = session.zk.handler.async_result()
-    session.zk._pending.append((None, out_of_order, -99))
-    with pytest.raises(Indeterminate):
-        cast(Session, mine).keep_alive()
-    assert isinstance(out_of_order.exception, RuntimeError)
-    assert refusal(lambda: mine.renew(grant)) is Reason.UNAVAILABLE  # the server has not said that it is over
-    assert not believes(mine, grant)
-    assert isinstance(ends(lambda: mine.acquire(lane.key, 0)), LockError)  # what was held is still in the queue
-    await_(lambda: session.zk.connected)
-    mine.release(grant)
-    mine.release(eventually(lambda: mine.acquire(lane.key, 5)))
-    with pytest.raises(Indeterminate, match="xids"):
-        session.ask(lambda: out_of_order)
+
+    def statement(lane: Lane) -> Steps:
+        mine = lane.client()
+        grant = granted(mine.acquire(lane.key, SOON))
+        yield  # from now on its connection is interrupted
+        session = cast(Any, mine)._session
+        out_of_order = session.zk.handler.async_result()
+        session.zk._pending.append((None, out_of_order, -99))
+        with pytest.raises(Indeterminate):
+            cast(Session, mine).keep_alive()
+        assert isinstance(out_of_order.exception, RuntimeError)
+        assert refusal(lambda: mine.renew(grant)) is Reason.UNAVAILABLE  # the server has not said that it is over
+        assert not believes(mine, grant)
+        assert isinstance(ends(lambda: mine.acquire(lane.key, 0)), LockError)  # what was held is still in the queue
+        await_(lambda: session.zk.connected)
+        mine.release(grant)
+        mine.release(eventually(lambda: mine.acquire(lane.key, SOON)))
+        with pytest.raises(Indeterminate, match="xids"):
+            session.ask(lambda: out_of_order)
+
+    lanes.check(("zookeeper",), statement, lambda: None)

@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -9,52 +10,60 @@ from checkers.row_format import Reason
 from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
-from suites.locks import redis_fair
+from suites.locks import redis_fair, redis_wait
 from suites.locks.redis_fair import PATIENCE
 from suites.tests.bench import SOON, await_, granted, refusal
-from suites.tests.live.lanes import EXPIRY, LONG, TTL, Lane, Lanes, Steps, got
+from suites.tests.live.lanes import EXPIRY, HASTY, LONG, TTL, Anew, Lane, Lanes, Steps, all_of, got, released
 
 pytestmark = pytest.mark.needs("redis")
 
 
 def test_the_watchdogs_client_does_not_look_at_the_clock(lanes: Lanes) -> None:
     lane = lanes.of("redis-watchdog")
-    assert granted(lane.client().acquire(lane.key, 1)).expires == NEVER
+    assert granted(lane.client().acquire(lane.key, SOON)).expires == NEVER
 
 
 class TestFair:
-    def test_who_asked_first_is_served_first(self, lanes: Lanes) -> None:
-        lane = lanes.of("redis-fair")
-        holder = lane.client()
-        grant = granted(holder.acquire(lane.key, 1))
-        grants: list[Grant] = []
+    def test_who_asked_first_is_served_first(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+        patience = 4 * PATIENCE
+        monkeypatch.setattr(redis_fair, "PATIENCE", patience)
 
-        def wait_and_pass_on(client: LockClient) -> Grant:
-            grants.append(mine := granted(client.acquire(lane.key, SOON)))
-            client.release(mine)
-            return mine
+        def statement(lane: Lane) -> None:
+            holder = lane.client()
+            grant = granted(holder.acquire(lane.key, SOON))
+            grants: list[Grant] = []
 
-        waiting = []
-        for number in range(4):
-            client = lane.client(1 + number % 3)
-            waiting.append(lane.started(partial(wait_and_pass_on, client)))
-            await_(lambda: queue_length(lane) == len(waiting))
-        time.sleep(PATIENCE)  # who asks again and again keeps its place
-        assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.HELD
-        holder.release(grant)
-        for each in waiting:
-            each.result()
-        assert [one.queued for one in grants] == sorted(one.queued for one in grants)
-        assert [one.token for one in grants] == sorted(one.token or 0 for one in grants)
+            def wait_and_pass_on(client: LockClient) -> Grant:
+                grants.append(mine := granted(client.acquire(lane.key, SOON)))
+                client.release(mine)
+                return mine
+
+            waiting = []
+            for number in range(4):
+                client = lane.client(1 + number % 3)
+                waiting.append(lane.started(partial(wait_and_pass_on, client)))
+                await_(lambda: queue_length(lane) == len(waiting))
+                await_signs(lane)  # that it asks again: so it knows that it is in the queue
+            await_signs(lane, patience)  # who asks again and again keeps its place
+            assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.HELD
+            holder.release(grant)
+            order = [granted(each) for each in all_of(waiting)]
+            if ask(lane, "GET", f"fencepost:{{{lane.key}}}:places") != str(len(waiting)):
+                raise Anew("one that did not ask for so long has lost its place")
+            assert grants == order
+            assert [one.queued for one in grants] == sorted(one.queued for one in grants)
+            assert [one.token for one in grants] == sorted(one.token or 0 for one in grants)
+
+        lanes.check(("redis-fair",), statement)
 
     def test_a_waiter_that_died_keeps_nobody_out_for_long(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
         lane = lanes.of("redis-fair")
-        dead, holder, other = (lane.client(group) for group in (1, 2, 3))
-        grant = granted(holder.acquire(lane.key, 1))
+        dead, holder, other = (lane.client(group, hasty=group == 1) for group in (1, 2, 3))
+        grant = granted(holder.acquire(lane.key, SOON))
         lanes.lose_replies()
         with pytest.raises(Indeterminate):
-            dead.acquire(lane.key, 1)
-        assert queue_length(lane) == 1
+            dead.acquire(lane.key, SOON)
+        await_(lambda: queue_length(lane) == 1)
         holder.release(grant)
         with monkeypatch.context() as patient:
             patient.setattr(redis_fair, "PATIENCE", LONG)  # it waits for the dead, however long that took so far
@@ -66,7 +75,7 @@ class TestFair:
         """It is given the lock by the very request that puts it into the queue again."""
         lane = lanes.of("redis-fair")
         holder, other = lane.client(1), lane.client(2)
-        grant = granted(holder.acquire(lane.key, 1))
+        grant = granted(holder.acquire(lane.key, SOON))
         returned: list[int] = []
 
         def stand_still(_deadline: int, _poll: tuple[float, float]) -> bool:
@@ -82,46 +91,58 @@ class TestFair:
 
 
 def queue_length(lane: Lane) -> int:
-    return ask(lane, "ZCARD", f"fencepost:{{{lane.key}}}:queue")
+    length: int = ask(lane, "ZCARD", f"fencepost:{{{lane.key}}}:queue")
+    return length
 
 
-def ask(lane: Lane, *words: object) -> int:
-    with connect(lane.environment.node(PRIMARY).address) as redis:
-        answer: int = redis.execute_command(*words)
-        return answer
+def await_signs(lane: Lane, later: float = 0.0) -> None:
+    """Wait until all in the queue have given a sign of life that is so much later (seconds) than now."""
+    signs = f"fencepost:{{{lane.key}}}:signs"
+    seconds, micros = map(int, ask(lane, "TIME"))
+    least = seconds * 1000 + micros // 1000 + round(later * 1000)
+    await_(lambda: ask(lane, "ZCOUNT", signs, "-inf", least) == 0)
+
+
+def ask(lane: Lane, *words: object) -> Any:
+    with connect(lane.environment.node(PRIMARY).address, SOON) as redis:
+        return redis.execute_command(*words)
 
 
 class TestWait:
-    def test_without_a_replica_nothing_is_granted_nor_left(self, lanes: Lanes) -> None:
+    def test_without_a_replica_nothing_is_granted_nor_left(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
         lane = lanes.of("redis-wait")
         mine = lane.client()
-        mine.release(granted(mine.acquire(lane.key, 1)))
+        mine.release(granted(mine.acquire(lane.key, SOON)))
         lane.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
-        assert refusal(lambda: mine.acquire(lane.key, 1)) is Reason.UNAVAILABLE
+        monkeypatch.setattr(redis_wait, "CONFIRM", HASTY)
+        assert refusal(lambda: mine.acquire(lane.key, SOON)) is Reason.UNAVAILABLE
         assert ask(lane, "EXISTS", f"fencepost:{{{lane.key}}}") == 0, "it was not given back"
         lanes.heal()
         pair = lane.environment.failover()
         assert pair is not None
         await_(pair.follows)
 
-    def test_a_grant_survives_the_failover_to_its_replica(self, lanes: Lanes) -> None:
+    def test_a_grant_survives_the_failover_to_its_replica(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of the plain lock it may not: that is `promote-replica`."""
         lane = lanes.of("redis-wait")
         pair = lane.environment.failover()
         assert pair is not None
         mine, other = lane.client(1), lane.client(2)
-        grant = granted(mine.acquire(lane.key, 1))
+        grant = granted(mine.acquire(lane.key, SOON))
         lane.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
         pair.promote("test")
         try:
             assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD
             mine.release(grant)
-            assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.UNAVAILABLE, "the promoted one has no replica"
+            with monkeypatch.context() as patched:
+                patched.setattr(redis_wait, "CONFIRM", HASTY)
+                unconfirmed = refusal(lambda: other.acquire(lane.key, 0))
+            assert unconfirmed is Reason.UNAVAILABLE, "the promoted one has no replica"
         finally:
             lanes.heal()
             pair.let_go("test")
         await_(pair.follows)
-        later = granted(other.acquire(lane.key, 5))
+        later = granted(other.acquire(lane.key, SOON))
         assert (later.token or 0) > (grant.token or 0) > 0
 
 
@@ -131,7 +152,7 @@ def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(lanes: Lanes) -> None:
     assert isinstance(reader, Shares)
     grant = granted(reader.acquire_shared(lane.key, 0))
     granted(writer.acquire(lane.key, TTL + EXPIRY))
-    assert time.monotonic_ns() >= grant.expires
+    assert now() >= grant.expires
     assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
 
 
@@ -140,12 +161,12 @@ def test_an_inner_acquire_takes_nothing_that_was_lost(lanes: Lanes) -> None:
     holder, other = lane.client(1, TTL), lane.client(2)
     outer = granted(holder.acquire(lane.key, 0))
     stolen = granted(other.acquire(lane.key, TTL + EXPIRY))
-    assert refusal(lambda: holder.acquire(lane.key, 1)) is Reason.NOT_OWNER
+    assert refusal(lambda: holder.acquire(lane.key, SOON)) is Reason.NOT_OWNER
     assert refusal(lambda: holder.release(outer)) is Reason.NOT_OWNER
     other.release(stolen)
     mine = granted(holder.acquire(lane.key, 0))
     assert mine.owner != outer.owner
-    holder.release(mine)
+    assert released(holder, mine) or now() >= mine.expires
 
 
 class TestRedlock:
@@ -154,29 +175,31 @@ class TestRedlock:
         mine, other = lane.client(1), lane.client(2)
         for node in ("redis1", "redis4", "redis5"):
             lane.environment.links.cut("c1", node, Cut.REFUSE)
-        mine.release(granted(mine.acquire(lane.key, 1)))
+        mine.release(granted(mine.acquire(lane.key, SOON)))
         lane.environment.links.cut("c1", "redis2", Cut.REFUSE)
-        assert refusal(lambda: mine.acquire(lane.key, 1)) is Reason.UNAVAILABLE
-        other.release(granted(other.acquire(lane.key, 1)))
+        assert refusal(lambda: mine.acquire(lane.key, SOON)) is Reason.UNAVAILABLE
+        other.release(granted(other.acquire(lane.key, SOON)))
 
     def test_a_grant_that_is_over_when_it_comes_is_passed_on_only_unchecked(self, lanes: Lanes) -> None:
         """One node stands still; all five have been asked."""
         node = lanes.environment.node(PRIMARY)
+        ttl = 4 * TTL  # in which the four others have answered
 
         def statement(lane: Lane) -> Steps:
-            mine, other = lane.client(1, TTL), lane.client(2)
-            mine.release(granted(mine.acquire(lane.key, 1)))
+            late = lane.lock.name == "redlock-unchecked"
+            mine, other = lane.client(1, ttl, hasty=not late), lane.client(2)
+            await_(lambda: got(mine, lane.key))
             yield  # it is paused
             asked = lane.started(lambda: mine.acquire(lane.key, 0.1))
             yield  # it goes on after a TTL
-            grant = granted(asked.result())
-            late = lane.lock.name == "redlock-unchecked"
-            assert (time.monotonic_ns() < grant.expires) == late
+            grant = asked.result()
+            if grant is None:
+                raise Anew("the others have not answered in time")
             assert (grant.expires > grant.sent + grant.ttl) == late
-            granted(other.acquire(lane.key, TTL + EXPIRY))
+            granted(other.acquire(lane.key, ttl + EXPIRY))
 
         def go_on() -> None:
-            time.sleep(TTL + 0.2)  # what is to pass is the lease itself
+            time.sleep(ttl + 0.2)  # what is to pass is the lease itself
             node.let_go("test")
 
         try:

@@ -24,6 +24,8 @@ from results.storage.reading import RunContents, load_trial
 from suites.lock import Refused, opened
 from suites.locks import registry
 from suites.tests import planted
+from suites.tests.bench import ENDS, SOON
+from suites.tests.live.lanes import LONG
 from suites.worker.pool import ROOT
 
 LEAKY = f"{planted.__file__}:Leaky"
@@ -38,7 +40,7 @@ class Done:
             argv += ("--target", f"{backend}={'' if backend == 'zookeeper' else 'tls://'}{addresses}")
         given = ("-q", "-p", "no:cacheprovider", "--workload", "register", "--results", str(results), *argv)
         command, env = [sys.executable, "-m", "pytest", "suites/", *given], {**os.environ, **secret, **environ}
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=600)
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=ENDS)
         self.status = done.returncode
         self.said = done.stdout + done.stderr
         self.folders = sorted(path.parent for path in results.glob("*/run.json"))
@@ -133,9 +135,10 @@ def test_what_breaks_and_who_is_not_let_in_are_told_without_the_password(
     assert nothing_is_left(there), "it is left as clean as after a trial that went well"
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("backend", ["redis", "etcd", "zookeeper"])
 def test_a_lock_with_the_wrong_password_is_denied(there: Staging, targets: dict[str, str], backend: str) -> None:
     access = replace(there.access(backend), password="wrong")
     with pytest.raises(Refused, match=r"^(?!.*wrong)") as caught:
-        opened(registry.load(backend), targets[backend].split(","), 2.0, access).acquire("denied", 1.0)
+        opened(registry.load(backend), targets[backend].split(","), LONG, access).acquire("denied", SOON)
     assert caught.value.reason is Reason.DENIED
