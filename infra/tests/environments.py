@@ -14,10 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from infra.environment import Environment
+from infra.errors import Failed
 from infra.faults.manual import OneProcess
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
-from infra.waiting import MonotonicClock
+from infra.waiting import MonotonicClock, comes_true
+
+COMES_WITHIN = 120.0
+"""Seconds for anything awaited: a guard against waiting for ever, on whatever machine."""
 
 _POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}  # versions of backends -> the environment that has them
 _NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}
@@ -33,8 +38,26 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvir
     environment = _POOL[key]
     if not set(backends) <= environment.clusters.keys():
         environment.boot({backend: versions.get(backend) for backend in {*backends, *_NEEDED.get(key, ())}})
-        assert environment.unclean() == []
+        await_unclean(environment)
     return environment
+
+
+def await_unclean(environment: Environment, *lines: str) -> None:
+    """Until just this is not as at the start.
+
+    A server that stands still for a second is told of as well, and followers whose leader does so elect another: that
+    passes by itself. What somebody has left behind does not.
+    """
+    seen: list[str] = []
+
+    def so() -> bool:
+        try:
+            seen[:] = environment.unclean()
+        except Failed as error:
+            seen[:] = [str(error)]
+        return seen == list(lines)
+
+    assert comes_true(so, COMES_WITHIN), f"not as at the start: {seen}"
 
 
 def target_of(environment: OwnEnvironment, backend: str) -> Target:
@@ -48,11 +71,13 @@ def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
     need = request.node.get_closest_marker("needs")
     environment = taken(*need.args, versions=need.kwargs) if need else taken()
     yield environment
-    if left := environment.unclean():
+    try:
+        await_unclean(environment)
+    except AssertionError:
         for key in [key for key, other in _POOL.items() if other is environment]:
             del _POOL[key]  # the tests that follow are not to blame
         environment.close()
-    assert left == []
+        raise
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Stand-ins for this machine: commands that answer from a table, executables that are a line of shell."""
+"""Stand-ins for this machine: commands that answer from a table, executables that are a line of shell.
+
+And how long a process of a test is waited for.
+"""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +11,9 @@ import pytest
 
 from infra.docker import machine
 from infra.errors import Failed
+
+HANGS_AFTER = 1800.0
+"""Seconds after which a process of a test, or a thread, is taken to hang: no test is about how long one takes."""
 
 Answer = str | Failed | Callable[[list[str]], str]
 

@@ -1,40 +1,115 @@
-"""What tests on real clusters have in common: a fault done, questions through links, and a word that servers keep."""
+"""What tests on real clusters have in common: a fault done, questions through links, and a word that servers keep.
+
+Any process may stand still for seconds, and who is asked then has no answer: what must come is awaited.
+"""
 
 import json
+import re
 import socket
-import time
 import urllib.request
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from infra.backends.backend import NO_ANSWER
 from infra.backends.redis import connect
-from infra.cluster.nodes import Node
+from infra.cluster.nodes import Cluster, Node
 from infra.environment import Environment
+from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
 from infra.faults.link_question import LinkAnswer
 from infra.faults.plan import compile_plan
 from infra.faults.target import Hit, Target
 from infra.store.libpq import DATABASE
-from infra.waiting import comes_true
+from infra.tests.environments import COMES_WITHIN
+from infra.waiting import POLL, comes_true
+
+if TYPE_CHECKING:
+    from redis import Redis as RedisClient
+
+T = TypeVar("T")
 
 ELECTING = ("etcd", "zookeeper")
 
-SILENCE = 1.0  # seconds without a byte that count as silence: more than a busy machine stalls
-PATIENCE = 10.0  # seconds for an answer that must come
-COMES_WITHIN = 40.0  # seconds for anything awaited, on whatever machine
+SILENCE = 1.0  # seconds without a byte that count as silence
+PATIENCE = 60.0  # seconds for an answer that must come
 
 
-def await_(condition: Callable[[], bool], why: Callable[[], str] = str) -> None:
+def await_(condition: Callable[[], bool], why: Callable[[], str] = str, every: float = POLL) -> None:
     """What takes fractions of a second, or a few. why: asked when it does not come."""
-    assert comes_true(condition, COMES_WITHIN), why()
+    assert comes_true(condition, COMES_WITHIN, every), why()
+
+
+def until(ask: Callable[[], T | None]) -> T:
+    """The answer, asked for until there is one."""
+    answers: list[T] = []
+
+    def answered() -> bool:
+        answers.extend([] if (answer := ask()) is None else [answer])
+        return bool(answers)
+
+    await_(answered)
+    return answers[0]
+
+
+def version(node: Node) -> str:
+    return until(node.health).version
+
+
+def versions(cluster: Cluster) -> dict[str, str]:
+    """Node -> version, once all have answered."""
+
+    def ask() -> dict[str, str] | None:
+        with suppress(Failed):
+            return cluster.versions()
+        return None
+
+    return until(ask)
+
+
+@dataclass(frozen=True)
+class Reign:
+    """Who leads, and in which term; the first node where nobody does."""
+
+    leader: Node
+    term: int = 0
+
+
+def reign(target: Target) -> Reign:
+    if target.backend not in ELECTING:
+        return Reign(target.cluster.nodes[0])
+
+    def look() -> Reign | None:
+        healths = target.cluster.healths()
+        index = target.kind.leader(healths)
+        if index is None:
+            return None
+        return Reign(target.cluster.nodes[index], max(health.term for health in healths if health))
+
+    return until(look)
+
+
+def leader_hit(target: Target, hit: Hit, before: Reign, elections: int = 1) -> Node:
+    """Who was hit as the leader: who led before, or else there was an election more than the fault itself causes.
+
+    A leader that stands still for a second is followed by another, also between our look and the fault.
+    """
+    named = re.search(r"(\w+) \(leader\)", hit.target)
+    node = target.node(named[1] if named else hit.target.split()[0])
+    assert node is before.leader or reign(target).term > before.term + elections
+    return node
+
+
+def await_leader_but(target: Target, old: Node) -> None:
+    """Until another leads."""
+    await_(lambda: target.cluster.leader() not in (old, None))
 
 
 @contextmanager
@@ -54,13 +129,9 @@ def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
         fault.await_whole(target)
 
 
-def ask(target: Target, group: str, node: str) -> LinkAnswer:
-    return target.prober.ask(target.endpoints[group, node], SILENCE)
-
-
-def ask_all(target: Target, group: str) -> set[LinkAnswer]:
-    """Through all links of a group, at once."""
-    return set(target.prober.ask_all([target.endpoints[group, node] for node in names(target)], SILENCE))
+def await_answer(target: Target, group: str, node: str, answer: LinkAnswer) -> None:
+    """Until this is what becomes of a question through the link."""
+    await_(lambda: target.prober.ask(target.endpoints[group, node], SILENCE) is answer)
 
 
 def place(endpoint: str) -> tuple[str, int]:
@@ -70,9 +141,12 @@ def place(endpoint: str) -> tuple[str, int]:
 
 
 def live(endpoint: str) -> socket.socket:
-    """A connection through a link, up at both ends."""
-    connection = socket.create_connection(place(endpoint), timeout=0.5)
-    time.sleep(0.05)  # Toxiproxy dials on after it has accepted, and says nothing about it
+    """A connection to Redis through a link, up at both ends: Toxiproxy dials on only when it has accepted."""
+    connection = socket.create_connection(place(endpoint), timeout=PATIENCE)
+    connection.sendall(b"PING\r\n")
+    if connection.recv(100) != b"+PONG\r\n":
+        connection.close()
+        raise ConnectionError(f"{endpoint} does not answer")
     return connection
 
 
@@ -101,6 +175,10 @@ def names(target: Target) -> list[str]:
     return [node.name for node in target.cluster.nodes]
 
 
+def redis_at(address: tuple[str, int]) -> "RedisClient":
+    return connect(address, PATIENCE)
+
+
 KEY = "fp-kept"
 Session = psycopg.Connection[tuple[object, ...]]
 
@@ -111,15 +189,16 @@ def keep(target: Target, word: str) -> None:
         where = "{}:{}".format(*node.address)
         match target.backend:
             case "redis":
-                with connect(node.address) as redis:
+                with redis_at(node.address) as redis:
                     redis.set(KEY, word)
             case "etcd":
-                etcd(where, "kv/put", key=KEY, value=word)
+                until(lambda where=where: answer_of_etcd(where, "kv/put", key=KEY, value=word))  # type: ignore[misc]
             case "zookeeper":
                 with zookeeper(where) as client:
-                    if client.exists(f"/{KEY}"):
-                        client.delete(f"/{KEY}")
-                    client.create(f"/{KEY}", word.encode())
+                    with suppress(NoNodeError):
+                        client.retry(client.delete, f"/{KEY}")
+                    with suppress(NodeExistsError):  # it is there, and the answer was lost
+                        client.retry(client.create, f"/{KEY}", word.encode())
             case "postgres":
                 with session(target.environment) as connection:
                     connection.execute(f'DROP TABLE IF EXISTS "{KEY}"')
@@ -131,14 +210,14 @@ def kept(target: Target, node: Node) -> object:
     where = "{}:{}".format(*node.address)
     match target.backend:
         case "redis":
-            with connect(node.address) as redis:
+            with redis_at(node.address) as redis:
                 return redis.get(KEY)
         case "etcd":
-            found = etcd(where, "kv/range", key=KEY, serializable=True).get("kvs", [])
+            found = until(lambda: answer_of_etcd(where, "kv/range", key=KEY, serializable=True)).get("kvs", [])
             return b64decode(found[0]["value"]).decode() if found else None
         case "zookeeper":
             with zookeeper(where) as client, suppress(NoNodeError):
-                return str(client.get(f"/{KEY}")[0], "ascii")
+                return str(client.retry(client.get, f"/{KEY}")[0], "ascii")
             return None
         case _:
             with session(target.environment) as connection, suppress(psycopg.errors.UndefinedTable):
@@ -146,11 +225,16 @@ def kept(target: Target, node: Node) -> object:
             return None
 
 
+def await_kept(target: Target, word: str, *but: Node) -> None:
+    """Until all nodes but these have the word: one that follows may be told it later than the majority."""
+    await_(lambda: {kept(target, node) for node in target.cluster.nodes if node not in but} == {word})
+
+
 @contextmanager
 def zookeeper(where: str, **more: object) -> Iterator[KazooClient]:
     """A session with the servers at `host:port,...`."""
-    client = KazooClient(where, timeout=4, **more)
-    client.start(timeout=60)
+    client = KazooClient(where, timeout=30, **more)
+    client.start(timeout=COMES_WITHIN)
     try:
         yield client
     finally:
@@ -158,19 +242,28 @@ def zookeeper(where: str, **more: object) -> Iterator[KazooClient]:
         client.close()
 
 
-def etcd(where: str, path: str, timeout: float = 10.0, **what: object) -> Any:
+def etcd(where: str, path: str, timeout: float = PATIENCE, **what: object) -> Any:
     """An answer of etcd's JSON gateway at `host:port`; texts are sent as bytes are. Raises OSError."""
     sent = {name: b64encode(word.encode()).decode() if isinstance(word, str) else word for name, word in what.items()}
     with urllib.request.urlopen(f"http://{where}/v3/{path}", json.dumps(sent).encode(), timeout=timeout) as answer:
         return json.load(answer)
 
 
-def session(environment: Environment, at: tuple[str, int] | None = None, user: str = "postgres") -> Session:
-    """With PostgreSQL; past the links, if it is not said where."""
+def answer_of_etcd(where: str, path: str, **what: Any) -> Any:
+    """The same, None for none: whoever has no leader refuses."""
+    with suppress(*NO_ANSWER):
+        return etcd(where, path, **what)
+    return None
+
+
+def session(
+    environment: Environment, at: tuple[str, int] | None = None, user: str = "postgres", patience: float = PATIENCE
+) -> Session:
+    """With PostgreSQL; past the links, if it is not said where. patience: seconds until we are let in."""
     host, port = at or environment.node("postgres").address
     password = environment.password if user == "postgres" else user
     dsn = f"postgresql://{user}:{password}@{host}:{port}/{DATABASE}"
-    return psycopg.connect(dsn, connect_timeout=5, autocommit=True, prepare_threshold=None)
+    return psycopg.connect(dsn, connect_timeout=int(patience), autocommit=True, prepare_threshold=None)
 
 
 def asked(connection: Session, question: str) -> object:

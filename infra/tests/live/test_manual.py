@@ -14,6 +14,9 @@ from infra.backends import BACKENDS
 from infra.docker.compose import ROOT
 from infra.faults.plan import compile_plan
 from infra.own_environment import OwnEnvironment
+from infra.tests.environments import await_unclean
+from infra.tests.fakes import HANGS_AFTER
+from infra.tests.live.hurting import await_
 
 pytestmark = pytest.mark.needs("redis")
 
@@ -61,7 +64,7 @@ def test_a_fault_that_is_broken_off_heals_itself(environment: OwnEnvironment) ->
             assert line
         for _ in range(2):
             process.send_signal(signal.SIGINT)
-        said, complaint = process.communicate(timeout=120)
+        said, complaint = process.communicate(timeout=HANGS_AFTER)
     assert process.returncode == 128 + signal.SIGINT
     broken_off, healed = said.splitlines()
     assert broken_off == "broken off, healing everything"
@@ -82,9 +85,9 @@ def test_a_process_is_frozen_and_goes_on(
     environment: OwnEnvironment, command: Callable[..., str], sleeper: subprocess.Popen[bytes]
 ) -> None:
     command("fault", "freeze-holder", "redis", "--pid", str(sleeper.pid))
-    assert environment.unclean() == [f"process {sleeper.pid} is frozen"]
+    await_unclean(environment, f"process {sleeper.pid} is frozen")
     command("heal")
-    assert Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    await_(lambda: Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
 
 
 def test_what_cannot_be_done_says_why(

@@ -11,37 +11,54 @@ from infra.faults import fault
 from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
-from infra.tests.environments import on
-from infra.tests.live.hurting import ELECTING, ask, ask_all, await_, done, etcd, keep, kept, names
+from infra.tests.environments import await_unclean, on
+from infra.tests.live.hurting import (
+    ELECTING,
+    answer_of_etcd,
+    await_,
+    await_answer,
+    await_kept,
+    await_leader_but,
+    done,
+    keep,
+    kept,
+    leader_hit,
+    names,
+    reign,
+    until,
+)
 
 
 @on(*BACKENDS)
 def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironment, target: Target) -> None:
     keep(target, "before")
-    victim = target.cluster.leader() or target.cluster.nodes[0]
+    before = reign(target)
     role = " (leader)" if target.backend in ELECTING else ""
-    options = {} if role else {"nodes": [victim.name]}
-    assert environment.disks.files(victim.name) != []
+    options = {} if role else {"nodes": [before.leader.name]}
+    assert all(environment.disks.files(name) for name in names(target))
     with done(target, "wipe-server", **options) as hit:
+        victim = leader_hit(target, hit, before)
         assert hit.target == victim.name + role
         assert victim.state() == "stopped"
         assert environment.disks.files(victim.name) == []
-        assert ask(target, "c1", victim.name) is LinkAnswer.CLOSED
+        await_answer(target, "c1", victim.name, LinkAnswer.CLOSED)
         if role:
-            assert target.cluster.leader() not in (victim, None)
+            await_leader_but(target, victim)
     assert environment.disks.files(victim.name) != []
     # Alone it has forgotten everything; its peers have told it everything again.
-    assert kept(target, victim) == ("before" if role else None)
-    for node in target.cluster.nodes:
-        if node is not victim:
-            assert kept(target, node) == "before"
+    if role:
+        await_kept(target, "before")
+    else:
+        assert kept(target, victim) is None
+        await_kept(target, "before", victim)
 
 
 @on("etcd")
 def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
     def members() -> dict[str, str]:
         address = "{}:{}".format(*target.cluster.nodes[0].address)
-        return {member["name"]: member["ID"] for member in etcd(address, "cluster/member/list")["members"]}
+        listed = until(lambda: answer_of_etcd(address, "cluster/member/list"))["members"]
+        return {member["name"]: member["ID"] for member in listed}
 
     for _ in range(2):  # also one that was replaced before
         before = members()
@@ -60,30 +77,32 @@ def test_an_etcd_keeps_its_data_where_no_majority_can_replace_it(environment: Ow
     other.kill("another")
     try:
         with (
-            pytest.raises(fault.Nobody, match=f"{old.name} keeps its data; no successor"),
+            pytest.raises(fault.Nobody, match=r"^etcd\d keeps its data; no successor") as nobody,
             done(replace(target, by="this", alone=False), "wipe-server"),
         ):
             raise AssertionError("there was a majority")
-        assert old.state() == "running"
+        victim = target.node(str(nobody.value).split()[0])
+        assert victim is not other
+        assert victim.state() == "running"
     finally:
         other.let_go("another")
     fault.await_whole(target)
-    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+    await_kept(target, "before")
 
 
 @on("redis", "zookeeper")
 def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
     keep(target, "before")
-    victim = target.cluster.leader() or target.cluster.nodes[0]
+    before = reign(target)
     with done(target, "restart-leader") as hit:
-        assert hit.target.split()[0] == victim.name
+        victim = leader_hit(target, hit, before)
         assert victim.state() == "stopped"
-        assert ask(target, "c2", victim.name) is LinkAnswer.CLOSED
+        await_answer(target, "c2", victim.name, LinkAnswer.CLOSED)
         if target.backend == "redis":
             assert b"User requested shutdown" in victim.process.logs()
         else:  # it says nothing
-            assert target.cluster.leader() not in (victim, None)
-    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+            await_leader_but(target, victim)
+    await_kept(target, "before")
 
 
 @on(*BACKENDS)
@@ -92,8 +111,9 @@ def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> 
     with done(target, "restart-all") as hit:
         assert hit.target == ", ".join(names(target))
         assert {node.state() for node in target.cluster.nodes} == {"stopped"}
-        assert ask_all(target, "c3") == {LinkAnswer.CLOSED}
-    assert {kept(target, node) for node in target.cluster.nodes} == {"before"}
+        for name in names(target):
+            await_answer(target, "c3", name, LinkAnswer.CLOSED)
+    await_kept(target, "before")
 
 
 @on("etcd")
@@ -102,9 +122,9 @@ def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: OwnEnvir
     others = [target.node(name).address for name in ("etcd1", "etcd3")]
     assert not BACKENDS["etcd"].lost_place(others, "etcd2")
     BACKENDS["etcd"].replace_member(others, "etcd2")
-    assert BACKENDS["etcd"].lost_place(others, "etcd2")
+    await_(lambda: BACKENDS["etcd"].lost_place(others, "etcd2"))
     environment.heal()
-    assert environment.unclean() == []
+    await_unclean(environment)
     assert not BACKENDS["etcd"].lost_place(others, "etcd2")
 
 
