@@ -2,22 +2,23 @@
 
 import itertools
 import secrets
-import signal
-import subprocess
-import sys
+import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psycopg
 import pytest
 
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
-from infra.store import store
+from infra.store import libpq, store
+from infra.store.libpq import Connection
 from infra.store.store import MAX_ELEMENTS, Mode, Read, Store
-from infra.tests.live.hurting import await_
+from infra.tests.fakes import HANGS_AFTER
+from infra.tests.live.hurting import PATIENCE, await_
 
 THREADS = 12
 ROUNDS = 20
@@ -25,8 +26,17 @@ ROUNDS = 20
 
 @pytest.fixture
 def dsn(environment: OwnEnvironment) -> str:
-    store.prepare(environment.store_dsn(None))
+    store.prepare(environment.store_dsn(None), PATIENCE)
     return environment.store_dsn(None)
+
+
+def opened(dsn: str, mode: str = "unfenced") -> Store:
+    return Store.open(dsn, mode, PATIENCE)
+
+
+def value(dsn: str, key: str) -> int:
+    """What the key holds."""
+    return store.final(dsn, key, timeout=PATIENCE)[0].value
 
 
 @pytest.fixture
@@ -39,8 +49,8 @@ def test_many_prepare_it_at_once(environment: OwnEnvironment) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(store.prepare, [dsn] * 8))
-    assert store.final(dsn, "nobody's")[0] == Read(-1)
+        list(pool.map(lambda dsn: store.prepare(dsn, PATIENCE), [dsn] * 8))
+    assert store.final(dsn, "nobody's", timeout=PATIENCE)[0] == Read(-1)
 
 
 # Each step: operation, token, owner, and the answer, where a write is made from what its owner read last and writes the
@@ -66,7 +76,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("mode", Mode)
 def test_mode(dsn: str, key: str, mode: Mode) -> None:
-    client = Store.open(dsn, mode)
+    client = opened(dsn, mode)
     seen: dict[int, int] = {}
     for step, line in enumerate(SCRIPTS[mode].split(", ")):
         operation, *numbers, expected = line.split()
@@ -82,17 +92,17 @@ def test_mode(dsn: str, key: str, mode: Mode) -> None:
 
 
 def test_a_job_is_claimed_once(dsn: str, key: str) -> None:
-    client = Store.open(dsn, Mode.IDEMPOTENCY_KEY)
+    client = opened(dsn, Mode.IDEMPOTENCY_KEY)
     assert [client.claim(key, job) for job in (0, 0, 1, 0)] == [True, False, True, False]
     assert client.claim(key + "'", 0), "of another key"
     client.close()
 
 
 def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
-    client = Store.open(dsn, "unfenced")
+    client = opened(dsn)
     full = tuple(range(MAX_ELEMENTS))
     assert client.write(key, full[-1], None, 1, full)
-    assert client.read(key, None, 1) == Read(full[-1], full) == store.final(dsn, key)[0]
+    assert client.read(key, None, 1) == Read(full[-1], full) == store.final(dsn, key, timeout=PATIENCE)[0]
     with pytest.raises(ValueError, match="more than"):
         client.write(key, 0, None, 1, [*full, 0])
     assert client.write(key, 7, None, 1)
@@ -103,16 +113,16 @@ def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
 def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
     with pytest.raises(ValueError, match="fenced"):
         Store.open(dsn, "fenced")
-    client = Store.open(dsn, "fence-writes")
+    client = opened(dsn, "fence-writes")
     with pytest.raises(ValueError, match="needs a token"):
         client.write(key, 1, None, 1)
     with pytest.raises(ValueError, match="no jobs"):
         client.claim(key, 1)
     client.close()
-    client = Store.open(dsn, "compare-and-set")
+    client = opened(dsn, "compare-and-set")
     with pytest.raises(ValueError, match="made from"):
         client.write(key, 1, None, 1)
-    assert store.final(dsn, key)[0] == Read(-1)
+    assert store.final(dsn, key, timeout=PATIENCE)[0] == Read(-1)
     client.close()
 
 
@@ -121,7 +131,7 @@ def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> l
     numbers, guard = itertools.count(1), threading.Lock()
 
     def loop(_: int) -> list[int]:
-        client, kept = Store.open(dsn, mode, timeout=5.0), []
+        client, kept = opened(dsn, mode), []
         for _ in range(ROUNDS):
             with guard:
                 number = next(numbers)
@@ -153,7 +163,7 @@ def _increments(dsn: str, key: str, mode: Mode) -> list[int]:
 def test_no_increment_is_lost_behind_a_full_fence(dsn: str, key: str, mode: Mode) -> None:
     accepted = _increments(dsn, key, mode)
     assert sorted(accepted) == list(range(len(accepted)))  # every value once: the initial one is -1
-    assert store.final(dsn, key)[0].value == len(accepted) - 1
+    assert value(dsn, key) == len(accepted) - 1
     assert len(accepted) <= 2 * ROUNDS
 
 
@@ -179,7 +189,7 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
         return token if accepted else None
 
     accepted = _hammer(dsn, Mode.FENCE_WRITES, write)
-    assert store.final(dsn, key)[0].value == max(accepted)
+    assert value(dsn, key) == max(accepted)
 
 
 def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
@@ -193,50 +203,56 @@ def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
     assert sorted(done) == list(range(len(done)))
 
 
+@contextmanager
+def impatient(client: Store) -> Iterator[None]:
+    """As long as it gets no answers it waits for each a moment only."""
+    assert client._connection
+    client._timeout = client._connection._timeout = 0.3
+    yield
+    client._timeout = PATIENCE
+
+
 def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn: str, key: str) -> None:
-    client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
+    client = opened(environment.store_dsn(1))
     assert client.write(key, 1, None, 1)
     environment.links.cut("c1", "store", Cut.HOLD)
-    with pytest.raises(store.Unknown):
-        client.write(key, 2, None, 1)
-    with pytest.raises(store.Unavailable):  # the new connection gets no answer either
-        client.write(key, 3, None, 1)
-    assert store.final(dsn, key)[0].value == 1
+    with impatient(client):
+        with pytest.raises(store.Unknown):
+            client.write(key, 2, None, 1)
+        with pytest.raises(store.Unavailable):  # the new connection gets no answer either
+            client.write(key, 3, None, 1)
+    assert value(dsn, key) == 1
     environment.links.heal_all()
-    await_(lambda: store.final(dsn, key)[0].value == 2)
+    await_(lambda: value(dsn, key) == 2)
     await_(lambda: _outcome(client, key) is None)
     client.close()
 
 
 def test_a_refused_connection_is_certain_and_recovers(environment: OwnEnvironment, dsn: str, key: str) -> None:
-    client = Store.open(environment.store_dsn(1), "unfenced", timeout=0.3)
+    client = opened(environment.store_dsn(1))
     assert client.write(key, 1, None, 1)
     environment.links.cut("c1", "store", Cut.REFUSE)
     await_(lambda: _outcome(client, key) is store.Unavailable)
-    assert store.final(dsn, key)[0].value == 1
+    assert value(dsn, key) == 1
     environment.links.heal_all()
     await_(lambda: _outcome(client, key) is None)
-    assert store.final(dsn, key)[0].value == 2
+    assert value(dsn, key) == 2
     client.close()
 
 
 def test_an_idle_connection_that_the_server_closed_is_replaced(dsn: str, key: str) -> None:
-    client = Store.open(dsn, "unfenced")
+    client = opened(dsn)
+    connection = client._connection
+    assert connection
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-        await_(
-            lambda: (
-                not admin.execute(
-                    "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-                ).fetchall()
-            )
-        )
+    await_(lambda: not connection.usable())  # the server's farewell has come
     assert client.write(key, 1, None, 1)
     client.close()
 
 
 def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str) -> None:
-    client = Store.open(dsn, "unfenced", timeout=5.0)
+    client = opened(dsn)
     assert client.write(key, 1, None, 1)
     with psycopg.connect(dsn) as holder, ThreadPoolExecutor(1) as pool:
         holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
@@ -245,33 +261,60 @@ def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str
             await_(lambda: bool(admin.execute(_WAITING).fetchall()))
             admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({_WAITING}) AS waiting")
         with pytest.raises(store.Unknown):
-            write.result(5.0)
+            write.result(HANGS_AFTER)
     assert client.read(key, None, 1) == Read(1)
     client.close()
 
 
-def test_an_answer_that_came_while_the_client_was_frozen_counts(dsn: str, key: str) -> None:
-    code = (
-        "import sys; from infra.store.store import Store;"
-        "client = Store.open(sys.argv[1], 'unfenced', timeout=0.5);"
-        "print('open', flush=True); sys.stdin.readline(); print(client.write(sys.argv[2], 2, None, 1), flush=True)"
-    )
-    assert Store.open(dsn, "unfenced").write(key, 1, None, 1)
-    with subprocess.Popen(
-        [sys.executable, "-c", code, dsn, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as client:
-        assert client.stdin is not None
-        assert client.stdout is not None
-        assert client.stdout.readline() == "open\n"
-        with psycopg.connect(dsn) as holder, psycopg.connect(dsn, autocommit=True) as admin:
-            holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
-            client.stdin.write("go\n")
-            await_(lambda: bool(admin.execute(_WAITING).fetchall()))
-            client.send_signal(signal.SIGSTOP)
-        await_(lambda: store.final(dsn, key)[0].value == 2)
-        time.sleep(0.6)  # the client's own deadline passes while it is frozen: there is nothing to await
-        client.send_signal(signal.SIGCONT)
-        assert client.stdout.readline() == "True\n"
+class Frozen:
+    """Time for one thread of this process, which is frozen when it looks how long it may wait for an answer."""
+
+    def __init__(self) -> None:
+        self.thread = 0
+        self.looks = 0
+        self.thawed = threading.Event()
+
+    def monotonic(self) -> float:
+        if threading.get_ident() != self.thread:
+            return time.monotonic()
+        self.looks += 1
+        if self.looks == 1:
+            return 0.0  # it sends its request
+        assert self.thawed.wait(HANGS_AFTER)
+        return 2 * PATIENCE
+
+
+def test_an_answer_that_came_while_the_client_was_frozen_counts(
+    dsn: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, frozen = opened(dsn), Frozen()
+    assert client.write(key, 1, None, 1)
+    connection = client._connection
+    assert connection
+
+    def write() -> bool:
+        frozen.thread = threading.get_ident()
+        return client.write(key, 2, None, 1)
+
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(dsn, autocommit=True) as admin:
+        try:
+            with psycopg.connect(dsn) as holder:
+                holder.execute("SELECT FROM fencepost.cells WHERE key = %s FOR UPDATE", [key])
+                monkeypatch.setattr(libpq, "time", frozen)
+                written = pool.submit(write)
+                await_(lambda: bool(admin.execute(_WAITING).fetchall()))
+                await_(lambda: frozen.looks == 2)
+            await_(lambda: _has_come(connection))
+        finally:
+            frozen.thawed.set()
+        assert written.result(HANGS_AFTER) is True
+    assert value(dsn, key) == 2
+    client.close()
+
+
+def _has_come(connection: Connection) -> bool:
+    """Whether bytes of an answer wait to be read."""
+    return bool(select.select([connection._pg.socket], [], [], 0.0)[0])
 
 
 _WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fencepost.cells%'"
