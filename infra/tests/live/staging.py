@@ -85,7 +85,8 @@ class Staging:
             f"user grant-role {USER} locks",
             "auth enable",
         ):
-            words = ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", *line.split(" ")]
+            words = ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"]
+            words += line.split(" ")  # done twice it would be refused
             await_(lambda words=words: self.containers[names[0]].exec_run(words).exit_code == 0, lambda line=line: line)  # type: ignore[misc]
         return self._listed(names)
 
@@ -117,7 +118,8 @@ class Staging:
     def etcdctl(self, *words: str) -> list[str]:
         """As the user who may do little."""
         login = f"--user={USER}:{PASSWORD}"
-        return ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", login, *words]
+        where = ["--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"]
+        return ["etcdctl", *where, login, *words]
 
     def queues(self) -> list[str]:
         """The nodes under ZooKeeper's `/fencepost`."""

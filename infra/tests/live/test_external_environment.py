@@ -1,8 +1,12 @@
 """Clusters of somebody else's: how they are named, whether they let us in, and what hooks do to their nodes."""
 
+import random
+import re
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +16,11 @@ from infra.docker import images
 from infra.errors import Failed
 from infra.faults.link_question import LinkAnswer, Prober
 from infra.network.links import Cut
-from infra.target import external_cluster
+from infra.target import external_cluster, external_environment
 from infra.target.external_cluster import External
 from infra.target.external_environment import ExternalEnvironment
 from infra.target.hooks import Hooks
+from infra.tests.environments import COMES_WITHIN, await_unclean
 from infra.tests.live.hurting import await_
 from infra.tests.live.staging import PASSWORD, Staging, staging
 
@@ -31,7 +36,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staging]:
 
 
 class TestAdmission:
-    """What is wrong is said in one line that names the node."""
+    """What is wrong is said in one line that names the node; of one that stands still, that it does not answer."""
 
     def _says(self, addresses: str, access: Access) -> str:
         given = external_cluster.parse([f"redis={addresses}"], {})["redis"]
@@ -40,6 +45,15 @@ class TestAdmission:
         assert PASSWORD not in str(caught.value)
         (line,) = str(caught.value).splitlines()
         return line
+
+    def _await_said(self, addresses: str, access: Access, what: Callable[[str], bool]) -> None:
+        told: list[str] = []
+
+        def so() -> bool:
+            told.append(self._says(addresses, access))
+            return what(told[-1])
+
+        await_(so, lambda: told[-1])
 
     @pytest.mark.parametrize(
         ("change", "says"),
@@ -53,23 +67,35 @@ class TestAdmission:
     )
     def test_with_the_wrong_papers(self, there: Staging, change: dict[str, object], says: str) -> None:
         where = there.where("redis1")
-        told = self._says(where, replace(there.access("redis"), **change))  # type: ignore[arg-type]
-        assert told.startswith(f"redis1 ({where}): ")
-        assert says in told
+        access = replace(there.access("redis"), **change)  # type: ignore[arg-type]
+        self._await_said(where, access, lambda told: told.startswith(f"redis1 ({where}): ") and says in told)
 
     def test_at_the_wrong_address(self, there: Staging) -> None:
-        with socket.create_server((there.gateway, 0), backlog=1) as server:
-            port = server.getsockname()[1]
-        told = self._says(f"{there.where('plain')},{there.gateway}:{port},nowhere.invalid:1", Access())
-        assert told == f"redis2 ({there.gateway}:{port}): connection refused; redis3 (nowhere.invalid:1): no such host"
+        with socket.socket() as deaf:  # bound, so that it is nobody else's
+            deaf.bind((there.gateway, 0))
+            where = f"{there.gateway}:{deaf.getsockname()[1]}"
+            says = f"redis2 ({where}): connection refused; redis3 (nowhere.invalid:1): no such host"
+            self._await_said(f"{there.where('plain')},{where},nowhere.invalid:1", Access(), lambda told: told == says)
 
     def test_with_tls_where_nobody_speaks_it(self, there: Staging) -> None:
-        told = self._says(there.where("plain"), Access(tls=True))
-        assert "no TLS with us" in told or "does it speak TLS there?" in told
+        says = ("no TLS with us", "does it speak TLS there?")
+        self._await_said(there.where("plain"), Access(tls=True), lambda told: any(words in told for words in says))
+
+
+def unused(address: str) -> int:
+    """A port there that the kernel gives nobody of itself."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [port for port in range(2000, 65_536) if not first <= port <= last] or range(2000, 65_536)
+    while True:
+        port = random.choice(ports)
+        with suppress(OSError), socket.create_server((address, port)):
+            return port
 
 
 @pytest.fixture
-def beside(there: Staging) -> Iterator[Callable[..., ExternalEnvironment]]:
+def beside(there: Staging, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ExternalEnvironment]]:
+    monkeypatch.setattr(external_environment, "REACHED_WITHIN", COMES_WITHIN)
+    monkeypatch.setattr(external_environment, "SHOWS_WITHIN", COMES_WITHIN)
     made: list[ExternalEnvironment] = []
 
     def make(*targets: str, **commands: tuple[str, ...]) -> ExternalEnvironment:
@@ -88,38 +114,39 @@ class TestNodes:
         where = there.where("plain")
         plain = f"{there.name}-plain"
         environment = beside(f"redis={where}", pause=("docker", "pause", plain), resume=("docker", "unpause", plain))
-        (node,) = environment.ensure("redis").nodes
+        await_(lambda: ensured(environment))
+        (node,) = environment.cluster("redis").nodes
         (link, *_) = environment.endpoints("redis", 2)
-        assert REDIS.ask(link) is LinkAnswer.ANSWERED
-        assert environment.unclean() == []
+        await_(lambda: REDIS.ask(link) is LinkAnswer.ANSWERED)
+        await_unclean(environment)
         with pytest.raises(Failed, match="there is no --target etcd"):
             environment.ensure("etcd")
         node.pause("a")
         node.pause("b")
         assert REDIS.ask(link) is LinkAnswer.SILENT
-        assert "redis1 is paused" in environment.unclean()
+        await_(lambda: "redis1 is paused" in environment.unclean())
         node.let_go("a")
         assert REDIS.ask(link) is LinkAnswer.SILENT, "the other still wants it"
         node.let_go("b")
-        assert REDIS.ask(link) is LinkAnswer.ANSWERED
+        await_(lambda: REDIS.ask(link) is LinkAnswer.ANSWERED)
         environment.links.cut("c2", "redis1", Cut.REFUSE)
-        assert REDIS.ask(link) is LinkAnswer.CLOSED
-        assert REDIS.ask(where) is LinkAnswer.ANSWERED
+        await_(lambda: REDIS.ask(link) is LinkAnswer.CLOSED)
+        await_(lambda: REDIS.ask(where) is LinkAnswer.ANSWERED)
         node.pause()
         environment.heal()
-        assert environment.unclean() == []
+        await_unclean(environment)
         with pytest.raises(Failed, match=r"redis1: no control over the nodes of a target: --hook kill='\.\.\.' gives"):
             node.kill()
         environment.close()
-        assert REDIS.ask(where) is LinkAnswer.ANSWERED
+        await_(lambda: REDIS.ask(where) is LinkAnswer.ANSWERED)
 
     def test_a_server_on_this_machines_loopback_is_reached_or_said_to_be_out_of_reach(
-        self, beside: Callable[..., ExternalEnvironment], there: Staging
+        self, beside: Callable[..., ExternalEnvironment], there: Staging, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(external_environment, "REACHED_WITHIN", 20.0)  # all of it is waited for
         places = []
         for address in ("0.0.0.0", "127.0.0.1"):
-            with socket.create_server((address, 0)) as free:
-                port = free.getsockname()[1]
+            port = unused(address)
             places.append(f"127.0.0.1:{port}")
             there.docker.containers.run(
                 images.resolve("redis").name,
@@ -130,5 +157,20 @@ class TestNodes:
             )
         await_(lambda: all(REDIS.ask(where) is LinkAnswer.ANSWERED for where in places))
         says = rf"^redis2 \({places[1]}\) answers here, but Toxiproxy's container cannot reach it as 10\.77\."
-        with pytest.raises(Failed, match=says):
-            beside(f"redis={','.join(places)}").ensure("redis")
+        environment = beside(f"redis={','.join(places)}")
+        told: list[str] = []
+
+        def refused() -> bool:
+            with pytest.raises(Failed) as caught:
+                environment.ensure("redis")
+            told.append(str(caught.value))
+            return re.search(says, told[-1]) is not None
+
+        await_(refused, lambda: told[-1])
+
+
+def ensured(environment: ExternalEnvironment) -> bool:
+    """Whether all answered in time when they were looked for."""
+    with suppress(Failed):
+        environment.ensure("redis")
+    return "redis" in environment.clusters
