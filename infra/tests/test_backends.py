@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.access import Access
 from infra.backends import BACKENDS
 from infra.backends.backend import Health
 from infra.backends.messages import PUSHED, EtcdMessages, InTurns, Messages, Piece, ZooKeeperMessages
 from infra.backends.redis import RedisReplication
+from infra.tests.fakes import HANGS_AFTER
 
 Saying = Callable[[str], int]
 
@@ -21,9 +23,11 @@ REPLICATION = "role:master\r\nmaster_replid:abc\r\n"
 
 
 @pytest.fixture
-def saying() -> Iterator[Saying]:
-    """Has a server say this to whoever asks; returns its port."""
+def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
+    """Has a server say this to whoever asks, who waits for it as long as it takes; returns its port."""
     servers: list[socket.socket] = []
+    connect = Access.connect
+    monkeypatch.setattr(Access, "connect", lambda access, endpoint, _: connect(access, endpoint, HANGS_AFTER))
 
     def answer(server: socket.socket, text: str) -> None:
         connection, _ = server.accept()

@@ -12,7 +12,7 @@ from infra.docker import base, doctor, engine, images, machine
 from infra.docker.doctor import Check
 from infra.docker.engine import Engine
 from infra.errors import Failed, NotPossible, Trouble
-from infra.tests.fakes import rights
+from infra.tests.fakes import HANGS_AFTER, rights
 
 LOCK = """\
 # made by make lock
@@ -232,5 +232,5 @@ def test_needs_nothing_but_the_standard_library() -> None:
     script = "import infra.docker.doctor, infra.__main__; print(infra.docker.doctor.check_dependencies().state)"
     # -S: no site-packages at all; -E: no PYTHONPATH that would bring them back.
     run = [sys.executable, "-S", "-E", "-c", script]
-    done = subprocess.run(run, cwd=doctor.ROOT, capture_output=True, check=False, text=True, timeout=60)
+    done = subprocess.run(run, cwd=doctor.ROOT, capture_output=True, check=False, text=True, timeout=HANGS_AFTER)
     assert done.stdout == "missing\n", done.stderr

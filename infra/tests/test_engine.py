@@ -10,7 +10,7 @@ import pytest
 
 from infra.docker import engine, machine
 from infra.errors import Failed, NotPossible, Trouble
-from infra.tests.fakes import Commands, commands, executable, rights, running
+from infra.tests.fakes import HANGS_AFTER, Commands, commands, executable, rights, running
 
 SILENT = Failed("docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock")
 ASK, COMPOSE = "docker version", "docker compose version"
@@ -127,7 +127,9 @@ def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: P
 
     def installs(_: list[str]) -> str:
         executable(bare, "docker", "")
-        executable(bare, "dockerd", f"touch {bare}/running; sleep 1")
+        # It lives until the test has ended.
+        running = f"{bare}/running"
+        executable(bare, "dockerd", f"touch {running}; for _ in $(seq 600); do [ -e {running} ] && sleep 0.1; done")
         return ""
 
     def version(_: list[str]) -> str:
@@ -141,7 +143,10 @@ def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: P
         {ASK: version, "docker context": "default\n", "apt-get install": installs, "apt-cache policy": policy},
     )
     said: list[str] = []
-    engine.ensure(said.append)
+    try:
+        engine.ensure(said.append)
+    finally:
+        (bare / "running").unlink(missing_ok=True)
     (line,) = [line for line in called.called if line.startswith("apt-get install")]
     assert line.endswith(f" {packages}")
     assert "28.5.2 is running" in said[-1]
@@ -257,9 +262,9 @@ def test_only_one_at_a_time_and_the_other_is_told(tmp_path: Path, monkeypatch: p
     with machine.alone("a/b", lambda: order.append("the first waited")):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(HANGS_AFTER)
         order.append("first")
-    thread.join(10)
+    thread.join(HANGS_AFTER)
     assert order == ["first", "second"]
 
 

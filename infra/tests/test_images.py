@@ -14,7 +14,7 @@ from infra.docker import base, images, machine, servers_with_bugs, sources
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
 from infra.docker.servers_with_bugs import PLANTS
 from infra.errors import Failed, NotPossible
-from infra.tests.fakes import Answer, commands, executable
+from infra.tests.fakes import HANGS_AFTER, Answer, commands, executable
 
 FAKE_DOCKER = r"""
 cd "$STATE"
@@ -114,7 +114,7 @@ def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     root, pipe = images.RECIPES.parent.parent, subprocess.PIPE
     several = [subprocess.Popen(command, cwd=root, env=env, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
-    said = [process.communicate(timeout=60) for process in several]
+    said = [process.communicate(timeout=HANGS_AFTER) for process in several]
     assert [out for out, _ in said] == ["there\n"] * 4, said
     # The clock's, out of which it takes the shim, comes first.
     assert (tmp_path / "builds").read_text().split() == ["fencepost_clock_trixie", "fencepost_redis_trixie"]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from infra import lifetime
+from infra.tests.fakes import HANGS_AFTER
 
 HEALS = """
 import sys, time
@@ -21,7 +22,7 @@ from infra import lifetime
 with lifetime.asked_once():
     try:
         print("applied", flush=True)
-        time.sleep(60)
+        time.sleep(600)
     finally:
         print("healing", flush=True)
         assert sys.stdin.readline() == "go on\\n"
@@ -46,7 +47,7 @@ def test_the_first_begins_the_heal_and_the_second_waits(number: signal.Signals) 
         process.stdin.write("go on\n")
         process.stdin.flush()
         assert process.stdout.readline() == "healed\n"
-        assert process.wait(10) == 128 + number
+        assert process.wait(HANGS_AFTER) == 128 + number
         assert process.stderr.read() == ""
 
 
@@ -100,7 +101,7 @@ def test_interrupted_at_such_a_place_pytest_tells_what_it_has(tmp_path: Path, er
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "opened", "-p", "no:cacheprovider"]
     command += ["-c", "/dev/null", f"--rootdir={tmp_path}", "-q", str(tmp_path)]
     path = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=path, capture_output=True, text=True, timeout=HANGS_AFTER)
     assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout + done.stderr
     assert "interrupted: what follows is only a part" in done.stdout
     assert "locks × faults" in done.stdout

@@ -23,7 +23,7 @@ from infra.target import external_cluster, external_environment, hooks
 from infra.target.external_cluster import BadTarget, External
 from infra.target.external_environment import HookedServer
 from infra.target.hooks import BadHook, Hooks
-from infra.tests.fakes import running
+from infra.tests.fakes import HANGS_AFTER, running
 
 WITH_NODES = ("pause-server", "kill-server", "wipe-server", "restart-leader")
 
@@ -283,11 +283,11 @@ def test_a_connection_that_cannot_be_encrypted_is_closed(tmp_path: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
         access = Access(tls=True)
-        server.settimeout(5)
+        server.settimeout(HANGS_AFTER)
         with pytest.raises((ssl.SSLError, TimeoutError)):
             access.connect(f"{host}:{port}", 0.2)
         accepted, _ = server.accept()
         with accepted:
-            accepted.settimeout(5)
+            accepted.settimeout(HANGS_AFTER)
             while accepted.recv(4096):
                 pass
