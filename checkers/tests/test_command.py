@@ -321,9 +321,12 @@ def test_store_rules_are_those_that_models_know() -> None:
     assert tuple(RULES) == command.STORES
 
 
+HANGS_AFTER = 1800  # seconds
+
+
 def as_a_process(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS_AFTER, check=False)
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

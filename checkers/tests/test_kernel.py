@@ -130,6 +130,7 @@ BELOW = """
         return innermost(x)
 """
 
+HANGS_AFTER = 1800  # seconds
 NO_COMPILING = "import numba.core.compiler as c; c.compile_extra = None"
 
 
@@ -163,7 +164,7 @@ class Package:
     def run(self, *calls: int, complaint: str = "", **more: Any) -> list[str]:
         """What is printed. complaint: a part of the only line on stderr."""
         process = self.start(*calls, **more)
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=HANGS_AFTER)
         assert process.returncode == 0, errors
         assert complaint in errors
         assert len(errors.splitlines()) == bool(complaint), errors
@@ -241,7 +242,7 @@ def test_processes_may_compile_the_same_at_once_for_other_types_and_under_a_gene
     kinds = ["int64", "uint8"] * 2
     shutil.rmtree(package.folder / "home")
     processes = [package.start(LARGE, kind=kind, body="import os; os.umask(0o002)") for kind in kinds]
-    assert [process.communicate(timeout=300)[0] for process in processes] == ["1 True True\n"] * len(kinds)
+    assert [process.communicate(timeout=HANGS_AFTER)[0] for process in processes] == ["1 True True\n"] * len(kinds)
     assert len(package.files()) == 2  # an index never names code for two types
     for kind in kinds[:2]:
         assert package.run(LARGE, kind=kind, body=NO_COMPILING) == ["1 True True"]
