@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from infra.docker.doctor import BROWSERS, find_browser
 from results.tests.browser.made import Made
+from results.tests.browser.visit import PATIENCE
 
 MISSING: Final = f"no {BROWSERS[0]} here (Debian: apt-get install {BROWSERS[0]}; make test does so where it may)"
+
+expect.set_options(timeout=PATIENCE)
 
 
 @contextmanager
@@ -26,7 +29,7 @@ def started() -> Iterator[Browser]:
     # Its sandbox refuses to serve root. Whatever it asks of a network by itself ends nowhere.
     options = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=options)
+        browser = playwright.chromium.launch(executable_path=path, args=options, timeout=PATIENCE)
         try:
             yield browser
         finally:

@@ -1,9 +1,11 @@
 """A page of a million operations opens and moves like one of a tenth of them.
 
 Compared is the work of the page's own thread, as the browser counts its processor time: a clock on the wall says more
-about what else this machine is doing.
+about what else this machine is doing. That makes processor time longer as well, if less, and never shorter: the least
+of a few looks counts.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,7 @@ from results.tests.browser.visit import box, settle, visit
 
 SIZES: Final = (100_000, 1_000_000)
 MOVES: Final = 30
+LOOKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +72,40 @@ def move(page: Page, canvas: Locator) -> int:
     return max(marks)
 
 
+class Sizes:
+    """A page of each size, looked at as often as it takes."""
+
+    def __init__(self, chromium: Browser, roots: list[Path]) -> None:
+        self._chromium = chromium
+        self._pages = [(put(root, samples.long(size)), root) for size, root in zip(SIZES, roots, strict=True)]
+        self._looks: list[list[Measured]] = []
+
+    def come_to(self, is_so: Callable[[Measured, Measured], bool]) -> bool:
+        """Whether it is so of the least that the small page took, and the large one."""
+        while not (self._looks and is_so(*self._least())):
+            if len(self._looks) == LOOKS:
+                return False
+            self._looks.append([measure(self._chromium, *page) for page in self._pages])
+            print(
+                *(f"{size:>9,} operations: {told}" for size, told in zip(SIZES, self._looks[-1], strict=True)), sep="\n"
+            )
+        return True
+
+    def _least(self) -> list[Measured]:
+        return [
+            Measured(min(look.opening for look in looks), min(look.moving for look in looks), looks[0].marks)
+            for looks in zip(*self._looks, strict=True)
+        ]
+
+
 @pytest.fixture(scope="module")
-def measured(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
-    """Of each size."""
-    found = []
-    for size in SIZES:
-        root = tmp_path_factory.mktemp("large")
-        found.append(measure(chromium, put(root, samples.long(size)), root))
-        print(f"{size:>9,} operations: {found[-1]}")
-    return found
+def sizes(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Sizes:
+    return Sizes(chromium, [tmp_path_factory.mktemp("large") for _ in SIZES])
 
 
-def test_opens(measured: list[Measured]) -> None:
-    small, large = measured
-    assert large.opening < 15 * small.opening
+def test_opens(sizes: Sizes) -> None:
+    assert sizes.come_to(lambda small, large: large.opening < 15 * small.opening)
 
 
-def test_moves_at_the_same_cost(measured: list[Measured]) -> None:
-    small, large = measured
-    assert large.moving < 2.5 * small.moving
-    assert large.marks < 2.5 * small.marks
+def test_moves_at_the_same_cost(sizes: Sizes) -> None:
+    assert sizes.come_to(lambda small, large: large.moving < 2.5 * small.moving and large.marks < 2.5 * small.marks)

@@ -45,6 +45,9 @@ ILL = {
     "shift": (_MOVES, "moved by"),
 }
 
+LATE = {"policy": "seenByTests.now().refused.length > 0", "shift": "seenByTests.now().shifts.length > 0"}
+"""What comes a while after the page was loaded."""
+
 _BARE: Final = """
 () => [...document.querySelectorAll(".lane h3, .lane p")]
   .filter((one) => one.matches("h3") || one.textContent.trim().endsWith(":"))
@@ -100,7 +103,7 @@ def test_what_a_page_must_not_do_is_seen(chromium: Browser, tmp_path: Path, kind
     path.parent.mkdir()
     path.write_text(f"<!doctype html><title>x</title><link rel=icon href='data:,'>{body}")
     with pytest.raises(AssertionError, match="index") as caught, visit(chromium, path, path.parent) as page:
-        page.wait_for_selector("hr" if kind == "shift" else "title", state="attached")  # what moves comes after a while
+        page.wait_for_function(LATE.get(kind, "true"))
     assert said in str(caught.value)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from checkers.history.history import History
 from checkers.row_format import NONE, F, Outcome, Reason
@@ -77,6 +77,13 @@ def put(root: Path, *histories: History) -> Path:
 def in_the_middle(canvas: Locator, of: float, y: float) -> tuple[float, float]:
     place = box(canvas)
     return place["x"] + place["width"] * of, place["y"] + y
+
+
+def turned(page: Page, canvas: Locator, x: float, y: float) -> None:
+    """Turn the wheel, and wait until the canvas has seen it."""
+    before = canvas.get_attribute("data-begin")
+    page.mouse.wheel(x, y)
+    expect(canvas).not_to_have_attribute("data-begin", before or "")
 
 
 def places(canvas: Locator) -> dict[str, Any]:
@@ -154,8 +161,7 @@ def test_what_is_in_view_moves_with_every_way_of_moving(chromium: Browser, tmp_p
         brushed = span(canvas)
         assert brushed[0] - near[0] == pytest.approx((whole[1] - whole[0]) * 0.1, rel=0.2)
         page.mouse.move(*in_the_middle(canvas, 0.5, at["rows"] + 5))
-        page.mouse.wheel(300, 0)
-        expect(canvas).not_to_have_attribute("data-begin", str(brushed[0]))
+        turned(page, canvas, 300, 0)
         sideways = span(canvas)
         assert sideways[1] - sideways[0] == pytest.approx(brushed[1] - brushed[0], abs=2)
         page.get_by_role("button", name="the whole lane").first.click()
@@ -233,6 +239,8 @@ def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
     with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         assert len(canvas.evaluate(_FOUND)) > len(history) / 2
         told: set[str] = set()
+        canvas.focus()
+        settle(page)  # were the page scrolled for that, it would hide what is told
         canvas.press("ArrowDown")
         for _ in range(history.facts.workers):
             for key in (",", "."):  # back to the worker's first operation, and on to its last
@@ -273,7 +281,7 @@ def test_the_wheel_zooms_where_it_points_and_dragging_moves(chromium: Browser, m
     with timeline(chromium, made.page("stale"), made.root, motion="no-preference") as (page, canvas):
         whole = span(canvas)
         page.mouse.move(*in_the_middle(canvas, 0.7, 100))
-        page.mouse.wheel(0, -400)
+        turned(page, canvas, 0, -400)
         near = span(canvas)
         assert near[1] - near[0] < whole[1] - whole[0]
         assert near[0] - whole[0] > whole[1] - near[1]

@@ -14,6 +14,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, FloatRect, Loca
 
 Motion = Literal["reduce", "no-preference"]
 
+PATIENCE: Final = 180_000
+"""Milliseconds for whatever is awaited, on whatever machine."""
+
 _WATCH: Final = """
 (() => {
   const seen = { refused: [], shifts: [], meddled: false };
@@ -25,16 +28,27 @@ _WATCH: Final = """
   // after an input: on a busy machine that is too short.) A pointer that is there from the start has not moved.
   for (const kind of ["keydown", "pointerdown", "pointermove", "wheel"]) {
     addEventListener(kind, (event) => {
-      if (kind !== "pointermove" || event.movementX || event.movementY) seen.meddled = true;
+      if (kind !== "pointermove" || event.movementX || event.movementY) seen.meddle();
     }, { capture: true, passive: true });
   }
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) {
+  const note = (entries) => {
+    for (const entry of entries) {
       if (seen.meddled || entry.value < 1e-3) continue; // parts of a pixel, which nobody sees
       const of = entry.sources.map((source) => source.node && (source.node.outerHTML || source.node.textContent));
       seen.shifts.push(`moved by ${entry.value.toFixed(4)}: ${of.map((text) => String(text).slice(0, 120))}`);
     }
-  }).observe({ type: "layout-shift", buffered: true });
+  };
+  const observer = new PerformanceObserver((list) => note(list.getEntries()));
+  observer.observe({ type: "layout-shift", buffered: true });
+  // What has moved by now, also where the browser has yet to call us.
+  seen.now = () => {
+    note(observer.takeRecords());
+    return { refused: seen.refused, shifts: seen.shifts };
+  };
+  seen.meddle = () => {
+    seen.now();
+    seen.meddled = true;
+  };
 })();
 """
 """Runs before any script of the page, past its policy."""
@@ -110,7 +124,7 @@ def visit(
 
     context.route("**/*", on_request)
     context.add_init_script(_WATCH)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     if slow > 1:
         context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slow})
@@ -145,7 +159,7 @@ def timeline(
         if lane:
             page.get_by_role("radio").nth(lane).check(force=True)
         canvas = page.locator("section[data-lane]:not([hidden]) .timeline canvas")
-        expect(canvas).to_have_attribute("data-ready", "true", timeout=30_000)
+        expect(canvas).to_have_attribute("data-ready", "true")
         canvas.scroll_into_view_if_needed()
         settle(page)
         yield page, canvas
@@ -173,7 +187,7 @@ def meddle(page: Page) -> Page:
     not count. Returns the page.
     """
     settle(page)
-    page.evaluate("seenByTests.meddled = true")
+    page.evaluate("seenByTests.meddle()")
     return page
 
 
@@ -187,8 +201,12 @@ def on_paper(page: Page) -> None:
 
 
 def reach(mark: Locator) -> tuple[float, float]:
-    """A place in the window where the pointer is on this element, scrolled to where it can be seen."""
+    """A place in the window where the pointer is on this element, scrolled to where it can be seen.
+
+    The page is told of that with the next frame, and then forgets what it kept.
+    """
     mark.scroll_into_view_if_needed()
+    settle(mark.page)
     place = mark.evaluate(_REACHED)
     assert place, f"nothing of {mark} can be pointed at"
     return place["x"], place["y"]
@@ -197,7 +215,7 @@ def reach(mark: Locator) -> tuple[float, float]:
 def settled(page: Page) -> list[str]:
     """What the page did by itself that it should not have, once it is drawn."""
     settle(page)
-    seen: dict[str, Any] = page.evaluate("seenByTests")
+    seen: dict[str, Any] = page.evaluate("seenByTests.now()")
     return [*(f"refused by its own policy: {what}" for what in seen["refused"]), *seen["shifts"]]
 
 
