@@ -129,7 +129,7 @@ def _dying(handle: Handle) -> npt.NDArray[Any]:
     Nothing in the worker can note it, and what it held by a connection was held until then.
     """
     caught = gates.killed_at(handle.page)
-    rows = np.zeros(bool(caught and handle.ended - caught > _DIES_WITHIN * 1e9), DTYPE)
+    rows = np.zeros(1 if caught and handle.ended - caught > _DIES_WITHIN * 1e9 else 0, DTYPE)
     rows["inv"], rows["ret"], rows["process"] = caught, handle.ended, handle.spec.first_process
     rows["f"], rows["outcome"] = F.STALL, Outcome.OK
     rows["token"] = rows["value"] = rows["base"] = row_format.NONE
