@@ -13,7 +13,7 @@ from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
 from infra.faults.target import Aim, Target, Verb, Victim
 from infra.faults.workers import between_requests
-from infra.faults.workers.between_requests import BETWEEN_REQUESTS, MOST, WALKS, WORKLOAD
+from infra.faults.workers.between_requests import BETWEEN_REQUESTS, MOST, TWO, WALKS, WORKLOAD
 from infra.tests.simulated import World
 
 LANE = "redis/pairs/unfenced"
@@ -84,7 +84,7 @@ def workers() -> Workers:
     return Workers()
 
 
-@pytest.mark.parametrize("name", [fault.name for fault in BETWEEN_REQUESTS if not fault.name.endswith("crash")])
+@pytest.mark.parametrize("name", [f.name for f in BETWEEN_REQUESTS if f.name != TWO and not f.name.endswith("crash")])
 def test_every_message_of_every_verb_is_hit_once(workers: Workers, name: str) -> None:
     hits = FAULTS[name].make("redis", {}).apply(workers.walked())
     every = {AT_ONCE: [1, 2, 3], WAITING: [1, 2, 3], RELEASE: [1, 2], RENEW: [1]}
@@ -140,6 +140,25 @@ def test_one_server_crashes_for_each_message_while_all_who_are_at_it_are_frozen(
     assert workers.noted[AT_ONCE] == (3, [1, 2, 3])
     assert workers.noted[WAITING] == (3, [1, 2, 3])
     assert crashes == [4, 7, 9]  # of the first message four pairs, of the second three, of the third two
+
+
+def test_of_two_each_is_frozen_at_every_message_while_the_other_is(workers: Workers) -> None:
+    hits = FAULTS[TWO].make("redis", {}).apply(workers.walked())
+    others = MESSAGES["acquire"] + MESSAGES["release"]
+    tries = sum(MESSAGES[verb] for verb in ("acquire", "acquire", "release")) * others
+    tries += MESSAGES["renew"] * (others + MESSAGES["renew"])
+    assert workers.noted["two at once"] == (tries, list(range(1, tries + 1)))
+    assert workers.noted[RELEASE] == (2, [1, 2])
+    assert sum(hit.kind == "freeze" for hit in hits) == 2 * tries
+    assert all(hit.healed for hit in hits)
+    (pair,) = [n for n, walk in enumerate(WALKS) if walk.what == RENEW]
+    what = [entry for entry in workers.story if entry[3] in ("renew", *(f"worker {n}" for n in PAIRS[pair]))]
+    # Renewals are caught among both, and the second of these two is frozen while the first ends what it was at.
+    assert what[-4:] == [
+        ("at-renewal-answer", "freeze", 1, "renew"),
+        ("at-renewal-answer", "freeze", 1, "renew"),
+        *(("thawed", "", 0, f"worker {n}") for n in reversed(PAIRS[pair])),
+    ]
 
 
 def test_whoever_never_comes_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:

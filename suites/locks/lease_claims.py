@@ -44,7 +44,7 @@ RUNNING: Final = (
 FROZEN_INSIDE: Final = ("freeze-*", "late-write")
 """Faults under which a holder certainly does not run when its lease ends, and is still inside when it goes on."""
 
-FROZEN_BETWEEN: Final = ("at-every-request-freeze", "at-every-request-crash")
+FROZEN_BETWEEN: Final = ("at-every-request-freeze", "at-every-two-requests-freeze", "at-every-request-crash")
 """Frozen between two requests of a verb, until another holds or a server is back: inside only where it renews."""
 
 CLOCKS: Final = ("clock-*",)

@@ -11,6 +11,7 @@ from typing import Final
 
 from checkers.claims import NO_FAULT, matches
 from infra.faults.all_faults import FAULTS
+from infra.faults.workers.between_requests import TWO
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.worklo
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
-_OWN: Final = ("skew-workers", *BOUNDARIES)
+_OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name != TWO))
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
 _NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 

@@ -7,7 +7,8 @@ boundary is hit exactly, and again in every run, whatever the client library is.
 
 The workers have their locks in pairs. One pair goes through the messages of an acquire that seldom has to wait, two
 through those of one that mostly waits, one through those of a release, and one through those of a renewal, until the
-verb has ended often enough without having that many. All pairs do so side by side.
+verb has ended often enough without having that many. All pairs do so side by side. Bugs that need two preemptions are
+looked for in the same way: while one client is frozen at a message, another is frozen at each of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,6 +42,9 @@ CAUGHT_WITHIN: Final = 4.0
 """Seconds for all pairs to come to a message, where they wait for each other."""
 LASTS: Final = 40.0
 """Seconds for all of it: a boundary takes a TTL and what a server adds to that."""
+TWO_LAST: Final = 150.0
+"""Seconds for all of it where two are frozen: a lock has up to 200 pairs of boundaries."""
+TWO: Final = "at-every-two-requests-freeze"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class Pair:
         self.trap = GateTrap(lane, target, target.clock.now(), workers)
         self.hit: list[int] = []
         """The messages at which one of them was caught."""
+        self.tries = 0
+        """How often another was expected at a message of its own, while one was caught."""
+        self.both: list[int] = []
+        """The tries in which it came."""
         *holders, waiter = workers
         self._holders = [self.trap.only((holder,)) for holder in holders]
         self._waiter = self.trap.only((waiter,))
@@ -95,13 +103,16 @@ class Pair:
         """How many such a verb has, up to `MOST`: as many as every second one or, where it waits, as every tenth, and
         those that were hit.
         """
-        counts = _actors(self.trap.target).messages(self.trap.lane, self.trap.among, self.walk.verb)
-        least = counts[0] / (RARE if self.walk.waits else 2)
-        return max([sum(count > 0 and count >= least for count in counts[:MOST]), *self.hit])
+        return max([self.length(self.walk.verb, RARE if self.walk.waits else 2), *self.hit])
+
+    def length(self, verb: Verb, rare: int = 2) -> int:
+        """How many messages at least one of `rare` such verbs had so far."""
+        counts = _actors(self.trap.target).messages(self.trap.lane, self.trap.among, verb)
+        return sum(count > 0 and count >= counts[0] / rare for count in counts[:MOST])
 
     def catch(self, number: int, side: Side, action: Action) -> Catching:
         """Whoever comes first to the message of this number, None where a verb does not have so many."""
-        gate: Gate = _OF_RENEWALS[side] if self.walk.verb == "renew" else _OF_OTHERS[side]
+        gate = _gate(self.walk.verb, side)
         trap = self._waiter if self.walk.waits else self.trap
         actors = _actors(trap.target)
         before = actors.rounds(trap.lane, trap.among, self.walk.verb)
@@ -119,9 +130,24 @@ class Pair:
         catching = trap.catch_unless(over, gate, action, verb=self.walk.verb, message=number)
         stays = [self._stay(holder) for holder in self._holders if self.walk.waits]
         victim = yield from _beside(catching, stays)
-        if victim is not None:
+        if victim is not None and number not in self.hit:
             self.hit.append(number)
         return victim
+
+    def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
+        """Another at the message of this number, None where it does not come there before the lease of the first has
+        ended and somebody had time to get it.
+        """
+        trap = self.trap.only(_others(self.trap, first))
+        actors, clock = _actors(trap.target), trap.target.clock
+        before = actors.rounds(trap.lane, trap.among, verb)
+        deadline = _lease_over(trap)
+
+        def over() -> bool:
+            ended = actors.rounds(trap.lane, trap.among, verb) - before
+            return clock.now() > deadline or ended >= ROUNDS * len(trap.among)
+
+        return trap.catch_unless(over, _gate(verb, "answer"), "freeze", verb=verb, message=number)
 
     def _stay(self, trap: GateTrap) -> Script:
         """A holder stays for a while, again and again: who polls asks often then, and is told of each release."""
@@ -150,6 +176,10 @@ def _beside(catching: Catching, meanwhile: Sequence[Script]) -> Catching:
         catching.close()
         for script in meanwhile:
             script.close()
+
+
+def _gate(verb: Verb, side: Side) -> Gate:
+    return (_OF_RENEWALS if verb == "renew" else _OF_OTHERS)[side]
 
 
 _OF_RENEWALS: Final[dict[Side, Gate]] = {"request": "at-renewal-request", "answer": "at-renewal-answer"}
@@ -206,6 +236,55 @@ class AtEveryMessage(OnWorkers):
 
 
 @dataclass(frozen=True, slots=True)
+class AtEveryTwoMessages(OnWorkers):
+    """One of a pair at each message of the pair's verb, and the other at each of its own, in all combinations."""
+
+    def describe(self) -> str:
+        return "freeze a client at every message of every verb, and another at every message of its own meanwhile,"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Returns when every pair of every lane is through, or too much time has passed."""
+        pairs = _pairs(target)
+        run_scripts(target, list(map(self._walk, pairs)), TWO_LAST)
+        hits = _noted(target, pairs)
+        for lane in target.actors.lanes():
+            mine = [pair for pair in pairs if pair.trap.lane == lane]
+            tries, both = sum(pair.tries for pair in mine), sum(len(pair.both) for pair in mine)
+            _actors(target).note(lane, "two at once", tries, range(1, both + 1))
+        return hits
+
+    def _walk(self, pair: Pair) -> Script:
+        verbs: list[Verb] = ["acquire", "release"]
+        verbs += ["renew"] * (pair.walk.verb == "renew")  # elsewhere nobody holds for long enough to renew
+        for number in range(pair.walk.first, MOST + 1, pair.walk.step):
+            for verb in verbs:
+                for other in range(1, MOST + 1):
+                    if other > max(pair.length(verb), 1):
+                        break
+                    first = yield from pair.catch(number, "answer", "freeze")
+                    if first is None:
+                        return
+                    try:
+                        yield from self._another(pair, first, verb, other)
+                    finally:
+                        pair.trap.thaw_all()
+
+    def _another(self, pair: Pair, first: Victim, verb: Verb, number: int) -> Script:
+        """The second is caught; the first ends what it was at, and somebody may get in; then the second goes on."""
+        trap, settled = pair.trap, _actors(pair.trap.target).settled
+        pair.tries += 1
+        second = yield from pair.catch_another(first, verb, number)
+        if second is not None:
+            pair.both.append(pair.tries)
+        trap.thaw(first)
+        yield from trap.wait(SETTLED_WITHIN, lambda: settled(first))
+        if second is not None:
+            yield from trap.wait(INTRUDES_WITHIN, lambda: False)
+            trap.thaw(second)
+            yield from trap.wait(SETTLED_WITHIN, lambda: settled(second))
+
+
+@dataclass(frozen=True, slots=True)
 class CrashAtEveryMessage(OnWorkersAndNodes):
     """All pairs at the same message, one server, and then all at the next."""
 
@@ -234,10 +313,21 @@ def _go_on(trap: GateTrap) -> Script:
         yield from trap.wait(SETTLED_WITHIN, lambda: trap.target.actors.settled(victim))
 
 
+def _lease_over(trap: GateTrap) -> int:
+    """ns; by when a lease that nobody renews has ended, and another has had the time to get the lock."""
+    return trap.target.clock.now() + int((trap.target.actors.ttl + FREED_WITHIN + SETTLED_WITHIN) * 1e9)
+
+
+def _others(trap: GateTrap, victim: Victim) -> tuple[int, ...]:
+    """The numbers of the workers that share the victim's lock."""
+    workers = sum(map(len, _actors(trap.target).pairs(trap.lane)))
+    return tuple(number for number in trap.among if number != victim.process % workers)
+
+
 def _another(trap: GateTrap, victim: Victim) -> Script:
     """Until the others have the lock, and are stalled with it; no longer than a lease takes to end."""
     clock = trap.target.clock
-    deadline = clock.now() + int((trap.target.actors.ttl + FREED_WITHIN + SETTLED_WITHIN) * 1e9)
+    deadline = _lease_over(trap)
     for _ in trap.among[1:]:
         yield from trap.catch_unless(lambda: clock.now() > deadline, "after-acquire", "stall", key=victim.key)
 
@@ -252,9 +342,7 @@ def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
 
 def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
     """Another acquires and releases, if it can; then the victim goes on."""
-    actors = _actors(trap.target)
-    workers = sum(map(len, actors.pairs(trap.lane)))
-    others = tuple(number for number in trap.among if number != victim.process % workers)
+    actors, others = _actors(trap.target), _others(trap, victim)
     before = actors.rounds(trap.lane, others, "acquire")
     within = PASSES_WITHIN * actors.ttl
     yield from trap.wait(within, lambda: actors.rounds(trap.lane, others, "acquire") > before)
@@ -277,7 +365,7 @@ def _until_settled(trap: GateTrap, victim: Victim) -> Script:
 
 def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, *needs: Need) -> Fault:
     return Fault(
-        f"at-every-request-{name}",
+        f"at-every-{name}",
         kind,
         summary,
         fault.always(injection),
@@ -290,7 +378,7 @@ def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: 
 
 BETWEEN_REQUESTS: Final = (
     _fault(
-        "freeze",
+        "request-freeze",
         "freeze",
         "a client is frozen at every message that it gets in a verb, until another holds",
         AtEveryMessage(
@@ -303,7 +391,7 @@ BETWEEN_REQUESTS: Final = (
         "what it sends after that comes when its lease is over",
     ),
     _fault(
-        "kill",
+        "request-kill",
         "kill",
         "a client is killed at every message that it gets in a verb",
         AtEveryMessage("kill a client at every message of every verb", "answer", "kill", _until_freed),
@@ -311,7 +399,7 @@ BETWEEN_REQUESTS: Final = (
         "its successor waits until the lease ends",
     ),
     _fault(
-        "lose",
+        "request-lose",
         "cut",
         "every message that a client gets in a verb is lost once",
         AtEveryMessage("lose every message of every verb once", "answer", "lose", _until_settled),
@@ -319,7 +407,7 @@ BETWEEN_REQUESTS: Final = (
         "no answer: what it asked for may have happened",
     ),
     _fault(
-        "late",
+        "request-late",
         "slow",
         "every request of a client in a verb arrives when its lease is over once",
         AtEveryMessage(
@@ -329,7 +417,7 @@ BETWEEN_REQUESTS: Final = (
         "no answer in time; what it asked for happens later",
     ),
     _fault(
-        "reset",
+        "request-reset",
         "reset",
         "a client's connection is reset at every message that it gets in a verb",
         AtEveryMessage("reset the connection at every message of every verb", "answer", "reset", _until_settled),
@@ -337,7 +425,7 @@ BETWEEN_REQUESTS: Final = (
         "the connection ends, and it connects anew",
     ),
     _fault(
-        "pass",
+        "request-pass",
         "freeze",
         "at every message that a client gets in a verb, another acquires and releases first",
         AtEveryMessage(
@@ -350,12 +438,20 @@ BETWEEN_REQUESTS: Final = (
         "what it knows of the lock is old",
     ),
     _fault(
-        "crash",
+        "request-crash",
         "kill",
         "the leader, or redis1, crashes at every message that a client gets in a verb",
         CrashAtEveryMessage(),
         "SIGSTOP when the n-th message is on its way to a client, while the server is killed and started again",
         "what it was told comes from before the crash",
         "kill",
+    ),
+    _fault(
+        "two-requests-freeze",
+        "freeze",
+        "a client is frozen at every message that it gets in a verb, and meanwhile another at every one of its own",
+        AtEveryTwoMessages(),
+        "SIGSTOP when the n-th message is on its way to the one, and the m-th to the other (a tap before each)",
+        "what either sends after that comes when much has happened",
     ),
 )
