@@ -168,7 +168,8 @@ class OwnEnvironment(Environment):
                 lambda: self.disks.free(name),
             )
             where, ask = self._reach.past(name), self._probe(name)
-            return Node(self.links, backend, name, index, where, ask, process, untouched=untouched)
+            access = self.access(backend)
+            return Node(self.links, backend, name, index, where, ask, process, access=access, untouched=untouched)
 
         nodes = list(map(node, itertools.count(), topology.nodes_of(backend)))
         members = len(self.members(backend))

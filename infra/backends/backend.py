@@ -329,7 +329,7 @@ class Backend(ABC):
         """
         raise NotImplementedError
 
-    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
+    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
         """Have a server answer every write with an error, or no longer. See Trait.REFUSES_WRITES. Raises Failed."""
         raise NotImplementedError
 

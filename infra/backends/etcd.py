@@ -119,12 +119,12 @@ class Etcd(Backend):
             return False
         return True
 
-    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
+    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
         """By the alarm that a member raises when its database has grown to its quota: it binds all of them."""
         try:
-            me = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE)["header"]["member_id"]
+            me = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE, access)["header"]["member_id"]
             alarm = {"action": "ACTIVATE" if refuse else "DEACTIVATE", "memberID": me, "alarm": _NO_SPACE}
-            _ask(server.address, "/v3/maintenance/alarm", alarm, CHANGED_WITHIN)
+            _ask(server.address, "/v3/maintenance/alarm", alarm, CHANGED_WITHIN, access)
         except NO_ANSWER as error:
             raise Failed(f"{server.name}: the alarm {_NO_SPACE}: {error}") from error
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access
@@ -82,6 +83,12 @@ _TERMINATE: Final = (
     " AND pid <> pg_backend_pid()) SELECT * FROM theirs WHERE pg_terminate_backend(pid)"
 )
 
+_CLOCK_AND_MODE: Final = (
+    b"SELECT concat_ws(' ', extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only'))"
+)
+_READ_ONLY: Final = "ALTER SYSTEM SET default_transaction_read_only = on"
+_READ_WRITE: Final = "ALTER SYSTEM RESET default_transaction_read_only"
+
 
 def _other_major(data: str, server: str) -> bool:
     """data: what PG_VERSION holds. server: "postgres (PostgreSQL) 17.11 (Debian ...)"."""
@@ -102,9 +109,8 @@ class Postgres(Backend):
         "lost-release": "every fifth pg_advisory_unlock is answered with true, and the session keeps the lock",
         "early-expiry": "a time and an interval make a time after a third of the interval",
     }
-    traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES})
+    traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES, Trait.REFUSES_WRITES})
     lacks: ClassVar[Mapping[Trait, str]] = {
-        Trait.REFUSES_WRITES: "advisory locks write nothing that it could refuse",
         Trait.LEADER: "a single server has no leader",
         Trait.PEERS: "a single server has no peers",
         Trait.PARTS: "a single server is lost as a whole or not at all",
@@ -146,8 +152,9 @@ class Postgres(Backend):
                 if database == BOUNCER:
                     return health  # its console knows no SELECT
                 sent = time.time()
-                now = float(_value(connection, b"SELECT extract(epoch FROM clock_timestamp())"))
-                return with_clock(health, now, sent, time.time())
+                now, read_only = _value(connection, _CLOCK_AND_MODE).split()
+                health = replace(health, refuses=read_only == b"on")
+                return with_clock(health, float(now), sent, time.time())
         except (psycopg.OperationalError, OSError):
             return None
 
@@ -188,6 +195,17 @@ class Postgres(Backend):
         except psycopg.OperationalError as error:
             raise ServerRefused(str(error)) from error
         return sorted(pid for pid, _ in ended)
+
+    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
+        """By a setting for all transactions. Statements that write nothing, such as those of advisory locks, work."""
+        import psycopg
+
+        try:
+            with _connect("{}:{}".format(*server.address), access, LOGS_IN_WITHIN, autocommit=True) as connection:
+                connection.execute(_READ_ONLY if refuse else _READ_WRITE)
+                connection.execute("SELECT pg_reload_conf()")
+        except psycopg.Error as error:
+            raise Failed(f"{server.name}: {error}") from error
 
     def refusal(self, endpoint: str, access: Access) -> str:
         import psycopg

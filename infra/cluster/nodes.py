@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from infra.access import OPEN, Access
 from infra.backends import BACKENDS
 from infra.backends.backend import Health, Probe
 from infra.cluster import clock_skew
@@ -47,9 +48,10 @@ class Node:
         probe: Probe,
         process: ServerProcess,
         *,
+        access: Access = OPEN,
         untouched: bool = False,
     ) -> None:
-        """index: its number among the members, and auxiliaries behind them.
+        """index: its number among the members, and auxiliaries behind them. access: how it lets us in.
 
         untouched: whether it was made by this process, so that nobody else can have moved its clock.
         """
@@ -61,6 +63,7 @@ class Node:
         self._links = links
         self._dead = False
         self._probe = probe
+        self._access = access
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._refusals: set[str] = set()
@@ -216,7 +219,7 @@ class Node:
         """One that cannot be told now, since it has just been started, say, goes on as it is: see `revive`."""
         if self._refuses != (wanted := bool(self._refusals)):
             with contextlib.suppress(Failed):
-                BACKENDS[self.backend].refuse_writes(self, refuse=wanted)
+                BACKENDS[self.backend].refuse_writes(self, self._access, refuse=wanted)
                 self._refuses = wanted
 
     def _set_clock(self) -> None:

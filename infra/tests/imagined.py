@@ -13,10 +13,11 @@ from typing import Any, cast
 
 import pytest
 
-from infra.access import OPEN
+from infra.access import OPEN, Access
 from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Health, Server, Trait, Written
 from infra.backends.etcd import Etcd
+from infra.backends.postgres import Postgres
 from infra.backends.redis import Redis
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
@@ -328,7 +329,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
             star.leads, star.term = successor.me, star.term + 1
         return star.leads == successor.me
 
-    def refuse_writes(_: Backend, server: Server, *, refuse: bool) -> None:
+    def refuse_writes(_: Backend, server: Server, __: Access, *, refuse: bool) -> None:
         star.engines[server.name].refuses = refuse
 
     with pytest.MonkeyPatch.context() as patch:
@@ -338,6 +339,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
         patch.setattr(Etcd, "hand_over", hand_over)
         patch.setattr(Redis, "refuse_writes", refuse_writes)
         patch.setattr(Etcd, "refuse_writes", refuse_writes)
+        patch.setattr(Postgres, "refuse_writes", refuse_writes)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
         try:
             yield star

@@ -29,6 +29,7 @@ KEPT: Final = (
     *FROZEN_INSIDE,
     *CLOCKS,
     *SLOW,
+    *("at-every-two-requests-freeze", "refuse-writes"),
 )
 """Faults that end no session, unless the client gives it up itself and so knows of it."""
 

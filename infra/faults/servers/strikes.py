@@ -269,6 +269,8 @@ REFUSE_WRITES: Final = Fault(
     spans=BRIEF,
     trait=Trait.REFUSES_WRITES,
     needs=("failover",),
-    how="Redis: CONFIG SET min-replicas-to-write; etcd: the alarm NOSPACE, which binds all members",
-    sees="an error at once; what was written before is still there, and etcd renews leases",
+    how="Redis: CONFIG SET min-replicas-to-write; etcd: the alarm NOSPACE, which binds all members; PostgreSQL: "
+    "ALTER SYSTEM SET default_transaction_read_only",
+    sees="an error at once; what was written before is still there, etcd renews leases, and PostgreSQL grants advisory "
+    "locks",
 )
