@@ -18,14 +18,19 @@ class Verdict(StrEnum):
     """The nine verdicts, heaviest first. The first four fail the test."""
 
     VIOLATED = "violated"
-    HAZARD_NOT_SHOWN = "hazard not shown"
+    WEAKNESS_NOT_SHOWN = "known weakness did not show"
     UNKNOWN = "unknown"
-    UNEXERCISED = "unexercised"
-    BROKEN_AS_DOCUMENTED = "broken as documented"
-    NOT_CLAIMED_BROKEN = "not claimed: broken"
-    NOT_CLAIMED_HELD = "not claimed: held"
+    NOT_STRESSED = "not stressed"
+    WEAKNESS_SHOWN = "known weakness shown"
+    NOT_PROMISED_BROKEN = "not promised: broken"
+    NOT_PROMISED_HELD = "not promised: held"
     UPHELD = "upheld"
     NOT_APPLICABLE = "not applicable"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Verdict | None":
+        """The word that stands for it in files of formats 1 and 2."""
+        return _FORMER.get(value)
 
     @property
     def weight(self) -> int:
@@ -37,6 +42,13 @@ class Verdict(StrEnum):
         return self.weight < 4
 
 
+_FORMER: Final[dict[object, Verdict]] = {
+    "hazard not shown": Verdict.WEAKNESS_NOT_SHOWN,
+    "unexercised": Verdict.NOT_STRESSED,
+    "broken as documented": Verdict.WEAKNESS_SHOWN,
+    "not claimed: broken": Verdict.NOT_PROMISED_BROKEN,
+    "not claimed: held": Verdict.NOT_PROMISED_HELD,
+}
 _WEIGHTS: Final = {word: weight for weight, word in enumerate(Verdict)}
 
 

@@ -244,12 +244,12 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 def settled(cells: Iterable[Cell]) -> list[Cell]:
     """Cells without the attempts of a positive control that a later or earlier attempt made good.
 
-    `hazard not shown` means that none of up to three trials (seeds s, s+1, s+2) showed the hazard, so an attempt
-    that did not show it is dropped where another attempt of the same series did. No other cell is dropped.
+    `known weakness did not show` means that none of up to three trials (seeds s, s+1, s+2) showed it, so an attempt
+    that did not is dropped where another attempt of the same series did. No other cell is dropped.
     """
     cells = list(cells)
-    shown = {_series(cell) for cell in cells if cell.word is Verdict.BROKEN_AS_DOCUMENTED}
-    return [cell for cell in cells if cell.word is not Verdict.HAZARD_NOT_SHOWN or _series(cell) not in shown]
+    shown = {_series(cell) for cell in cells if cell.word is Verdict.WEAKNESS_SHOWN}
+    return [cell for cell in cells if cell.word is not Verdict.WEAKNESS_NOT_SHOWN or _series(cell) not in shown]
 
 
 def versions(cells: Iterable[Cell]) -> dict[str, str]:

@@ -38,7 +38,7 @@ def typed(path: Path) -> Path:
 
 def count(number: int, what: str, several: str = "") -> str:
     """`1 trial`, `2 trials`. several: the plural, where it is more than an `s` behind the singular."""
-    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {several or what + 's'}"
 
 
 def few(names: Iterable[str], most: int, what: str = "more") -> list[str]:

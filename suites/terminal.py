@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import IO, Any, Final, TextIO, cast
 
 import pytest
+from _pytest.junitxml import xml_key
 from rich.console import Console
 
 from results.certificate import write_certificate
 from results.certificate.certify import STATUS, sentence
 from results.pages.surroundings import load_words
 from results.record import Cell
-from results.report import grid
+from results.report.sentences import run_sentence
 from results.run import Run
 from results.storage import resumable, summary
 from results.storage.files import BadFile
@@ -92,6 +93,9 @@ class Terminal:
         if self._verbosity <= 0 and only_verdicts:
             self._config.option.tbstyle = "no"  # the matrix shows them, each story once
             self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
+        if (junit := self._config.stash.get(xml_key, None)) is not None:
+            contents = self._contents
+            junit.add_global_property("result", plain(run_sentence(contents.cells, len(contents.problems))))
         yield
         self._watch.close()
         about: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -108,13 +112,11 @@ class Terminal:
             self._reporter.write_line(plain(f"the run could not be closed, its trials are stored: {error}"), red=True)
         if session.exitstatus not in resumable.ENDED:
             self._reporter.write_line(f"to go on: {plain(resumable.command(self._run))}")
-        if failures := grid.failures(self._contents.cells):
-            command = again(failures[0].first, self._selection, self._config)
-            self._reporter.write_line(f"the first failure again: {command}")
 
     def _close(self, about: Mapping[str, Any]) -> None:
         """about: exit status and times, stored with the run."""
         page = self._run.close(about, lambda line: self._reporter.write_line(plain(line)))
+        self._reporter.write_line(f"all verdicts: .venv/bin/python -m results show {plain(self._run.path.name)}")
         self._reporter.write_line(f"report: {plain(str(typed(page)))}")
 
     def _close_certified(self, about: Mapping[str, Any]) -> int:
@@ -142,11 +144,17 @@ class Terminal:
                 terminalreporter.write_line(f"broken off: {doing}")
         if self._verbosity < -1:
             return
-        terminalreporter.section("locks × faults")
+        terminalreporter.section("result")
         contents = self._contents
         file, colour = cast(IO[str], self._screen), terminalreporter._tw.hasmarkup
         console = Console(file=file, width=self._screen.width, force_terminal=colour, no_color=not colour)
-        matrix.render(contents.cells, console, contents.problems)
+        if self._verbosity > 0:
+            matrix.render(contents.cells, console, contents.problems)
+        else:
+            matrix.brief(contents.cells, console, contents.problems, self._again)
+
+    def _again(self, cell: Cell) -> str:
+        return again(cell, self._selection, self._config)
 
     @cached_property
     def _contents(self) -> RunContents:

@@ -64,11 +64,11 @@ def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgeme
     """Of a lock that broke its bound of recovery as documented, what nothing exercised does not apply."""
     judgements = tuple(judge(result, history) for result in results)
     for recovery in judgements:
-        if recovery.property == RECOVERY.id and recovery.word is Verdict.BROKEN_AS_DOCUMENTED:
+        if recovery.property == RECOVERY.id and recovery.word is Verdict.WEAKNESS_SHOWN:
             lost = f"nobody got the lock for longer than its bound ({recovery.because})"
             return tuple(
                 replace(judgement, word=Verdict.NOT_APPLICABLE, because=f"{lost}; {judgement.because}")
-                if judgement.word is Verdict.UNEXERCISED
+                if judgement.word is Verdict.NOT_STRESSED
                 else judgement
                 for judgement in judgements
             )
@@ -91,14 +91,14 @@ def judge(result: CheckResult, history: History) -> Judgement:
         if excused[0] is not None and None not in excused:
             if result.reason is not None:
                 return answer(Verdict.UNKNOWN, result.reason, result.violations[0])
-            return answer(Verdict.BROKEN_AS_DOCUMENTED, excused[0], result.violations[0])
+            return answer(Verdict.WEAKNESS_SHOWN, excused[0], result.violations[0])
         first = result.violations[excused.index(None)]
         if stands.claimed:
             return answer(Verdict.VIOLATED, first.kind, first)
         if stands.hazards and stands.answered:
             mechanisms = " or ".join(dict.fromkeys(hazard.mechanism for hazard in stands.hazards))
             return answer(Verdict.VIOLATED, f"{first.kind}, which {mechanisms} does not explain", first)
-        return answer(Verdict.NOT_CLAIMED_BROKEN, first.kind, first)
+        return answer(Verdict.NOT_PROMISED_BROKEN, first.kind, first)
     if result.valid is None:
         return answer(Verdict.UNKNOWN, result.reason or "the checker gave no answer")
     if result.unexercised is not None:
@@ -106,12 +106,12 @@ def judge(result: CheckResult, history: History) -> Judgement:
         if because is not None:
             return answer(Verdict.NOT_APPLICABLE, f"{because}; {result.unexercised}")
     if stands.certain is not None:
-        return answer(Verdict.HAZARD_NOT_SHOWN, result.unexercised or f"no violation by {stands.certain.mechanism}")
+        return answer(Verdict.WEAKNESS_NOT_SHOWN, result.unexercised or f"no violation by {stands.certain.mechanism}")
     if result.unexercised is not None:
-        return answer(Verdict.UNEXERCISED, result.unexercised)
+        return answer(Verdict.NOT_STRESSED, result.unexercised)
     if stands.claimed:
         return answer(Verdict.UPHELD, "held")
-    return answer(Verdict.NOT_CLAIMED_HELD, "held, though not promised")
+    return answer(Verdict.NOT_PROMISED_HELD, "held, though not promised")
 
 
 def declared(name: str, facts: Facts) -> Standing:

@@ -55,7 +55,7 @@ def result_on(book: Book, name: str) -> CheckResult:
 
 VALID, INVALID = {"valid": True}, {"valid": False}
 GOOD = {"valid": True, "unexercised": None}
-VIOLATED, DOCUMENTED = {"word": Verdict.VIOLATED}, {"word": Verdict.BROKEN_AS_DOCUMENTED}
+VIOLATED, DOCUMENTED = {"word": Verdict.VIOLATED}, {"word": Verdict.WEAKNESS_SHOWN}
 
 
 def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, object]]) -> Callable[..., None]:

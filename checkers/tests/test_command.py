@@ -80,7 +80,7 @@ def test_output_and_explanation(folder: Path, run: Run) -> None:
     before = (folder / "bad.arrow").read_bytes()
     _, out, _ = run(folder / "bad.arrow")
     for part in (
-        "holder-exclusion   invalid (3)", "violated: granted-while-held", "not claimed: broken: overlap",
+        "holder-exclusion   invalid (3)", "violated: granted-while-held", "not promised: broken: overlap",
         "and 2 more (--explain)",
     ):  # fmt: skip
         assert part in out
@@ -99,7 +99,7 @@ def test_json(folder: Path, run: Run) -> None:
     assert answer["witness"]["kind"] == "overlap"
     (result,) = answer["verdicts"]
     assert (result["property"], result["valid"]) == ("holder-exclusion", False)
-    assert result["word"] == "not claimed: broken"
+    assert result["word"] == "not promised: broken"
     assert result["violations"][0]["kind"] == "overlap"
 
 

@@ -98,7 +98,7 @@ test_honest_belief = known(
     ("the story names the first", two().release(37, 40, 1), {"told": ("worker 1 was granted",)}),
     ("a jump cuts a lease short", cut_short("expired-by-jump", "clock"), DOCUMENTED),
     ("lost data cut a lease short", cut_short("state-lost", "wipe"), DOCUMENTED),
-    ("a frozen holder exercises it", under("freeze-holder"), {"word": Verdict.UNEXERCISED}),
+    ("a frozen holder exercises it", under("freeze-holder"), {"word": Verdict.NOT_STRESSED}),
     ("slow links do not", under("slow-links"), {"word": Verdict.NOT_APPLICABLE}),
     ("nor does no fault", under("none"), {"word": Verdict.NOT_APPLICABLE}),
 )

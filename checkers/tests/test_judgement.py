@@ -36,7 +36,7 @@ def freeze(book: Book, applied: int, healed: int, owner: int = 1, **more: Any) -
 
 def test_a_hazard_excuses_what_its_mechanism_explains() -> None:
     found = judged(freeze(overlap(), 5, 40))
-    assert found.word is Verdict.BROKEN_AS_DOCUMENTED
+    assert found.word is Verdict.WEAKNESS_SHOWN
     assert found.violation is not None
     assert not found.word.fails
 
@@ -72,9 +72,9 @@ EVERYWHERE = Claim(HOLDERS)
 QUIET = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", certain=False)
 FENCED = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", stores=("fence-*",))
 STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
-BROKEN, NOT_SHOWN = {"word": Verdict.NOT_CLAIMED_BROKEN}, {"word": Verdict.HAZARD_NOT_SHOWN}
-HELD, UPHELD = {"word": Verdict.NOT_CLAIMED_HELD}, {"word": Verdict.UPHELD}
-UNEXERCISED, NOT_APPLICABLE = {"word": Verdict.UNEXERCISED}, {"word": Verdict.NOT_APPLICABLE}
+BROKEN, NOT_SHOWN = {"word": Verdict.NOT_PROMISED_BROKEN}, {"word": Verdict.WEAKNESS_NOT_SHOWN}
+HELD, UPHELD = {"word": Verdict.NOT_PROMISED_HELD}, {"word": Verdict.UPHELD}
+NOT_STRESSED, NOT_APPLICABLE = {"word": Verdict.NOT_STRESSED}, {"word": Verdict.NOT_APPLICABLE}
 # Its client looks at the clock in another thread, so the late notice is the machine's.
 STALL_HOLDER = overlap(fault_names=("stall-holder",), claims=(Claim(HOLDERS, under=("stall-holder",)),))
 STALL_HOLDER.lost(25, 1, sent=12)
@@ -148,7 +148,7 @@ def test_unknown_is_never_hidden_by_something_lighter() -> None:
     ("words", "expected"),
     [
         ((Verdict.UPHELD, Verdict.UNKNOWN), Verdict.UNKNOWN),
-        ((Verdict.BROKEN_AS_DOCUMENTED, Verdict.VIOLATED, Verdict.UPHELD), Verdict.VIOLATED),
+        ((Verdict.WEAKNESS_SHOWN, Verdict.VIOLATED, Verdict.UPHELD), Verdict.VIOLATED),
         ((), Verdict.NOT_APPLICABLE),
     ],
 )
@@ -234,9 +234,9 @@ test_what_claims_make_of_it = known(
     ("without declarations", undeclared(), UPHELD),
     ("without declarations, broken", undeclared(lease_ends=45), VIOLATED),
     ("without declarations, under a fault", undeclared("pause-server"), HELD),
-    ("unexercised is never upheld", alone("none"), UNEXERCISED),
+    ("not stressed is never upheld", alone("none"), NOT_STRESSED),
     ("unexercised under several faults, of which one may mask another", alone("a", "b"), NOT_APPLICABLE),
-    ("unexercised in a rolling upgrade", alone("roll-version", "b"), UNEXERCISED),
+    ("unexercised in a rolling upgrade", alone("roll-version", "b"), NOT_STRESSED),
 )
 
 test_recovery_without_a_fault = known("recovery", ("does not apply", NO_FAULT, NOT_APPLICABLE))
@@ -267,7 +267,7 @@ def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> No
         return book
 
     for begun in (10, 25, 14, 40):
-        expected = Verdict.UPHELD if begun in (10, 25) else Verdict.UNEXERCISED
+        expected = Verdict.UPHELD if begun in (10, 25) else Verdict.NOT_STRESSED
         assert judged(struck(begun), SERVER).word is expected
     assert judged(struck(40, 25), SERVER).word is Verdict.UPHELD
 
@@ -283,5 +283,5 @@ def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_g
         return {judgement.property: judgement.word for judgement in judged}
 
     documented = Hazard("recovery", ("cut-*",), "left-behind", certain=False)
-    assert words() == {SERVER: Verdict.UNEXERCISED, "recovery": Verdict.VIOLATED}
-    assert words(documented) == {SERVER: Verdict.NOT_APPLICABLE, "recovery": Verdict.BROKEN_AS_DOCUMENTED}
+    assert words() == {SERVER: Verdict.NOT_STRESSED, "recovery": Verdict.VIOLATED}
+    assert words(documented) == {SERVER: Verdict.NOT_APPLICABLE, "recovery": Verdict.WEAKNESS_SHOWN}

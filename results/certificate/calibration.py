@@ -68,7 +68,7 @@ def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: 
     locks: _Controls = defaultdict(lambda: defaultdict(bool))
     for cell in cells:
         if (cell.trial, cell.lane, cell.property) in certain and cell.word is not Verdict.NOT_APPLICABLE:
-            shown = cell.word is Verdict.BROKEN_AS_DOCUMENTED
+            shown = cell.word is Verdict.WEAKNESS_SHOWN
             # Up to three trials of one series are one question: see `results.record.settled`.
             hazards[cell.stage][f"{cell.property} of {cell.lane} under {cell.fault}"] |= shown
             if cell.lock in by_design:

@@ -122,7 +122,7 @@ def certify(
     named = promises(contents.cells)
     failures = losses(comparison, contents.cells)
     broken = {promise.name() for promise in named if promise.broke(BASELINE)}
-    silent = [loss for loss in failures if loss.seen.word is Verdict.HAZARD_NOT_SHOWN]
+    silent = [loss for loss in failures if loss.seen.word is Verdict.WEAKNESS_NOT_SHOWN]
     late = inconclusive.late_of_the_machine(failures, trials)
     accused = [loss for loss in failures if loss not in silent and loss not in late]
     exposed = exposures(contents.cells, contents.lanes, trials, replaced)

@@ -41,7 +41,7 @@ class Promise:
     def turned(self) -> bool:
         """Whether the candidate broke what the baseline kept without a promise: that is no loss."""
         old, new = (self.stages[stage].word if stage in self.stages else None for stage in ALONE)
-        return old is Verdict.NOT_CLAIMED_HELD and new in (Verdict.NOT_CLAIMED_BROKEN, Verdict.BROKEN_AS_DOCUMENTED)
+        return old is Verdict.NOT_PROMISED_HELD and new in (Verdict.NOT_PROMISED_BROKEN, Verdict.WEAKNESS_SHOWN)
 
     def broke(self, stage: str) -> bool:
         return stage in self.stages and self.stages[stage].word is Verdict.VIOLATED
@@ -128,6 +128,6 @@ def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     while_versions_change = (cell for cell in judged(cells) if cell.stage in TOGETHER)
     for key, mine in sorted(grouped(while_versions_change, lambda cell: (*question(cell), cell.stage)).items()):
         seen = Seen.of(mine)
-        if why := worse(Verdict.NOT_CLAIMED_HELD, seen.word):
+        if why := worse(Verdict.NOT_PROMISED_HELD, seen.word):
             lost.append(Loss(*key, why, seen))
     return lost

@@ -13,6 +13,7 @@ from results.comparison.presentation import Side
 from results.record import Cell, grouped, judged
 from results.report.grid import counts, grid
 from results.report.markdown import macros
+from results.report.sentences import run_sentence
 from results.storage import summary
 from results.storage.reading import RunContents
 from results.text import count, typed
@@ -24,10 +25,10 @@ _MOST_LINES: Final = 12
 """The most lines of a story."""
 _SIGNS: Final = {
     Verdict.VIOLATED: "\u26d4",
-    Verdict.HAZARD_NOT_SHOWN: "\U0001f507",
+    Verdict.WEAKNESS_NOT_SHOWN: "\U0001f507",
     Verdict.UNKNOWN: "\u2754",
-    Verdict.UNEXERCISED: "\u2754",
-    Verdict.BROKEN_AS_DOCUMENTED: "\u26a0\ufe0f",
+    Verdict.NOT_STRESSED: "\u2754",
+    Verdict.WEAKNESS_SHOWN: "\u26a0\ufe0f",
 }
 _MOST_LISTED: Final = 30
 """The most lines of what is left out, and of what is missing."""
@@ -51,18 +52,12 @@ def digest(this: Side, before: Side | None = None, notes: Sequence[str] = (), ol
     return _fitted(list(_sections(this, before, since, notes)))
 
 
-def headline(since: News, cells: Iterable[Cell]) -> str:
-    """One sentence, without recorded strings."""
-    number = len(judged(cells))
-    many = count(number, "judgement")
+def compared(since: News, cells: Iterable[Cell]) -> str:
+    """One sentence on what became of an earlier run's verdicts."""
+    many = count(len(judged(cells)), "judgement")
     known = f" {count(len(since.known), 'failing verdict')} known before." if since.known else ""
     known += f" {count(since.left_out, 'trial')} came to no verdict." if since.left_out else ""
     known += f" {count(len(since.missing), 'verdict')} of before missing." if since.missing else ""
-    if not number:
-        return f"Nothing was judged.{known}"
-    if since.first:
-        failing = len(since.red)
-        return f"{count(failing, 'failing verdict') if failing else 'No failing verdict'} in {many}.{known}"
     if since.red:
         return f"Worse than before: {count(len(since.red), 'verdict')} of {many}.{known}"
     if since.status == 1:
@@ -96,7 +91,9 @@ def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]
         NOT_APPLICABLE=Verdict.NOT_APPLICABLE,
         inside=lambda page: (page.relative_to(root) if page.is_relative_to(root) else page).as_posix(),
     )
-    yield of.heading(summary.certificate_of(root), headline(since, cells))
+    certificate, came_to = summary.certificate_of(root), run_sentence(cells, len(this.contents.problems))
+    lines = [*([certificate] if certificate else []), came_to, *([] if since.first else [compared(since, cells)])]
+    yield of.heading(lines[0], lines[1:])
     yield from map(of.item, notes)
     earlier = () if before is None else before.contents.cells
     columns = [dict(counts(each)) for each in ([cells, earlier] if earlier else [cells])]

@@ -1,7 +1,7 @@
 """Compares two runs, A and B, verdict by verdict. Pure: no files, no output.
 
-A single verdict can be worse: a claim that became `violated`, or a hazard that became `hazard not shown`, needs no
-statistics, and nothing outweighs it. Where B lost its evidence (`unknown`, `unexercised`, or the trial was left out)
+A single verdict can be worse: a promise that became `violated`, or a weakness that must show and did not, needs no
+statistics, and nothing outweighs it. Where B lost its evidence (`unknown`, `not stressed`, or the trial was left out)
 the cell is lost: it is neither worse nor the same. So a version that breaks its trials is no better than one that does
 not. Times and rates are compared in `results.comparison.speeds`.
 """

@@ -24,7 +24,7 @@ class News:
     """The changes of a run, by what they mean. first: there is no earlier run; `comparison` is with an empty one.
 
     red      worse than before, or failing for the first time.
-    lost     `unknown` or `unexercised`, and not so before.
+    lost     `unknown` or `not stressed`, and not so before.
     known    failing, as before.
     cleared  not failing any more.
     missing  judged before, and not now.

@@ -20,7 +20,7 @@ from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
 from results.pages import charts, rates, web
 from results.pages.web import to_page
-from results.record import Cell, LaneSummary, grouped, judged, versions, words
+from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
 from results.text import count, few, moment, plain_lines, span
 
@@ -53,7 +53,7 @@ def render(
         title=f"{root.name} - fencepost",
         name=root.name,
         certificate=certificate,
-        sentence=_sentence(cells, failing, problems),
+        sentence=sentences.run_sentence(cells, len(problems)),
         facts=[*_facts(about, cells), *boundaries["facts"]],
         unfinished=_unfinished(about),
         words=grid.counts(cells),
@@ -85,17 +85,6 @@ def render(
             if name != "command"
         ],
     )
-
-
-def _sentence(cells: Sequence[Cell], failing: Sequence[grid.CellGroup], problems: Sequence[str]) -> str:
-    number = len(judged(cells))
-    left = f" {len(problems)} trials are left out." if len(problems) > 1 else " One trial is left out." * len(problems)
-    if not number:
-        return "Nothing was judged." + left
-    if not failing:
-        return f"No failing verdict in {number:,} judgements." + left
-    more = f" And {count(len(failing) - 1, 'more failing verdict')}." if len(failing) > 1 else ""
-    return sentences.cell_sentence(failing[0].first) + more + left
 
 
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
@@ -208,7 +197,7 @@ class _Embedded:
 
 
 def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """What was broken as documented: an entry for each mechanism, with a row for each lock and one example."""
+    """What was known weakness shown: an entry for each mechanism, with a row for each lock and one example."""
     mechanisms = {
         because: grouped(cases, lambda case: case.first.lock)
         for because, cases in grouped(grid.documented(cells), lambda case: grid.reason(case.first.because)).items()

@@ -23,16 +23,16 @@ class VerdictSigns(NamedTuple):
 
 
 SIGNS: Final = {
-    Verdict.VIOLATED: VerdictSigns("✖", "violated", "bold red", "a claim broke; there is a witness"),
-    Verdict.HAZARD_NOT_SHOWN: VerdictSigns(
-        "∅", "not shown", "bold red", "a documented hazard did not fire: the power to detect is in doubt"
+    Verdict.VIOLATED: VerdictSigns("✖", "violated", "bold red", "a promise broke; operations prove it"),
+    Verdict.WEAKNESS_NOT_SHOWN: VerdictSigns(
+        "∅", "not shown", "bold red", "a weakness that must show did not: the power to detect is in doubt"
     ),
     Verdict.UNKNOWN: VerdictSigns("?", "unknown", "bold red", "a checker's budget ran out"),
-    Verdict.UNEXERCISED: VerdictSigns("○", "unexercised", "red", "nothing stressed it: our failure, never a pass"),
-    Verdict.BROKEN_AS_DOCUMENTED: VerdictSigns("◆", "documented", "yellow", "a documented hazard was demonstrated"),
-    Verdict.NOT_CLAIMED_BROKEN: VerdictSigns("◇", "broken", "yellow", "broke, but was never promised"),
-    Verdict.NOT_CLAIMED_HELD: VerdictSigns("◦", "held", "default", "held, though not promised"),
-    Verdict.UPHELD: VerdictSigns("✔", "upheld", "green", "a claim held while it was put to the test"),
+    Verdict.NOT_STRESSED: VerdictSigns("○", "not stressed", "red", "nothing stressed it: our failure, never a pass"),
+    Verdict.WEAKNESS_SHOWN: VerdictSigns("◆", "weakness", "yellow", "broke as it is documented to break"),
+    Verdict.NOT_PROMISED_BROKEN: VerdictSigns("◇", "broken", "yellow", "broke, and was not promised"),
+    Verdict.NOT_PROMISED_HELD: VerdictSigns("◦", "held", "default", "held, though not promised"),
+    Verdict.UPHELD: VerdictSigns("✔", "upheld", "green", "a promise held while it was put to the test"),
     Verdict.NOT_APPLICABLE: VerdictSigns("-", "n/a", "dim", "not run, for a stated reason"),
 }
 
@@ -103,7 +103,7 @@ def failures(cells: Iterable[Cell]) -> list[CellGroup]:
 
 
 def documented(cells: Iterable[Cell]) -> list[CellGroup]:
-    return _cases(cell for cell in settled(cells) if cell.word is Verdict.BROKEN_AS_DOCUMENTED)
+    return _cases(cell for cell in settled(cells) if cell.word is Verdict.WEAKNESS_SHOWN)
 
 
 def not_run(cells: Iterable[Cell]) -> list[Cell]:

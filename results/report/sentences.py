@@ -1,25 +1,26 @@
-"""Judgements and operations as sentences."""
+"""Runs, judgements and operations as sentences."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from checkers.claims import Verdict, heaviest
+from checkers.claims import NO_FAULT, Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.properties.stories import listing
 from checkers.row_format import ACQUIRES, FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import Cell, LaneRecord, decisive, fault_of
-from results.text import duration, few, seconds
+from results.report import grid
+from results.text import count, duration, few, seconds
 
 _SENTENCES: Final[dict[Verdict, str]] = {
     Verdict.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",
-    Verdict.HAZARD_NOT_SHOWN: "{lock} is documented to break {what} {when}, and this was not shown: {because}.",
+    Verdict.WEAKNESS_NOT_SHOWN: "{lock} is documented to break {what} {when}, and this was not shown: {because}.",
     Verdict.UNKNOWN: "Whether {lock} keeps {what} {when} is unknown: {because}.",
-    Verdict.UNEXERCISED: "Nothing put {what} of {lock} to the test {when}: {because}.",
-    Verdict.BROKEN_AS_DOCUMENTED: "{lock} broke {what} {when}, as documented: {because}.",
-    Verdict.NOT_CLAIMED_BROKEN: "{lock} broke {what} {when}, which it does not promise: {because}.",
-    Verdict.NOT_CLAIMED_HELD: "{lock} kept {what} {when}, which it does not promise.",
+    Verdict.NOT_STRESSED: "Nothing put {what} of {lock} to the test {when}: {because}.",
+    Verdict.WEAKNESS_SHOWN: "{lock} broke {what} {when}, as documented: {because}.",
+    Verdict.NOT_PROMISED_BROKEN: "{lock} broke {what} {when}, which it does not promise: {because}.",
+    Verdict.NOT_PROMISED_HELD: "{lock} kept {what} {when}, which it does not promise.",
     Verdict.UPHELD: "{lock} kept its promise of {what} {when}.",
     Verdict.NOT_APPLICABLE: "{what} of {lock} does not apply {when}: {because}.",
 }
@@ -30,6 +31,50 @@ _PLURAL: Final = (
     ("{lock} keeps", "{lock} keep"),
     ("it does not", "they do not"),
 )
+
+
+PASSED: Final = "PASSED"
+FAILED: Final = "FAILED"
+NOT_CLEAN: Final = "NOT CLEAN"
+"""What the sentence of a run begins with: all that was promised held, a promise broke, or neither is certain."""
+
+
+def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
+    """What a run came to, in one sentence for terminal, pages and files. left_out: trials without a verdict.
+
+    A promise is a claim of a lock in one lane under one fault.
+    """
+    cells = list(cells)
+    number = dict(grid.counts(cells))
+    upheld, broken, silent = (
+        number.get(word, 0) for word in (Verdict.UPHELD, Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN)
+    )
+    not_stressed, unknown = number.get(Verdict.NOT_STRESSED, 0), number.get(Verdict.UNKNOWN, 0)
+    promises = upheld + broken + not_stressed + unknown
+    if broken:
+        first = grid.failures(cells)[0].first
+        more = f", and {count(broken - 1, 'more promise')} broke" if broken > 1 else ""
+        of = f"{broken:,} of {count(promises, 'promise')}"
+        return f"{FAILED}: {first.lock} broke {first.property} {_when(first.fault)}{more} ({of})"
+    doubts = [
+        *([f"{not_stressed:,} of {promises:,} not stressed"] if not_stressed else []),
+        *([f"{unknown:,} of {promises:,} undecided"] if unknown else []),
+        *([f"{count(silent, 'known weakness', 'known weaknesses')} did not show"] if silent else []),
+        *([f"{count(left_out, 'trial')} without a verdict"] if left_out else []),
+    ]
+    if doubts:
+        return f"{NOT_CLEAN}: no promise broken, {listing(doubts)}"
+    if not number.keys() - {Verdict.NOT_APPLICABLE}:
+        return f"{NOT_CLEAN}: nothing was judged"
+    held, broke = (number.get(word, 0) for word in (Verdict.NOT_PROMISED_HELD, Verdict.NOT_PROMISED_BROKEN))
+    unpromised = f"nothing was promised; {held:,} properties held and {broke:,} broke"
+    shown = number.get(Verdict.WEAKNESS_SHOWN, 0)
+    known = f"; {count(shown, 'known weakness', 'known weaknesses')} shown, as expected" if shown else ""
+    return f"{PASSED}: {f'{upheld:,} of {promises:,} promises upheld' if promises else unpromised}{known}"
+
+
+def _when(fault: str) -> str:
+    return "without any fault" if fault == NO_FAULT else f"under {fault}"
 
 
 def sentence(
@@ -43,7 +88,7 @@ def sentence(
     return pattern.format(
         lock=lock,
         what=listing(properties),
-        when="without any fault" if fault == "none" else f"under {fault}",
+        when=_when(fault),
         because=because.rstrip("."),
     )
 

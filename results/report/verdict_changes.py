@@ -5,10 +5,10 @@ from typing import Final
 
 from checkers.claims import Verdict
 
-BLIND: Final = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
+BLIND: Final = (Verdict.UNKNOWN, Verdict.NOT_STRESSED)
 """Words that say nothing about the lock."""
 
-ACCUSING: Final = (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN)
+ACCUSING: Final = (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN)
 """Failing words that accuse a lock, or our power to detect; the other failing words say that evidence is missing."""
 
 
@@ -50,15 +50,15 @@ def worse(old: Verdict | None, new: Verdict | None) -> str:
     """Why the new verdict is worse, or empty. A claim that broke is worse whatever the old run said."""
     if new is Verdict.VIOLATED and old is not Verdict.VIOLATED:
         return "a claim broke"
-    if new is Verdict.HAZARD_NOT_SHOWN and old is not None and not old.fails:
+    if new is Verdict.WEAKNESS_NOT_SHOWN and old is not None and not old.fails:
         return "a positive control fell silent"
-    if new is Verdict.NOT_CLAIMED_BROKEN and old is Verdict.UPHELD:
+    if new is Verdict.NOT_PROMISED_BROKEN and old is Verdict.UPHELD:
         return "what was upheld broke, and is promised no longer"
     return ""
 
 
 def lost(old: Verdict | None, new: Verdict | None) -> str:
-    """Why the new run lost the evidence that the old one had, or empty. `unknown` and `unexercised` are heavier than
+    """Why the new run lost the evidence that the old one had, or empty. `unknown` and `not stressed` are heavier than
     `upheld`, but they do not accuse the lock.
     """
     return f"it is {new} now" if new in BLIND and old is not None and old not in BLIND else ""

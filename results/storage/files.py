@@ -16,9 +16,9 @@ from typing import Any, Final, NoReturn
 
 from results.text import cut, in_a_line
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of run.json, trial.json, verdicts.json, not-run/*.json and summary.json, as they are written."""
-READABLE: Final = (1, 2)
+READABLE: Final = (1, 2, 3)
 
 CERTIFICATE: Final = "certificate.json"
 CERTIFICATE_PAGE: Final = "certificate.html"
@@ -116,7 +116,7 @@ def read_json(path: Path, formats: Collection[int] | None = READABLE) -> dict[st
     number = data["format"]
     if formats is not None and (type(number) is not int or number not in formats):
         newer = "; a newer version wrote it" if type(number) is int and number > FORMAT else ""
-        known = " and ".join(map(str, READABLE))
+        known = f"{READABLE[0]} to {FORMAT}"
         shown = _short(number) if isinstance(number, int | str) else "of no number"
         raise BadFile(f"{path}: format {shown}, this version reads {known}{newer}")
     return data

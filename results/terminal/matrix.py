@@ -1,10 +1,11 @@
-"""The matrix in the terminal: faults down, locks across; then the story of everything that failed.
+"""A run in the terminal: what it came to in one sentence, and then briefly, or the matrix and everything below it.
 
-Colours only repeat the words. A narrow terminal gets a table for each backend, or a list for each fault.
+The matrix has faults down and locks across. Colours only repeat the words. A narrow terminal gets a table for each
+backend, or a list for each fault.
 """
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -13,10 +14,10 @@ from rich.text import Text
 
 from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
-from results.record import Cell, grouped
+from results.record import Cell, grouped, versions
 from results.report import grid, sentences
 from results.terminal.output import Printer
-from results.text import few, typed
+from results.text import cut, few, typed
 
 _NARROWEST: Final = 12
 """Characters of a column: as long as the longest word in a verdict."""
@@ -27,18 +28,62 @@ _DOCUMENTED: Final = 12
 """Lines for what broke as documented. If it takes more, there is one line for each mechanism."""
 _FEW: Final = 5
 """Names of a list that may be long."""
+_FIRST: Final = 3
+"""Failures, and trials that are left out, which `brief` names."""
+_SMALL: Final = 8
+"""Lines of a matrix that `brief` prints."""
+_SHORT: Final = 100
+"""Characters of the reason why a trial is left out, where little room is taken."""
 _LONGEST: Final = 400
 """Characters of the reason why a trial is left out; its page has the whole reason."""
 
 
+def brief(
+    cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), again: Callable[[Cell], str] = lambda _: ""
+) -> None:
+    """Print in some twenty lines what a run came to: the sentence, the counts, the first failures with their pages and
+    the commands `again`, and the matrix if it is small, else a line for each backend.
+    """
+    cells = list(cells)
+    printer = Printer(console)
+    _verdict(cells, problems, printer)
+    printer.line(", ".join(f"{number:,} {word}" for word, number in grid.counts(cells)), "dim", hanging=2)
+    failing = grid.failures(cells)
+    for case in failing[:_FIRST]:
+        printer.whole(sentences.cell_sentence(case.first), indent=2)
+        page = f"page: {typed(case.first.page)}" if case.first.page else ""
+        command = again(case.first)
+        for line in filter(None, (page, command and f"again: {command}")):
+            printer.whole(line, indent=4)
+    if len(failing) > _FIRST:
+        printer.line(f"and {len(failing) - _FIRST:,} more", indent=2)
+    for problem in problems[:_FIRST]:
+        printer.whole(f"left out: {cut(problem, _SHORT)}")
+    made, backends = grid.grid(cells), {cell.lock: cell.backend for cell in cells}
+    if not made.locks:
+        return
+    printer.gap()
+    with console.capture() as table:
+        _squares(made, backends, printer)
+    if table.get().count("\n") <= _SMALL:
+        _squares(made, backends, printer)
+        return
+    names = versions(cells)
+    for backend, mine in sorted(grouped(cells, lambda cell: cell.backend).items()):
+        printer.line(f"{backend} {names.get(backend, '')}".strip() + f": {sentences.run_sentence(mine)}", hanging=2)
+
+
+def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer) -> None:
+    sentence = sentences.run_sentence(cells, len(problems))
+    printer.line(sentence, "bold green" if sentence.startswith(sentences.PASSED) else "bold red")
+
+
 def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
-    """Print the matrix, the meaning of its words, the failures with their stories, and the documented hazards."""
+    """Print what a run came to, the matrix, the meaning of its words, the failures and the weaknesses."""
     cells = list(cells)
     printer = Printer(console)
     made = grid.grid(cells)
-    if not made.squares and not problems:
-        printer.line("Nothing was judged.")
-        return
+    _verdict(cells, problems, printer)
     if made.locks:
         printer.gap()
         _squares(made, {cell.lock: cell.backend for cell in cells}, printer)
@@ -120,7 +165,7 @@ def _entry(square: grid.Square | None, width: int, printer: Printer) -> Text:
 
 
 def _shows_properties(square: grid.Square) -> bool:
-    return square.word.fails or square.word is Verdict.BROKEN_AS_DOCUMENTED
+    return square.word.fails or square.word is Verdict.WEAKNESS_SHOWN
 
 
 def _broken(name: str, width: int) -> list[str]:
@@ -189,15 +234,15 @@ def _documented(cases: list[grid.CellGroup], printer: Printer) -> None:
         return
     for (lock, because, names), faults in lines.items():
         under = faults[0] if len(faults) == 1 else _in_words(faults)  # `sentence` has its own words for `none`
-        sentence = sentences.sentence(lock, names, Verdict.BROKEN_AS_DOCUMENTED, under, because)
-        printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}: {sentence}")
+        sentence = sentences.sentence(lock, names, Verdict.WEAKNESS_SHOWN, under, because)
+        printer.line(f"{Verdict.WEAKNESS_SHOWN}: {sentence}")
 
 
 def _mechanisms(cases: list[grid.CellGroup], printer: Printer) -> None:
     for because, cells in grouped((case.first for case in cases), lambda cell: grid.reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
         places = f"{listing(few(grid.short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
-        printer.line(f"{Verdict.BROKEN_AS_DOCUMENTED}, {because}: {places}", hanging=2)
+        printer.line(f"{Verdict.WEAKNESS_SHOWN}, {because}: {places}", hanging=2)
 
 
 def _in_words(faults: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from checkers.check import check
+from checkers.claims import Verdict
 from checkers.history.history import History, load
 from checkers.judging.judgement import judge_all
 
@@ -50,7 +51,10 @@ def kept(archive: Path, folder: Path) -> dict[str, Answers]:
     with tarfile.open(archive) as content:
         content.extractall(folder, filter="data")
     answers: dict[str, Answers] = json.loads((folder / ANSWERS).read_text())
-    return answers
+    return {
+        file: {name: [Verdict(word).value, *broken] for name, (word, *broken) in of.items()}
+        for file, of in answers.items()
+    }
 
 
 if __name__ == "__main__":

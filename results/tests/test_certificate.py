@@ -27,16 +27,16 @@ from results.tests.test_comparison import VALUES, WORDS, lanes
 from results.tests.trials import measures
 from results.tests.upgrades import KEPT, OCCURRED, UPGRADES, cell, of, step, told, whole
 
-BLIND = (Verdict.UNKNOWN, Verdict.UNEXERCISED)
+BLIND = (Verdict.UNKNOWN, Verdict.NOT_STRESSED)
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
 def test_each_turn_of_a_word(old: Verdict, new: Verdict) -> None:
     made = of(cell(BASELINE, old), cell(CANDIDATE, new))
     broke = new is Verdict.VIOLATED and old is not Verdict.VIOLATED
-    no_longer_promised = new is Verdict.NOT_CLAIMED_BROKEN and old is Verdict.UPHELD
+    no_longer_promised = new is Verdict.NOT_PROMISED_BROKEN and old is Verdict.UPHELD
     assert (made.decision is Decision.REGRESSION) == (broke or no_longer_promised)
-    silent = new is Verdict.HAZARD_NOT_SHOWN and not old.fails
+    silent = new is Verdict.WEAKNESS_NOT_SHOWN and not old.fails
     assert (made.decision is Decision.INCONCLUSIVE) == ((new in BLIND and old not in BLIND) or silent)
     assert bool(made.cleared) == (old is Verdict.VIOLATED and new is not Verdict.VIOLATED)
 
@@ -48,7 +48,7 @@ def test_each_turn_of_a_word_while_versions_change(old: Verdict, new: Verdict, s
     made = whole(cell(BASELINE, old), cell(CANDIDATE, old), cell(stage, new))
     assert (made.decision is Decision.REGRESSION) == (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
     assert bool(made.known) == (new is old is Verdict.VIOLATED)
-    doubtful = new is Verdict.HAZARD_NOT_SHOWN or (new in BLIND and old not in BLIND)
+    doubtful = new is Verdict.WEAKNESS_NOT_SHOWN or (new in BLIND and old not in BLIND)
     assert (made.decision is Decision.INCONCLUSIVE) == doubtful
     assert made.cleared == ()
 
@@ -102,13 +102,13 @@ def test_a_defect_that_shows_while_old_servers_are_there_is_known_and_cleared() 
     assert [one.stage for one in made.known] == [MIXED]
 
 
-@pytest.mark.parametrize("new", [Verdict.NOT_CLAIMED_BROKEN, Verdict.BROKEN_AS_DOCUMENTED])
+@pytest.mark.parametrize("new", [Verdict.NOT_PROMISED_BROKEN, Verdict.WEAKNESS_SHOWN])
 def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Verdict) -> None:
-    made = of(cell(BASELINE, Verdict.NOT_CLAIMED_HELD), cell(CANDIDATE, new))
+    made = of(cell(BASELINE, Verdict.NOT_PROMISED_HELD), cell(CANDIDATE, new))
     assert [one.property for one in made.turned] == ["token-order"]
     assert made.decision is Decision.NO_REGRESSION
     elsewhere = cell(BASELINE, new, fault="stall-holder")
-    assert not of(cell(BASELINE, Verdict.NOT_CLAIMED_HELD), elsewhere, cell(CANDIDATE, new)).turned
+    assert not of(cell(BASELINE, Verdict.NOT_PROMISED_HELD), elsewhere, cell(CANDIDATE, new)).turned
 
 
 @pytest.mark.parametrize(
@@ -215,9 +215,9 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
 @pytest.mark.parametrize(
     ("before", "trial", "doubtful"),
     [
-        (Verdict.BROKEN_AS_DOCUMENTED, "t", False),  # it did not come up
-        (Verdict.NOT_CLAIMED_HELD, "t", False),
-        (Verdict.BROKEN_AS_DOCUMENTED, "", True),  # nobody tried it
+        (Verdict.WEAKNESS_SHOWN, "t", False),  # it did not come up
+        (Verdict.NOT_PROMISED_HELD, "t", False),
+        (Verdict.WEAKNESS_SHOWN, "", True),  # nobody tried it
         (Verdict.UPHELD, "t", True),
     ],
 )
@@ -306,7 +306,7 @@ def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None
 def test_controls_that_were_shown_are_counted_by_stage() -> None:
     lane = UpgradeLane("a", "unfenced", "grant", controls=frozenset({"permits", "sharing"}))
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
-    silent, shown = Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED
+    silent, shown = Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_SHOWN
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
     words += [(BASELINE, "permits", shown, 2), (CANDIDATE, "fifo", shown, 1)]  # fifo might have held as well
     cells = [

@@ -40,9 +40,9 @@ def said(capsys: pytest.CaptureFixture[str], root: Path, *words: str, status: in
 
 def test_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
-        f"{OLD}  2 broken as documented, 14 upheld",
-        f"{CLOSED}  3 broken as documented, 5 upheld",
-        f"{CUT}  3 broken as documented, 5 upheld (interrupted)",
+        f"{OLD}  2 known weakness shown, 14 upheld",
+        f"{CLOSED}  3 known weakness shown, 5 upheld",
+        f"{CUT}  3 known weakness shown, 5 upheld (interrupted)",
     ]
     assert said(capsys, root, "list")[0].splitlines() == lines
     Run.open(root / CUT).close({"exit status": 2, "interrupted": True})
@@ -55,13 +55,13 @@ def test_list_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     told = [json.loads(line) for line in out.splitlines()]
     states = [(OLD, "closed"), (CLOSED, "damaged"), (CUT, "interrupted")]
     assert [(run["run"], run["state"]) for run in told] == states
-    assert told[2]["words"] == {"broken as documented": 3, "upheld": 5}
+    assert told[2]["words"] == {"known weakness shown": 3, "upheld": 5}
     assert (told[2]["asked"], told[2]["failed"]) == ({"seed": 2}, False)
 
 
 def test_list_reads_no_trial_of_a_closed_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(root / CLOSED / "trials")
-    assert f"{CLOSED}  3 broken as documented, 5 upheld\n" in said(capsys, root, "list")[0]
+    assert f"{CLOSED}  3 known weakness shown, 5 upheld\n" in said(capsys, root, "list")[0]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from results.tests.samples import HOSTILE, one_lane, stale_write, trial
 from results.tests.trials import contents, load, slower
 
 PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
-WORDS = (Verdict.UPHELD, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_HELD)
+WORDS = (Verdict.UPHELD, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_HELD)
 
 
 def judged(*words: Verdict, **facts: Any) -> TrialRecord:
@@ -65,7 +65,7 @@ def upheld(tmp_path: Path) -> str:
 
 @pytest.fixture
 def violated(tmp_path: Path) -> str:
-    return stored(tmp_path, judged(Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN))
+    return stored(tmp_path, judged(Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN))
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def violated(tmp_path: Path) -> str:
     [
         (WORDS, 0),
         ((Verdict.VIOLATED, *WORDS[1:]), 1),
-        ((Verdict.UPHELD, Verdict.HAZARD_NOT_SHOWN, Verdict.NOT_CLAIMED_HELD), 1),
-        ((Verdict.UNEXERCISED, *WORDS[1:]), 3),
+        ((Verdict.UPHELD, Verdict.WEAKNESS_NOT_SHOWN, Verdict.NOT_PROMISED_HELD), 1),
+        ((Verdict.NOT_STRESSED, *WORDS[1:]), 3),
     ],
     ids=["same", "violated", "silent", "unexercised"],
 )

@@ -45,7 +45,7 @@ def changed(before: RunContents, after: RunContents) -> Kind:
 
 
 WORDS = [word for word in Verdict if word is not Verdict.NOT_APPLICABLE]
-SILENT = {Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN, Verdict.NOT_CLAIMED_HELD, Verdict.UPHELD}
+SILENT = {Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN, Verdict.NOT_PROMISED_HELD, Verdict.UPHELD}
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
@@ -53,12 +53,12 @@ def test_what_is_worse_by_itself(old: Verdict, new: Verdict) -> None:
     found = compare(run(cell(old)), run(cell(new)))
     worse = (
         (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
-        or (new is Verdict.HAZARD_NOT_SHOWN and old in SILENT)
-        or (new is Verdict.NOT_CLAIMED_BROKEN and old is Verdict.UPHELD)
+        or (new is Verdict.WEAKNESS_NOT_SHOWN and old in SILENT)
+        or (new is Verdict.NOT_PROMISED_BROKEN and old is Verdict.UPHELD)
     )
     assert (found.status == WORSE) == worse
     # Evidence that is gone is no accusation, but no pass either.
-    lost = new in (Verdict.UNKNOWN, Verdict.UNEXERCISED) and old not in (Verdict.UNKNOWN, Verdict.UNEXERCISED)
+    lost = new in (Verdict.UNKNOWN, Verdict.NOT_STRESSED) and old not in (Verdict.UNKNOWN, Verdict.NOT_STRESSED)
     assert (found.status == NOT_COMPARABLE) == lost
     (change,) = found.changes
     assert (change.kind is Kind.SAME) == (old is new)
@@ -83,17 +83,17 @@ def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones() -> None
 
 def test_worse_beats_not_comparable() -> None:
     before = run(cell(Verdict.UPHELD), cell(Verdict.UPHELD, property="fifo"))
-    after = run(cell(Verdict.UNEXERCISED), cell(Verdict.VIOLATED, property="fifo"))
+    after = run(cell(Verdict.NOT_STRESSED), cell(Verdict.VIOLATED, property="fifo"))
     found = compare(before, after)
     assert found.status == WORSE
     assert found.changes[0].property == "fifo"
 
 
 def test_a_positive_control_that_showed_at_the_third_attempt_is_not_silent() -> None:
-    shown = run(cell(Verdict.BROKEN_AS_DOCUMENTED, seed=1, attempt=1))
-    late = [cell(Verdict.HAZARD_NOT_SHOWN, seed=4, attempt=1), cell(Verdict.HAZARD_NOT_SHOWN, seed=5, attempt=2)]
-    assert compare(shown, run(*late, cell(Verdict.BROKEN_AS_DOCUMENTED, seed=6, attempt=3))).status == SAME_OR_BETTER
-    assert compare(shown, run(*late, cell(Verdict.HAZARD_NOT_SHOWN, seed=6, attempt=3))).status == WORSE
+    shown = run(cell(Verdict.WEAKNESS_SHOWN, seed=1, attempt=1))
+    late = [cell(Verdict.WEAKNESS_NOT_SHOWN, seed=4, attempt=1), cell(Verdict.WEAKNESS_NOT_SHOWN, seed=5, attempt=2)]
+    assert compare(shown, run(*late, cell(Verdict.WEAKNESS_SHOWN, seed=6, attempt=3))).status == SAME_OR_BETTER
+    assert compare(shown, run(*late, cell(Verdict.WEAKNESS_NOT_SHOWN, seed=6, attempt=3))).status == WORSE
 
 
 def test_another_version_is_what_one_compares() -> None:

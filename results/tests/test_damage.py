@@ -247,7 +247,7 @@ def test_a_link_of_a_summary_that_leads_elsewhere_is_refused(run: Run, page: str
 def test_a_damaged_summary_and_a_damaged_run_are_named(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     (run.path / "summary.json").write_text("{")
     printed = look(run, capsys)
-    assert "2 broken as documented" in printed
+    assert "2 known weakness shown" in printed
     assert "damaged summary" in printed
     (run.path / "run.json").write_text("{")
     assert "run.json: not JSON" in look(run, capsys)

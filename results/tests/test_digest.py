@@ -36,7 +36,7 @@ def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Sid
 
 FAILING = [word for word in Verdict if word.fails]
 BAD = cell(Verdict.VIOLATED, story=STORY)
-BLANK = (Verdict.UNKNOWN, Verdict.UNEXERCISED, None)
+BLANK = (Verdict.UNKNOWN, Verdict.NOT_STRESSED, None)
 """What a night may come to that says nothing of a lock; None: it was not judged."""
 OTHER = cell(Verdict.UPHELD, property="fenced-store")
 
@@ -49,16 +49,14 @@ class TestNews:
             *(([word], 0, "") for word in Verdict if not word.fails),
             *(([word, word], 0, "known") for word in FAILING),
             *(([word, Verdict.VIOLATED], RED, "red") for word in (*Verdict, None) if word is not Verdict.VIOLATED),
-            *(([word, Verdict.HAZARD_NOT_SHOWN], RED, "red") for word in (Verdict.BROKEN_AS_DOCUMENTED, *BLANK)),
-            *product(
-                product((Verdict.UPHELD, Verdict.BROKEN_AS_DOCUMENTED, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]
-            ),
+            *(([word, Verdict.WEAKNESS_NOT_SHOWN], RED, "red") for word in (Verdict.WEAKNESS_SHOWN, *BLANK)),
+            *product(product((Verdict.UPHELD, Verdict.WEAKNESS_SHOWN, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
             ([Verdict.UPHELD, None], INCONCLUSIVE, "missing"),
-            ([Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN], 0, "known"),
+            ([Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN], 0, "known"),
             ([Verdict.VIOLATED, Verdict.UPHELD], 0, "cleared"),
             *(
                 ([word, blank, word], 0, "known")
-                for word in (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN)
+                for word in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN)
                 for blank in BLANK
             ),
             ([Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED], RED, "red"),
@@ -80,7 +78,7 @@ class TestNews:
         ("old", "before", "now", "known"),
         [
             (Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED, ["redis 7.0"]),
-            (Verdict.BROKEN_AS_DOCUMENTED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.HAZARD_NOT_SHOWN, []),
+            (Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, []),
         ],
         ids=["violated", "silent"],
     )
@@ -99,8 +97,8 @@ class TestNews:
         assert found.status == RED
 
     def test_an_attempt_that_another_one_made_good_is_nothing(self) -> None:
-        silent = cell(Verdict.HAZARD_NOT_SHOWN)
-        shown = replace(cell(Verdict.BROKEN_AS_DOCUMENTED), seed=2, attempt=2)
+        silent = cell(Verdict.WEAKNESS_NOT_SHOWN)
+        shown = replace(cell(Verdict.WEAKNESS_SHOWN), seed=2, attempt=2)
         assert news(None, contents(silent, shown)).status == 0
 
 
@@ -116,10 +114,14 @@ class TestPage:
     @pytest.mark.parametrize(
         ("now", "before", "heading"),
         [
-            (side(BAD), side(BAD), "Nothing worse in 1 judgement. 1 failing verdict known before."),
-            (side(OTHER), None, "No failing verdict in 1 judgement.\n"),
-            (side(BAD), None, "1 failing verdict in 1 judgement.\n"),
-            (side(problems=("x",)), None, "Nothing was judged. 1 trial came to no verdict."),
+            (
+                side(BAD),
+                side(BAD),
+                "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)\n\nNothing worse in 1 judgement&#46; 1 failing verdict known before&#46;",
+            ),
+            (side(OTHER), None, "PASSED&#58; 1 of 1 promises upheld\n"),
+            (side(BAD), None, "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)\n"),
+            (side(problems=("x",)), None, "NOT CLEAN&#58; no promise broken, 1 trial without a verdict"),
         ],
         ids=["known", "fine", "failing", "nothing"],
     )
@@ -206,5 +208,5 @@ class TestCommand:
         monkeypatch.setattr(Side, "of", lambda name: sides[name])
         assert digests.main(["b", "--against", "a"]) == 0
         page = capfdbinary.readouterr().out.decode()
-        assert page.startswith("## Worse than before")
+        assert "\n\nWorse than before" in page
         assert "é" in page

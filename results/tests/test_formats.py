@@ -24,7 +24,7 @@ from results.tests.judged import FOLDER, judged, kept
 from results.tests.test_damage import FORMATS, RUNS, mutated, some
 
 SCHEMA = schema.schema()
-PUBLISHED = json.loads((FORMATS / "summary-2.schema.json").read_text("utf-8"))
+PUBLISHED = json.loads((FORMATS / "summary-3.schema.json").read_text("utf-8"))
 """The schema of the format as it was published first."""
 
 
@@ -54,7 +54,7 @@ def test_a_run_of_an_older_format_is_read(old: Run) -> None:
     contents, number = old.read(), json.loads((old.path / "run.json").read_text())["format"]
     assert contents.problems == ()
     words = {(cell.lane, cell.property): cell.word for cell in contents.cells}
-    assert words["redis/register/unfenced", "fenced-store"] is Verdict.BROKEN_AS_DOCUMENTED
+    assert words["redis/register/unfenced", "fenced-store"] is Verdict.WEAKNESS_SHOWN
     assert words["etcd/set/fence-reads-and-writes", "no-lost-update"] is Verdict.UPHELD
     assert {cell.version for cell in contents.cells} == {"3.5.16", "8.0.2"}
     lanes = {(lane.lane, lane.started[:10]) for lane in contents.lanes}
@@ -73,7 +73,7 @@ def test_its_summary_is_read(old: Run) -> None:
     assert {cell.trial for cell in made.cells} == {cell.trial for cell in old.read().cells}
     head = summary.load_head(old.path)
     assert all(getattr(made, name) == getattr(head, name) for name in Head.__slots__)
-    assert made.words[Verdict.BROKEN_AS_DOCUMENTED] == 2
+    assert made.words[Verdict.WEAKNESS_SHOWN] == 2
     assert made.started == "2026-11-22T07:31:15+00:00"
     assert old.head()[1] == "closed"
 
@@ -121,7 +121,7 @@ def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) ->
 
 
 def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None:
-    whole = json.loads((RUNS["2"] / summary.NAME).read_text("utf-8"))
+    whole = json.loads((RUNS["3"] / summary.NAME).read_text("utf-8"))
     file = tmp_path / summary.NAME
     file.write_text(json.dumps({**whole, "cells": whole["cells"][:1], "lanes": whole["lanes"][:1]}))
     now, then = (jsonschema.Draft202012Validator(schema) for schema in (SCHEMA, PUBLISHED))
@@ -153,12 +153,12 @@ def test_a_summary_comes_back_as_it_was_written(run: Run) -> None:
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "trials/long/trial.json", "trials/long/verdicts.json"])
 def test_a_future_format_gets_one_clear_line(run: Run, name: str) -> None:
     path = run.path / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 4}))
     with pytest.raises(BadFile) as caught:
         files.read_json(path)
-    assert str(caught.value) == f"{path}: format 3, this version reads 1 and 2; a newer version wrote it"
+    assert str(caught.value) == f"{path}: format 4, this version reads 1 to 3; a newer version wrote it"
     if "trials" in name:
-        assert f"{name}: format 3, this version reads 1 and 2; a newer version wrote it" in run.read().problems
+        assert f"{name}: format 4, this version reads 1 to 3; a newer version wrote it" in run.read().problems
 
 
 @pytest.mark.parametrize("run", ["default", "nightly", "upgrade"])

@@ -51,11 +51,11 @@ def square(page: Page) -> Element:
 
 
 def test_a_square_tells_every_word_the_heaviest_first() -> None:
-    held = [Verdict.UPHELD, Verdict.NOT_CLAIMED_HELD]
+    held = [Verdict.UPHELD, Verdict.NOT_PROMISED_HELD]
     words = [*held, Verdict.VIOLATED, *held, Verdict.UPHELD]
     made = square(drawn([cell("redis", "none", word, f"p{at}") for at, word in enumerate(words)]))
     assert made.text == "✖ 1 violated◦ 2 held✔ 3 upheld"
-    assert made.given["title"].splitlines() == ["1 violated", "2 not claimed: held", "3 upheld"]
+    assert made.given["title"].splitlines() == ["1 violated", "2 not promised: held", "3 upheld"]
     assert made.given["class"] == "w-violated"
 
 
@@ -133,7 +133,7 @@ def test_short_names_are_the_shortest_tails_that_tell_names_apart(names: list[st
 
 def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
     cells = [
-        cell("redis", "none", Verdict.UNEXERCISED, "recovery", lane=f"l{n}", because=f"{why} grants: {n}, 9 needed")
+        cell("redis", "none", Verdict.NOT_STRESSED, "recovery", lane=f"l{n}", because=f"{why} grants: {n}, 9 needed")
         for n, why in enumerate(["too few"] * 5 + ["no"])
     ]
     told = [(case.lanes, case.first.because) for case in grid.failures(cells)]
@@ -143,13 +143,13 @@ def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
 def test_all_that_a_page_says_in_its_order() -> None:
     """What fails with its story, hazards by their mechanism, what was not run by its reason, and what is not known."""
     cells = [
-        cell("etcd", "none", Verdict.BROKEN_AS_DOCUMENTED, "holder-exclusion", story=("documented story",)),
+        cell("etcd", "none", Verdict.WEAKNESS_SHOWN, "holder-exclusion", story=("documented story",)),
         cell("redis", "none", Verdict.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
         cell("redis", "none", Verdict.UPHELD, "fifo"),
     ]
     mechanisms = (("fenced-store", "frozen-past-ttl: the machine"), ("recovery", "left-behind"))
     cells += [
-        cell(lock, fault, Verdict.BROKEN_AS_DOCUMENTED, about, because=f"explained by {why}")
+        cell(lock, fault, Verdict.WEAKNESS_SHOWN, about, because=f"explained by {why}")
         for lock, fault, (about, why) in product(("redis", "etcd"), ("freeze-holder", "late-write"), mechanisms)
     ]
     nowhere: dict[str, Any] = {"page": None, "lane": ""}
@@ -172,7 +172,7 @@ def test_failures_beyond_those_that_are_told_are_counted() -> None:
     page = drawn([cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(130)])
     assert len(list(page.all("div", class_="case fails"))) == 100
     assert "And 30 more" in page.one("section", id="failures")
-    assert "And 129 more failing verdicts." in page.one("h1", id="verdict")
+    assert "and 129 more promises broke (130 of 130 promises)" in page.one("h1", id="verdict")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_failures_beyond_those_that_are_told_are_counted() -> None:
     [
         ({"closed": ""}, "still going on"),
         ({"closed": "", "interrupted": True}, "interrupted"),
-        ({"started": "x", "closed": 7, "profile": None}, "No failing verdict"),
+        ({"started": "x", "closed": 7, "profile": None}, "1 of 1 promises upheld"),
     ],
     ids=["going-on", "interrupted", "damaged"],
 )
@@ -224,7 +224,7 @@ def test_what_nobody_knows_is_no_number_and_without_measures_there_is_no_table()
     assert numbers[:3] == [("12.34", "12.3"), (None, "-"), ("5.0", "5.00")]
     assert set(numbers[3:]) == {(None, "-")}
     nothing = drawn([], [samples.summary(None)])
-    assert nothing.one("h1", id="verdict") == "Nothing was judged."
+    assert nothing.one("h1", id="verdict") == "NOT CLEAN: nothing was judged"
     assert not list(nothing.all("table"))
     assert not list(nothing.all("section", id="rates"))
 
@@ -251,7 +251,7 @@ def test_the_page_of_a_whole_matrix_is_small() -> None:
         where: dict[str, Any] = {"backend": f"backend-{lock % 4}", "trial": trial, "page": ROOT / trial / "index.html"}
         one = cell(f"lock-{lock}", f"some-fault-{fault}", Verdict.UPHELD, **where)
         cells += [replace(one, property=f"property-{at}") for at in range(5)]
-        cells.append(replace(one, word=Verdict.BROKEN_AS_DOCUMENTED, story=(f"{lock} {fault}", *told)))
+        cells.append(replace(one, word=Verdict.WEAKNESS_SHOWN, story=(f"{lock} {fault}", *told)))
     text = run_page.render(ROOT, {}, cells, [], ())
     assert len(text.encode()) < 1_500_000
     assert len(Page(text).data["squares"]) == locks * faults

@@ -24,9 +24,9 @@ def cells() -> list[Cell]:
     made = [cell(lock, fault, Verdict.UPHELD) for lock in ("redis", "redlock", "zookeeper", "etcd") for fault in FAULTS]
     made += [
         cell("redlock", "kill-server", Verdict.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
-        cell("etcd", "slow-links", Verdict.UNEXERCISED, "recovery"),
-        cell("redis", "freeze-holder", Verdict.BROKEN_AS_DOCUMENTED, "holder-exclusion"),
-        cell("redis", "freeze-holder", Verdict.BROKEN_AS_DOCUMENTED, "fenced-store"),
+        cell("etcd", "slow-links", Verdict.NOT_STRESSED, "recovery"),
+        cell("redis", "freeze-holder", Verdict.WEAKNESS_SHOWN, "holder-exclusion"),
+        cell("redis", "freeze-holder", Verdict.WEAKNESS_SHOWN, "fenced-store"),
         cell("redis", "cut-nodes-drop", Verdict.NOT_APPLICABLE, "", because="redis has one node", page=None, lane=""),
     ]
     return made
@@ -47,7 +47,7 @@ def test_everything_is_told_at_every_width(width: int) -> None:
     assert all(len(line) <= width for line in text.splitlines() if "/" not in line and "  " not in line.strip())
     assert "…" not in text
     assert PAGE in text  # in one piece, so that it can be copied
-    assert all(name in text for name in ("violated", "unexercised", "documented", "upheld", "redlock", "zookeeper"))
+    assert all(name in text for name in ("violated", "stressed", "weakness", "upheld", "redlock", "zookeeper"))
     assert _below(text) == _below(drawn(80))
 
 
@@ -57,8 +57,24 @@ def _below(text: str) -> str:
 
 
 def test_nothing_and_a_trial_that_is_left_out_for_many_reasons_take_few_lines() -> None:
-    assert drawn(80, [], []) == "Nothing was judged.\n"
-    assert len(drawn(80, [], ["trials/x: " + "worker 3 of redis/set/unfenced, " * 100]).splitlines()) < 10
+    assert drawn(80, [], []).strip() == "NOT CLEAN: nothing was judged"
+    assert len(drawn(80, [], ["trials/x: " + "worker 3 of redis/set/unfenced, " * 100]).splitlines()) <= 10
+
+
+def test_briefly_it_is_the_sentence_the_first_failures_and_a_small_matrix_or_a_line_for_each_backend() -> None:
+    made = [cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(5)]
+    small, large = (
+        _brief([*made, *more], ["trials/x: " + "damaged " * 90]) for more in ([], of_many(faults=FAULTS * 20))
+    )
+    assert small == golden("matrix-brief.txt", small)
+    assert large == golden("matrix-brief-large.txt", large)
+    assert max(len(text.splitlines()) for text in (small, large)) <= 23
+
+
+def _brief(given: list[Cell], problems: Sequence[str]) -> str:
+    out = io.StringIO()
+    matrix.brief(given, Console(file=out, width=80), problems, lambda cell: f"pytest suites/ --lock {cell.lock}")
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def test_at_80_columns() -> None:
@@ -123,10 +139,10 @@ def test_names_of_columns_are_as_short_as_they_can_be_and_broken_but_not_cut() -
 
 def test_what_is_alike_is_told_once_with_its_number() -> None:
     magic: dict[str, Any] = {"because": "explained by magic"}
-    made = [cell("redis", "none", Verdict.UNEXERCISED, trial=f"t{n}", seed=n) for n in range(5)]
+    made = [cell("redis", "none", Verdict.NOT_STRESSED, trial=f"t{n}", seed=n) for n in range(5)]
     lanes: list[dict[str, Any]] = [{"lane": f"redis/set/{n}", "story": (f"At {n} s it broke.",)} for n in range(9)]
     made += [cell("redis", "none", Verdict.VIOLATED, **lane) for lane in lanes]
     made += of_many(Verdict.NOT_APPLICABLE, about="", because="it has one node", page=None, lane="")
-    few, many = (drawn(80, made + of_many(Verdict.BROKEN_AS_DOCUMENTED, **magic)[:size]) for size in (12, None))
-    text = few.partition("\n\n")[2] + many.partition("broken as documented: ")[2]
+    few, many = (drawn(80, made + of_many(Verdict.WEAKNESS_SHOWN, **magic)[:size]) for size in (12, None))
+    text = few.split("\n\n", 2)[2] + many.partition("known weakness shown: ")[2]
     assert text == golden("matrix-alike.txt", text)

@@ -64,10 +64,10 @@ def test_the_sentence_covers_the_whole_trial() -> None:
     def lane(record: LaneRecord, *words: tuple[str, Verdict]) -> LaneRecord:
         return replace(record, judgements=tuple(Judgement(name, word, f"why {name}", None) for name, word in words))
 
-    a, b, c = ("order", Verdict.VIOLATED), ("order", Verdict.UPHELD), ("order", Verdict.UNEXERCISED)
+    a, b, c = ("order", Verdict.VIOLATED), ("order", Verdict.UPHELD), ("order", Verdict.NOT_STRESSED)
     assert sentences.trial_sentence([lane(one, a), lane(two, b), lane(three, c)]) == (
         "In 1 of 3 lanes one broke its promise of order under freeze-holder: why order; "
-        "of the others, 1 “unexercised” and 1 “upheld”."
+        "of the others, 1 “not stressed” and 1 “upheld”."
     )
     assert sentences.trial_sentence([lane(one, a), lane(two, ("fifo", Verdict.VIOLATED), b)]) == (
         "In both lanes one and two broke their promise of order and fifo under freeze-holder: mostly why order."

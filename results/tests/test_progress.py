@@ -73,8 +73,8 @@ class TestStanding:
         assert line.level is Level.FAILING
         assert line.text.endswith("violated: recovery in redis/set/unfenced under none: it never came")
         assert run.say("gw0", "verdict", **facts, word="violated") == []
-        run.say("gw0", "verdict", **{**facts, "property": "fifo"}, word="unexercised")
-        assert "1 violated, 1 unexercised" in run.progress.standing(run.at)
+        run.say("gw0", "verdict", **{**facts, "property": "fifo"}, word="not stressed")
+        assert "1 violated, 1 not stressed" in run.progress.standing(run.at)
 
     def test_many_processes_take_few_lines(self) -> None:
         run = Run(redis=[(f"f{n}", 5) for n in range(20)])

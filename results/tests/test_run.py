@@ -51,7 +51,7 @@ def test_cells_say_what_was_judged(run: Run) -> None:
     [made] = [c for c in cells if c.property == "fenced-store" and c.store == "unfenced"]
     assert made.story[0].startswith("worker 3 was granted token 41")
     assert made == cell(
-        Verdict.BROKEN_AS_DOCUMENTED, "fenced-store", fault="freeze-holder", because="explained by frozen-past-ttl",
+        Verdict.WEAKNESS_SHOWN, "fenced-store", fault="freeze-holder", because="explained by frozen-past-ttl",
         counters={"stale attempts": 1, "accepted writes": 14}, story=made.story, page=page,
         trial="redis-freeze-holder-7", seed=7, attempt=0,
     )  # fmt: skip
@@ -202,8 +202,8 @@ def test_safe_names_are_never_taken_twice() -> None:
     assert files.safe_name("Etcd", ["etcd", "etcd~2"]) == "Etcd~3"
 
 
-SILENT = cell(Verdict.HAZARD_NOT_SHOWN, seed=7)
-SHOWN = cell(Verdict.BROKEN_AS_DOCUMENTED, seed=8, attempt=2)
+SILENT = cell(Verdict.WEAKNESS_NOT_SHOWN, seed=7)
+SHOWN = cell(Verdict.WEAKNESS_SHOWN, seed=8, attempt=2)
 
 
 def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:

@@ -161,7 +161,7 @@ class TestScreen:
 
     def test_long_lines_are_wrapped_on_a_terminal_and_whole_in_a_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "40")
-        text = "07:31:42 redis      freeze-holder          seed 1: 4.3 s, 11 broken as documented, 49 upheld"
+        text = "07:31:42 redis      freeze-holder          seed 1: 4.3 s, 11 known weakness shown, 49 upheld"
         log, terminal = File(), File()
         Screen(log, live=False, colour=False).show(lines(text), lines("of which a log has none: standing"))
         Screen(terminal, live=True, colour=False).show(lines(text))

@@ -76,7 +76,7 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
     ("before", "now", "kind"),
     [
         (Verdict.UPHELD, Verdict.VIOLATED, "▲ new"),
-        (None, Verdict.UNEXERCISED, "▲ new"),
+        (None, Verdict.NOT_STRESSED, "▲ new"),
         (Verdict.VIOLATED, Verdict.UPHELD, "▼ cleared"),
         (Verdict.VIOLATED, None, "? no longer judged"),
         (Verdict.UNKNOWN, Verdict.VIOLATED, "~ changed"),
@@ -126,12 +126,12 @@ def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tm
 )
 def test_only_runs_that_tried_the_same_are_compared(tmp_path: Path, asked: dict[str, Any]) -> None:
     stored(tmp_path, 1, cell(Verdict.UPHELD))
-    stored(tmp_path, 2, cell(Verdict.UNEXERCISED), **asked)
+    stored(tmp_path, 2, cell(Verdict.NOT_STRESSED), **asked)
     assert rows(drawn(tmp_path)) == []
     stored(tmp_path, 3, cell(Verdict.VIOLATED))
     stored(tmp_path, 4, cell(Verdict.UNKNOWN), **asked)
     told = [(old[1:], new[1:]) for *_, old, new in rows(drawn(tmp_path))]
-    assert told == [("unexercised", "unknown"), ("upheld", "violated")]
+    assert told == [("not stressed", "unknown"), ("upheld", "violated")]
     for day, words in enumerate((["--seed", "9"], ["--version-of", "redis=7"], ["-q"]), 5):  # all of which may differ
         stored(tmp_path, day, cell([Verdict.VIOLATED, Verdict.UPHELD][day % 2]), command=(*COMMAND, *words))
         assert len(rows(drawn(tmp_path))) == day - 2
@@ -162,7 +162,7 @@ def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
     run.going_on.close()
     row = drawn(tmp_path).one("tr", data_run=run.path.name)
     assert "interrupted" in row
-    assert "3 documented" in row
+    assert "3 weakness" in row
     stored(tmp_path, 2, cell(Verdict.VIOLATED))
     assert len(rows(drawn(tmp_path))) == 1
     run.close({})

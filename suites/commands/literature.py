@@ -1,7 +1,7 @@
 """`python -m suites literature`: measure what the literature says of these locks, and write it down.
 
 A statement predicts, for each of its probes, that a property holds or that it breaks in a lane under a fault. It is
-upheld if every probe came out as predicted, refuted if one did not, and open where a lane gave no answer. The
+confirmed if every probe came out as predicted, refuted if one did not, and open where a lane gave no answer. The
 statements, in our words and with their sources, stand in statements.toml.
 
 One trial for each backend and fault carries the lanes of all statements about them. A probe that must break and did not
@@ -40,8 +40,8 @@ LANES: Final = 12
 DEADLINE: Final = 45.0
 """Seconds that a trial goes on for what it has not exercised yet."""
 
-HELD: Final = frozenset({Verdict.UPHELD, Verdict.NOT_CLAIMED_HELD, Verdict.HAZARD_NOT_SHOWN})
-BROKE: Final = frozenset({Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED, Verdict.NOT_CLAIMED_BROKEN})
+HELD: Final = frozenset({Verdict.UPHELD, Verdict.NOT_PROMISED_HELD, Verdict.WEAKNESS_NOT_SHOWN})
+BROKE: Final = frozenset({Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN})
 
 Key = tuple[str, str, str]
 """Lane, fault, property."""
@@ -177,7 +177,7 @@ def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, 
     held = [(probe, answer.held if answer else None) for probe, answer in answers]
     refuted = [probe for probe, answer in held if answer is not None and answer != probe.holds]
     silent = [probe for probe, answer in held if answer is None]
-    outcome = "refuted" if refuted else "open" if silent else "upheld"
+    outcome = "refuted" if refuted else "open" if silent else "confirmed"
     broken = [probe for probe, answer in held if answer is False]
     shown = next(iter((*refuted, *broken, *statement.probes)))
     picture = f"{STATEMENTS.index(statement) + 1:02}.svg"

@@ -42,11 +42,11 @@ ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenc
 
 @cases(
     "words, outcome",
-    ("as said", {"a": Verdict.UPHELD, "b": Verdict.BROKEN_AS_DOCUMENTED}, "upheld"),
-    ("not claimed", {"a": Verdict.NOT_CLAIMED_HELD, "b": Verdict.VIOLATED}, "upheld"),
-    ("not shown", {"a": Verdict.UPHELD, "b": Verdict.HAZARD_NOT_SHOWN}, "refuted"),
-    ("unexercised besides", {"a": Verdict.VIOLATED, "b": Verdict.UNEXERCISED}, "refuted"),
-    ("unexercised", {"a": Verdict.UPHELD, "b": Verdict.UNEXERCISED}, "open"),
+    ("as said", {"a": Verdict.UPHELD, "b": Verdict.WEAKNESS_SHOWN}, "confirmed"),
+    ("not promised", {"a": Verdict.NOT_PROMISED_HELD, "b": Verdict.VIOLATED}, "confirmed"),
+    ("not shown", {"a": Verdict.UPHELD, "b": Verdict.WEAKNESS_NOT_SHOWN}, "refuted"),
+    ("unexercised besides", {"a": Verdict.VIOLATED, "b": Verdict.NOT_STRESSED}, "refuted"),
+    ("unexercised", {"a": Verdict.UPHELD, "b": Verdict.NOT_STRESSED}, "open"),
     ("not measured", {"a": Verdict.UPHELD}, "open"),
 )
 def test_one_wrong_prediction_refutes_a_statement(

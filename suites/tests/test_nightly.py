@@ -24,12 +24,12 @@ ONE = (*LITTLE, "--version-of", "redis=8.0")
 
 
 Words = Mapping[str, Verdict]  # property → what a night makes of it
-NOT_ASKED: Words = {"holder-exclusion": Verdict.BROKEN_AS_DOCUMENTED}
-UPHELD, VIOLATED, UNKNOWN, UNEXERCISED = (
+NOT_ASKED: Words = {"holder-exclusion": Verdict.WEAKNESS_SHOWN}
+UPHELD, VIOLATED, UNKNOWN, NOT_STRESSED = (
     {**NOT_ASKED, "token-order": word}
-    for word in (Verdict.UPHELD, Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.UNEXERCISED)
+    for word in (Verdict.UPHELD, Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.NOT_STRESSED)
 )
-SILENT: Words = {**UPHELD, "holder-exclusion": Verdict.HAZARD_NOT_SHOWN}
+SILENT: Words = {**UPHELD, "holder-exclusion": Verdict.WEAKNESS_NOT_SHOWN}
 
 
 class Suite:
@@ -151,7 +151,7 @@ class TestNights:
         ("a failure is red once and then known", (VIOLATED, VIOLATED), (1, 0), "### Known"),
         ("a new violation", (UPHELD, UPHELD, VIOLATED), (0, 0, 1), "### New"),
         ("a control that fell silent", (UPHELD, SILENT), (0, 1), "a positive control fell silent"),
-        ("evidence that is lost is not red", (UPHELD, UNEXERCISED), (0, 3), ""),
+        ("evidence that is lost is not red", (UPHELD, NOT_STRESSED), (0, 3), ""),
         ("a night without a verdict counts for nothing", (VIOLATED, {}, VIOLATED), (1, 3, 0), "### Known"),
         (
             "nor does one without evidence; a verdict that is gone is missing",
@@ -285,7 +285,7 @@ class TestOnSeveralMachines:
     def test_older_nights_can_be_named_too(self, suite: Suite) -> None:
         nights: list[str] = []
         statuses = []
-        for number, suite.words in enumerate((VIOLATED, UNEXERCISED, VIOLATED)):
+        for number, suite.words in enumerate((VIOLATED, NOT_STRESSED, VIOLATED)):
             shards, made = suite.folder / f"shards{number}", str(suite.folder / "nights" / str(number))
             main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
             previous = [option for name in reversed(nights) for option in ("--previous", name)]

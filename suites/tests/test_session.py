@@ -146,10 +146,10 @@ class TestPositiveControls:
         assert [len(trial.lanes) for trial in world.trials] == [len(every), 1, 1][:attempts]
         assert {trial.lanes for trial in world.trials[1:]} <= {(case.lane,)}
         assert answer.attempts == attempts
-        assert answer.judgement.word is (Verdict.BROKEN_AS_DOCUMENTED if fires else Verdict.HAZARD_NOT_SHOWN)
+        assert answer.judgement.word is (Verdict.WEAKNESS_SHOWN if fires else Verdict.WEAKNESS_NOT_SHOWN)
         assert len({trial.name for trial in world.trials}) == attempts, "all are stored"
         told = [event.text("word") for event in world.told if event.name == "verdict"]
-        assert told == ([] if fires else ["hazard not shown"])
+        assert told == ([] if fires else ["known weakness did not show"])
         assert [event.number("again") for event in world.told if event.name == "done"] == [1, 1, 0][3 - attempts :]
 
     def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Selection) -> None:
@@ -161,7 +161,7 @@ class TestPositiveControls:
         assert [len(trial.lanes) for trial in world.trials] == [len(every), 2, 1]
         assert world.trials[2].lanes == (second.lane,)
 
-    @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.HAZARD_NOT_SHOWN])
+    @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.WEAKNESS_NOT_SHOWN])
     def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Verdict) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         world.script = lambda _: {key_of(case): word}
@@ -171,8 +171,8 @@ class TestPositiveControls:
     def test_a_violation_in_a_retry_counts(self, world: World, fences: Selection) -> None:
         silent = case_of(fences, "holder-exclusion", "freeze-holder")
         other = case_of(fences, "server-exclusion", "freeze-holder")
-        retry = {key_of(silent): Verdict.BROKEN_AS_DOCUMENTED, key_of(other): Verdict.VIOLATED}
-        world.script = lambda trial: retry if trial.attempt > 1 else {key_of(silent): Verdict.HAZARD_NOT_SHOWN}
+        retry = {key_of(silent): Verdict.WEAKNESS_SHOWN, key_of(other): Verdict.VIOLATED}
+        world.script = lambda trial: retry if trial.attempt > 1 else {key_of(silent): Verdict.WEAKNESS_NOT_SHOWN}
         answer = world.session(fences).answer(other)
         assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.VIOLATED, 2, 2)
 
@@ -183,15 +183,15 @@ def told(*words: Verdict) -> list[CaseAnswer]:
 
 class TestDecisive:
     def test_a_control_that_was_shown_replaces_those_that_were_not(self) -> None:
-        answer = counting(told(Verdict.HAZARD_NOT_SHOWN, Verdict.HAZARD_NOT_SHOWN, Verdict.BROKEN_AS_DOCUMENTED))
-        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.BROKEN_AS_DOCUMENTED, 3, 3)
+        answer = counting(told(Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_SHOWN))
+        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.WEAKNESS_SHOWN, 3, 3)
         assert answer.page == Path("3")
 
     def test_nothing_but_a_shown_control_hides_a_heavier_word_here_and_in_the_report(self) -> None:
         for words in itertools.chain(zip(Verdict), itertools.product(POSSIBLE, repeat=CONTROLS)):
             left = set(words)
-            if Verdict.BROKEN_AS_DOCUMENTED in left:
-                left.discard(Verdict.HAZARD_NOT_SHOWN)
+            if Verdict.WEAKNESS_SHOWN in left:
+                left.discard(Verdict.WEAKNESS_NOT_SHOWN)
             heavier = min(left, key=lambda word: word.weight)
             assert counting(told(*words)).judgement.word is heavier, words
             cells = [
@@ -205,7 +205,7 @@ class TestDecisive:
 def test_the_failing_four_fail(word: Verdict) -> None:
     violation = Violation("overlap", 0, (), (), ("who was inside",))
     answer = CaseAnswer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
-    if word in (Verdict.VIOLATED, Verdict.HAZARD_NOT_SHOWN, Verdict.UNKNOWN, Verdict.UNEXERCISED):
+    if word in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN, Verdict.UNKNOWN, Verdict.NOT_STRESSED):
         with pytest.raises(pytest.fail.Exception) as caught:
             answer.must_hold()
         says = (str(word), "the reason", "who was inside", "page.html")

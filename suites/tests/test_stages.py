@@ -271,10 +271,10 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, whole: Select
     cases = {case.lane.lock_name.partition(":")[2]: case for case in whole.planted_cases()}
     caught, missed = cases["steals-early"], cases["releases-always"]
     assert caught.fault == missed.fault
-    world.script = lambda trial: {key_of(caught): Verdict.VIOLATED, key_of(missed): Verdict.HAZARD_NOT_SHOWN}
+    world.script = lambda trial: {key_of(caught): Verdict.VIOLATED, key_of(missed): Verdict.WEAKNESS_NOT_SHOWN}
     session = world.session(whole)
     session.answer(caught).must_be_caught()
-    with pytest.raises(pytest.fail.Exception, match="a bug that was planted is not caught: hazard not shown"):
+    with pytest.raises(pytest.fail.Exception, match="planted is not caught: known weakness did not show"):
         session.answer(missed).must_be_caught()
     (trial,) = world.trials  # once: no bug gets a second chance
     assert trial.stage == CALIBRATION

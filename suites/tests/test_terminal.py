@@ -91,7 +91,7 @@ def test_that_is_skipped():
     pytest.skip("not applicable: so it is")
 """
 BUG: Final = "\n\ndef test_with_a_bug(bug):\n    pass\n"
-GOOD: Final = ("upheld", "broken as documented", "not claimed: held")
+GOOD: Final = ("upheld", "known weakness shown", "not promised: held")
 
 
 class Project:
@@ -154,9 +154,16 @@ class TestLog:
         assert len(begun) == len(ONE_OF_EACH)
         assert {lines[at + 1].strip() for at in begun} == {"no fault"}
         assert sum("4.0 s, 1 " in line for line in lines) == len(ONE_OF_EACH)
-        assert "locks × faults" in text
-        assert re.fullmatch(r"=+ 1 failed, 3 passed, 1 skipped in .* =+", lines[-2])
+        assert "= result =" in text
+        assert re.fullmatch(r"=+ 1 failed, 3 passed, 1 skipped in .* =+", lines[-3])
         assert re.fullmatch(r"report: .*/index\.html", lines[-1])
+
+    def test_ends_with_what_it_came_to_in_few_lines(self, logged: tuple[str, Path]) -> None:
+        lines = logged[0].splitlines()
+        (at,) = [at for at, line in enumerate(lines) if line.strip("=") == " result "]
+        assert lines[at + 1] == "PASSED: 5 of 5 promises upheld; 3 known weaknesses shown, as expected"
+        assert len(lines) - at <= 25
+        assert [line for line in lines[at:] if line.startswith("all verdicts: .venv/bin/python -m results show ")]
 
     def test_names_a_failing_verdict_at_once_and_its_test_not_twice(self, logged: tuple[str, Path]) -> None:
         text, _ = logged
@@ -168,6 +175,8 @@ class TestLog:
     def test_junit_xml_has_the_properties_and_the_story(self, logged: tuple[str, Path]) -> None:
         cases = {case.attrib["name"]: case for case in ET.parse(logged[1]).getroot().iter("testcase")}
         assert len(cases) == 5
+        (result,) = ET.parse(logged[1]).getroot().findall("./testsuite/properties/property[@name='result']")
+        assert result.attrib["value"] == "PASSED: 5 of 5 promises upheld; 3 known weaknesses shown, as expected"
         for word in ONE_OF_EACH:
             case = cases[f"test_it[{word}]"]
             told = {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
@@ -199,7 +208,7 @@ class TestLog:
         assert "lanes of redis" not in text
         assert "4.0 s, 1 upheld" not in text
         assert "violated: recovery" in text
-        assert "locks × faults" in text
+        assert "= result =" in text
 
     def test_says_in_a_line_that_a_page_cannot_be_written(self, tmp_path: Path) -> None:
         """Whatever the reason, a full disk for instance: what was tried is stored, and what goes on with it is said."""

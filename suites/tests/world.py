@@ -98,7 +98,7 @@ def key_of(case: Case) -> tuple[str, str]:
 
 def shown_by(case: Case, attempt: int | None) -> Script:
     """A hazard that only this attempt shows; None: none does."""
-    words = {True: Verdict.BROKEN_AS_DOCUMENTED, False: Verdict.HAZARD_NOT_SHOWN}
+    words = {True: Verdict.WEAKNESS_SHOWN, False: Verdict.WEAKNESS_NOT_SHOWN}
     return lambda trial: {key_of(case): words[trial.attempt == attempt]}
 
 

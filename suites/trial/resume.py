@@ -222,7 +222,7 @@ def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bo
     words: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
     for cell in settled(cell for folder in folders for cell in cells[folder]):
         words[cell.lane, cell.property].append(cell.word)
-    return any(heaviest(of_case) is Verdict.HAZARD_NOT_SHOWN for of_case in words.values())
+    return any(heaviest(of_case) is Verdict.WEAKNESS_NOT_SHOWN for of_case in words.values())
 
 
 def _selecting() -> dict[str, str]:

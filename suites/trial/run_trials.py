@@ -79,7 +79,7 @@ class CaseAnswer:
         word = self.judgement.word
         if word.fails:
             lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
-            if word is Verdict.UNEXERCISED:
+            if word is Verdict.NOT_STRESSED:
                 lines.append(f"  {OUR_FAILURE}")
             pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
 
@@ -251,7 +251,7 @@ class TrialSession:
                     answer = CaseAnswer(judgement, page, attempt, attempt, tried.seed, version, story)
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
             settled = {key: counting(given).judgement for key, given in answers.items()}
-            silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.HAZARD_NOT_SHOWN}
+            silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
             lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
             self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
             if not lanes:
@@ -293,7 +293,7 @@ class TrialSession:
         """
         for (lane, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
             word = judgement.word
-            if word.fails and not (word is Verdict.HAZARD_NOT_SHOWN and lane in again):
+            if word.fails and not (word is Verdict.WEAKNESS_NOT_SHOWN and lane in again):
                 facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
                 self._tell(Event("verdict", {**facts, "because": judgement.because}))
         if not new:
@@ -326,8 +326,8 @@ def counting(answers: list[CaseAnswer]) -> CaseAnswer:
     """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
     in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
-    shown = any(answer.judgement.word is Verdict.BROKEN_AS_DOCUMENTED for answer in answers)
-    counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.HAZARD_NOT_SHOWN)]
+    shown = any(answer.judgement.word is Verdict.WEAKNESS_SHOWN for answer in answers)
+    counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.WEAKNESS_NOT_SHOWN)]
     heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
     return replace(heaviest, attempts=len(answers))
 

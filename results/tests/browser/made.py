@@ -102,7 +102,7 @@ def violated(record: TrialRecord) -> TrialRecord:
     """The same trial, had the lock promised what it broke."""
 
     def promised(one: Judgement) -> Judgement:
-        broke = one.word is Verdict.BROKEN_AS_DOCUMENTED
+        broke = one.word is Verdict.WEAKNESS_SHOWN
         return replace(one, word=Verdict.VIOLATED, because="claimed under every fault") if broke else one
 
     lanes = (replace(lane, judgements=tuple(map(promised, lane.judgements))) for lane in record.lanes)

@@ -79,8 +79,8 @@ def certificate(browser: Browser, run: Run) -> Path:
 
 
 def most_telling(cells: Sequence[Cell]) -> Cell | None:
-    """What is violated before what is broken as documented, lost data before the rest, then the longest story."""
-    broken = [cell for cell in cells if cell.word in (Verdict.VIOLATED, Verdict.BROKEN_AS_DOCUMENTED) and cell.story]
+    """What is violated before what is known weakness shown, lost data before the rest, then the longest story."""
+    broken = [cell for cell in cells if cell.word in (Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN) and cell.story]
     lost = ("fenced-store", "no-lost-update", "")
 
     def rank(cell: Cell) -> tuple[int, int, int, str, str]:

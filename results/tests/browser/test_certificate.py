@@ -117,7 +117,7 @@ def _judged(history: History, stage: str, column: str, name: str, *, lost: bool)
     lock, counters = history.facts.lock, {**OCCURRED, MIXED: 0 if stage in ALONE else 812}
     defects = {(LOCKS[2], "fenced-store"), (LOCKS[3], "crash-release")}
     hazard = name == "holder-exclusion" or (name == "fenced-store" and history.facts.store == "unfenced")
-    word = Verdict.BROKEN_AS_DOCUMENTED if hazard else Verdict.UPHELD
+    word = Verdict.WEAKNESS_SHOWN if hazard else Verdict.UPHELD
     if (lock, name) == (LOCKS[1], "no-lost-update") or ((lock, name) in defects and stage == BASELINE):
         word = Verdict.VIOLATED
     if lost and name == "fenced-store" and column == COLUMNS[IN_BETWEEN][0]:

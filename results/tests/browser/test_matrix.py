@@ -78,8 +78,8 @@ def test_what_fails_outside_of_a_filter_is_not_forgotten(chromium: Browser, made
 
 def test_a_word_of_the_header_filters_by_it(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
-        page.locator("#words a", has_text=str(Verdict.BROKEN_AS_DOCUMENTED)).click()
-        assert shown(page) == squares(made, lambda cell: cell.word is Verdict.BROKEN_AS_DOCUMENTED)
+        page.locator("#words a", has_text=str(Verdict.WEAKNESS_SHOWN)).click()
+        assert shown(page) == squares(made, lambda cell: cell.word is Verdict.WEAKNESS_SHOWN)
 
 
 def test_the_matrix_by_keyboard(chromium: Browser, made: Made) -> None:
