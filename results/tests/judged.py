@@ -52,7 +52,7 @@ def kept(archive: Path, folder: Path) -> dict[str, Answers]:
         content.extractall(folder, filter="data")
     answers: dict[str, Answers] = json.loads((folder / ANSWERS).read_text())
     return {
-        file: {name: [Verdict(word).value, *broken] for name, (word, *broken) in of.items()}
+        file: {name: [Verdict(str(word)).value, *broken] for name, (word, *broken) in of.items()}
         for file, of in answers.items()
     }
 

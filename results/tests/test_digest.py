@@ -39,6 +39,7 @@ BAD = cell(Verdict.VIOLATED, story=STORY)
 BLANK = (Verdict.UNKNOWN, Verdict.NOT_STRESSED, None)
 """What a night may come to that says nothing of a lock; None: it was not judged."""
 OTHER = cell(Verdict.UPHELD, property="fenced-store")
+BROKE = "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)"
 
 
 class TestNews:
@@ -117,10 +118,10 @@ class TestPage:
             (
                 side(BAD),
                 side(BAD),
-                "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)\n\nNothing worse in 1 judgement&#46; 1 failing verdict known before&#46;",
+                f"{BROKE}\n\nNothing worse in 1 judgement&#46; 1 failing verdict known before&#46;",
             ),
             (side(OTHER), None, "PASSED&#58; 1 of 1 promises upheld\n"),
-            (side(BAD), None, "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)\n"),
+            (side(BAD), None, f"{BROKE}\n"),
             (side(problems=("x",)), None, "NOT CLEAN&#58; no promise broken, 1 trial without a verdict"),
         ],
         ids=["known", "fine", "failing", "nothing"],

@@ -17,6 +17,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -303,7 +304,7 @@ class ZooKeeperLock(InSession):
         ask(lambda: self._zk.sync_async(place.parent))
         for node in ask(lambda: self._zk.get_children_async(place.parent)):
             if node.startswith(place.guid):
-                ask(lambda path=f"{place.parent}/{node}": self._zk.delete_async(path))
+                ask(partial(self._zk.delete_async, f"{place.parent}/{node}"))
 
 
 def _kept(session: ZooKeeperSession, key: str) -> tuple[int, Sequence[int]]:
