@@ -10,7 +10,7 @@ from checkers.history.finding import Finding
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
-from checkers.properties.shared_counters import Exercise, fault_missed, silences, stalls, undisturbed
+from checkers.properties.shared_counters import Exercise, fault_missed, undisturbed
 from checkers.row_format import INFINITY, Outcome, Reason
 
 BESIDE: Final = "acquires of a free lock while another was held"
@@ -21,22 +21,18 @@ _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
 
 
 def _examine(view: View) -> Examined:
-    """Sound: judged is the time in which the lock was certainly free, less stalls of the lane's workers and silences,
-    in which the service may have served nobody (checkers/CONDITIONS.md, section 13).
-    """
+    """Sound: judged is the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
     bound = view.facts.bounds.get(INDEPENDENCE.id)
     inv, ret, reason = view.column("inv"), view.column("ret"), view.column("reason")
     findings: list[Finding] = []
     slowest = 0
-    idle = united([*view.once(stalls), *view.once(silences)])
     for row, free in view.once(_free).items():
-        waiting = without(free, idle)
-        waited = length(waiting)
-        lied = reason[row] == Reason.HELD and length(free) == ret[row] - inv[row]
+        waited = length(free)
+        lied = reason[row] == Reason.HELD and waited == ret[row] - inv[row]
         if lied or undisturbed(row, view):
             slowest = max(slowest, waited)
             if lied or (bound is not None and waited > bound):
-                at = ret[row] if lied else moment(waiting, bound or 0)
+                at = ret[row] if lied else moment(free, bound or 0)
                 holders = _met(view, row, at)
                 findings.append(Finding("kept-by-another-name", at, (*holders, row), holders))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
