@@ -32,7 +32,7 @@ def belief(rng: Random) -> str:
             due = at - rng.randint(0, 5)
             book.add(F.LOST, at, at, owner=owner, sent=max(due, 1), process=owner)
             left.append(at)
-        last = max(grant.ret, *(ret for _, ret in grant.renewals), 0)
+        last = max(grant.ret, *(inv for inv, _ in grant.renewals), 0)
         over = max(due, 1) <= grant.ret
         ends.append(grant.ret if over else min(max(min(left, default=last), grant.ret), max(due, 1)))
         told.append(bool(left))

@@ -224,34 +224,34 @@ def circles(rng: Random) -> str:
 
 def refused_readers(rng: Random) -> str:
     """Readers that are refused, at instants at which somebody may write, or not."""
-    book = Book(keys=("a",), ttl=5)
+    book = Book(keys=("a",), ttl=5, workers=9)
     writers: list[tuple[int, int]] = []
     reads: list[tuple[int, int, Reason]] = []
-    seen: list[tuple[int, int, int]] = []
+    seen: list[tuple[int, int, int, int]] = []
     for owner in range(1, rng.randint(2, 7)):
         inv, ret = generate.call(rng, 1, 30, 4)
-        outcome = rng.choice((OK, OK, FAIL, FAIL, INFO))
+        outcome, worker = rng.choice((OK, OK, FAIL, FAIL, INFO)), rng.randint(1, 4)
         if rng.random() < 0.4:
             released = ret + rng.randint(0, 6)
-            book.acquire(inv, ret, owner, outcome=outcome)
+            book.acquire(inv, ret, owner, outcome=outcome, process=worker)
             if outcome == OK:
                 writers.append((inv, released + 1))
-                seen.append((inv, ret, len(writers) - 1))
+                seen.append((inv, ret, len(writers) - 1, worker))
                 if rng.random() < 0.7:
-                    book.release(released, released + 1, owner)
+                    book.release(released, released + 1, owner, process=worker)
                 else:
                     writers[-1] = (inv, FOREVER)
             else:
                 writers.append((inv, FOREVER if outcome == INFO else ret))
         else:
             reason = rng.choice((Reason.HELD, Reason.TIMEOUT, Reason.UNAVAILABLE)) if outcome == FAIL else Reason.NONE
-            book.acquire(inv, ret, owner, outcome=outcome, flags=SHARED, reason=reason)
+            book.acquire(inv, ret, owner, outcome=outcome, flags=SHARED, reason=reason, process=worker)
             if outcome == OK:
-                seen.append((inv, ret, -1))
+                seen.append((inv, ret, -1, worker))
             reads.append((inv, ret, reason))
-    for _, ret, number in seen:
-        if number >= 0:  # whoever was granted the key afterwards has ended this writer's hold
-            later = min((other for start, other, _ in seen if start > ret), default=FOREVER)
+    for _, ret, number, worker in seen:
+        if number >= 0:  # whoever else was granted the key afterwards has ended this writer's hold
+            later = min((other for start, other, _, who in seen if start > ret and who != worker), default=FOREVER)
             writers[number] = (writers[number][0], min(writers[number][1], later))
     refused = sum(
         reason in (Reason.HELD, Reason.TIMEOUT)
