@@ -31,9 +31,10 @@ from suites.locks.postgres_semaphore import SemaphoreLock
 from suites.locks.postgres_session import PostgresSession
 from suites.locks.redis_node import RedisNode, validity
 from suites.locks.redlock import Redlock, Votes
+from suites.locks.reentrant import Reentrant
 from suites.locks.without.no_lock import NoLock
 from suites.locks.zookeeper import QueueNode, ZooKeeperLock
-from suites.tests.bench import SOON, grant, granted, refusal
+from suites.tests.bench import SOON, Fake, grant, granted, refusal
 
 
 @pytest.fixture
@@ -205,6 +206,22 @@ def test_a_session_that_outlives_the_release_renews_nothing() -> None:
     assert refusal(lambda: lock.renew(taken)) is Reason.NOT_OWNER
     assert asked[-2:] == ["SELECT 1", "COMMIT"]
     lock.renew(granted(lock.acquire("a", 0)))
+
+
+def test_what_a_client_may_have_lost_is_not_refused_by_the_service() -> None:
+    """It was not asked, and may acknowledge a keep-alive later: so nobody called the lock another's."""
+
+    class Counted(Reentrant, Fake):
+        believes = True
+
+        def belief(self, _: Grant) -> bool:
+            return self.believes
+
+    lock = Counted()
+    outer = granted(lock.acquire("a", 0))
+    assert granted(lock.acquire("a", 0)) is outer
+    lock.believes = False
+    assert refusal(lambda: lock.acquire("a", 0)) is Reason.UNAVAILABLE
 
 
 class Etcd:
