@@ -203,6 +203,11 @@ class Bench(Generic[Client]):
         await_(lambda: sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in self.rows(kind)) >= count)
         return self.rows(kind)
 
+    def count(self, kind: F, holding: Holding, *outcomes: Outcome) -> int:
+        """How many rows of a kind name the holding, with one of these outcomes."""
+        mine = [row for row in self.rows(kind) if row["owner"] == holding.grant.owner]
+        return len([row for row in mine if row["outcome"] in (outcomes or tuple(Outcome))])
+
     def silent(self, kind: F) -> int:
         """How many rows of a kind there are, which become no more for a TTL: it is time for three renewals."""
         before, deadline = len(self.rows(kind)), time.monotonic() + TTL

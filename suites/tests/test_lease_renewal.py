@@ -15,8 +15,10 @@ from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Bench, Client, Fake, FakeSession, alive, await_, held, raising
 from suites.worker import gates, lease_renewal, recorder, wall_clock
-from suites.worker.lease_renewal import Holding, RunDelays
+from suites.worker.lease_renewal import RunDelays
 from suites.worker.process_spec import Spec
+
+MOST = 2  # renewals that are refused: one that was due while the first was under way is sent all the same
 
 
 @contextmanager
@@ -171,13 +173,14 @@ class TestRenewal:
         bench.client.answer = raising(Refused(Reason.NOT_OWNER))
         holding = bench.hold()
         (lost,) = bench.await_rows(F.LOST, 1)
-        (renewal,) = bench.rows(F.RENEW)
+        renewal = bench.rows(F.RENEW)[0]
         assert (renewal["outcome"], renewal["reason"]) == (Outcome.FAIL, Reason.NOT_OWNER)
         assert renewal["ret"] <= lost["sent"] <= lost["ret"]
         await_(lambda: not bench.renewal.believes(holding))
         bench.client.answer = lambda: None
         again = bench.hold()
-        assert bench.await_rows(F.RENEW, 2)[1]["owner"] == again.grant.owner, "what is lost is not renewed any more"
+        await_(lambda: bench.count(F.RENEW, again) >= 2)
+        assert bench.count(F.RENEW, holding) <= MOST, "what is lost is not renewed any more"
 
     def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
         """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
@@ -231,8 +234,9 @@ class TestSeveralAtOnce:
         bench.client.answer = answer
         (lost,) = bench.await_rows(F.LOST, 1)
         assert lost["owner"] == first.grant.owner
-        before = len(bench.rows(F.RENEW))
-        assert set(bench.await_rows(F.RENEW, before + 2)[before + 1 :]["owner"]) == {second.grant.owner}
+        before = bench.count(F.RENEW, second)
+        await_(lambda: bench.count(F.RENEW, second) >= before + 3)
+        assert bench.count(F.RENEW, first, Outcome.FAIL) <= MOST
         assert bench.renewal.believes(second)
 
     def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(self, bench: Bench[Fake]) -> None:
@@ -244,16 +248,12 @@ class TestSeveralAtOnce:
         assert bench.rows(F.RENEW).size == 0
 
     def test_what_was_let_go_while_another_was_renewed_is_neither_renewed_nor_lost(self, bench: Bench[Fake]) -> None:
-        holdings: list[Holding] = []
-
         def answer() -> None:
-            for other in holdings[1:]:
+            for other in bench.renewal.held[1:]:
                 bench.renewal.let_go(other, bench.main)
 
         bench.client.answer = answer
-        holdings.append(bench.hold())
-        holdings.append(bench.hold())
-        first, second = holdings
+        first, second = bench.hold(), bench.hold()
         await_(lambda: second not in bench.renewal.held)
         renewed = bench.await_rows(F.RENEW, len(bench.rows(F.RENEW)) + 1)
         assert set(renewed["owner"]) == {first.grant.owner}
