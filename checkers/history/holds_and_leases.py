@@ -201,8 +201,8 @@ def _granted(view: Rows) -> Iterator[Hold]:
             released = min(released, closed.get(session[row], INFINITY), again.get(row, INFINITY))
         done = [(ret[r], inv[r]) for r in tries if outcome[r] == Outcome.OK]
         believed = min((sent[r] or inv[r] for r in losses), default=INFINITY)
-        asked = min((inv[r] for r in tries), default=INFINITY)
-        sure = min((base[r] for r in losses if base[r] != NONE and inv[r] < asked), default=INFINITY)
+        released_first = min((inv[r] for r in tries), default=INFINITY)
+        sure = min((base[r] for r in losses if base[r] != NONE and inv[r] < released_first), default=INFINITY)
         freed, freeing = min(done, default=(INFINITY, INFINITY))
         renewed = tuple((inv[r], ret[r]) for r in renewals.get(who, []) if outcome[r] == Outcome.OK)
         if not flags[row] & SHARED and (*whose[row], released) in readers:

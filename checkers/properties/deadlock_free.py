@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_leases import Hold
-from checkers.history.interval_sets import length, moment, united, without
+from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
-from checkers.properties.shared_counters import Exercise, lock_unexercised, silences, stalls, unless
+from checkers.properties.shared_counters import Exercise, idle, lock_unexercised, unless
 from checkers.properties.stories import in_turn
 from checkers.row_format import SHARED, Outcome
 
@@ -44,11 +44,10 @@ class Wait(NamedTuple):
 def _examine(view: View) -> Examined:
     """Exact, for one permit: each circle counts, and is told if it lasts too long, less stalls and silences."""
     findings = []
-    idle = united([*view.once(stalls), *view.once(silences)])
     cycles = longest = 0
     for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():
         begin, end = max(wait.begin for wait in circle), min(wait.end for wait in circle)
-        lasted, limit = without([(begin, end)], idle), _limit(view, circle)
+        lasted, limit = without([(begin, end)], view.once(idle)), _limit(view, circle)
         cycles += 1
         longest = max(longest, length(lasted))
         if length(lasted) > limit:
@@ -68,8 +67,8 @@ def _exercise(view: View) -> Exercise:
 def _limit(view: View, circle: Sequence[Wait]) -> int:
     """ns for which a circle may last: a TTL, and where those who wait were told to do so for longer, nearly as long."""
     outcome, ttl = view.column("outcome"), view.column("ttl")
-    told = (ttl[wait.row] for wait in circle if outcome[wait.row] != Outcome.OK and ttl[wait.row])
-    return max(view.facts.ttl, min(told, default=0) - NEARLY)
+    patiences = (ttl[wait.row] for wait in circle if outcome[wait.row] != Outcome.OK and ttl[wait.row])
+    return max(view.facts.ttl, min(patiences, default=0) - NEARLY)
 
 
 def _waits(view: View) -> list[Wait]:

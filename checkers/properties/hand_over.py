@@ -21,7 +21,7 @@ from checkers.history.view import View
 from checkers.properties.property import ONE_HOLDER, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
-from checkers.properties.shared_counters import Exercise, silences, stalls, unless
+from checkers.properties.shared_counters import Exercise, idle, unless
 from checkers.row_format import INFINITY, SHARED, Reason
 
 JUDGED: Final = "releases that somebody waited for"
@@ -99,7 +99,7 @@ def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Fi
 
 def _hand_overs(view: View) -> list[HandOver]:
     """Every release that can be judged and that somebody waited for."""
-    before, after, idle = *view.once(_quiet), united([*view.once(stalls), *view.once(silences)])
+    before, after = view.once(_quiet)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     inv, ret, flags, reason = (view.column(name) for name in ("inv", "ret", "flags", "reason"))
     result = []
@@ -117,7 +117,7 @@ def _hand_overs(view: View) -> list[HandOver]:
             judged = over[place - 1] <= hold.freed < end <= doubt and (end <= before or hold.freed >= after)
             if not judged or not (waited := united(clipped(waits, hold.freed, end))):
                 continue
-            waiting = without(without(waited, idle), taken)
+            waiting = without(without(waited, view.once(idle)), taken)
             late = moment(waiting, bound) if length(waiting) > bound else end
             granted_later = place < len(holds)
             counted = waited if granted_later and end - hold.freed <= bound else waiting

@@ -18,7 +18,7 @@ from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import HANGS, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.shared_counters import Exercise, fault_missed, silences, stalls, unanswered, unless
+from checkers.properties.shared_counters import Exercise, fault_missed, idle, unanswered, unless
 from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
 
 STALE_RELEASES: Final = "releases of what another held"
@@ -244,7 +244,7 @@ def _exempt(view: View) -> list[Span]:
     all of its time anew (etcd's `Promote`, ZooKeeper's session tracker), that of a dead client as well. By the next
     answer there was one.
     """
-    spans = [*view.once(stalls), *view.once(silences)]
+    spans = list(view.once(idle))
     if view.facts.lease in IN_SESSIONS:
         longest = max((hold.ttl for hold in view.holds), default=0)
         spans += ((begun, ended + longest) for begun, ended in view.once(unanswered))

@@ -128,16 +128,21 @@ def stalls(view: View) -> list[Span]:
     return united(chain.from_iterable(view.once(stalls_by_worker).values()))
 
 
-def silences(view: View) -> list[Span]:
-    """When a renewal or a keep-alive had no answer: the service, starved of CPU perhaps, may have served nobody.
+def idle(view: View) -> list[Span]:
+    """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody."""
+    return united([*view.once(stalls), *_silences(view)])
+
+
+def _silences(view: View) -> list[Span]:
+    """When a renewal or a keep-alive had no answer.
 
     Without a lease only a lost answer counts: others may be late since another thread of the client has its one
     connection. There the trial itself asks as well.
     """
     inv, outcome, ended = view.column("inv"), view.column("outcome"), view.ended.tolist()
-    asked = view.rows(F.RENEW, F.KEEP_ALIVE)
-    spans = [(inv[row], ended[row]) for row in asked if outcome[row] == Outcome.INFO or view.facts.lease != "none"]
-    return united([*view.facts.silences, *spans, *view.once(unanswered)])
+    renewals = view.rows(F.RENEW, F.KEEP_ALIVE)
+    spans = [(inv[row], ended[row]) for row in renewals if outcome[row] == Outcome.INFO or view.facts.lease != "none"]
+    return [*view.facts.silences, *spans, *view.once(unanswered)]
 
 
 def unanswered(view: View) -> list[Span]:
