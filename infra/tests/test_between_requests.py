@@ -13,7 +13,8 @@ from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
 from infra.faults.target import Aim, Target, Verb, Victim
 from infra.faults.workers import between_requests
-from infra.faults.workers.between_requests import BETWEEN_REQUESTS, MOST, TWO, WALKS, WORKLOAD
+from infra.faults.workers.between_requests import BETWEEN_REQUESTS, TWO, WORKLOAD
+from infra.faults.workers.walks import MOST, WALKS
 from infra.tests.simulated import World
 
 LANE = "redis/pairs/unfenced"

@@ -1,6 +1,6 @@
 """Pairs: workers have their locks two by two, for faults at every message of a verb (`infra.faults.workers`).
 
-Each pair has a verb to itself, in the order of `infra.faults.workers.between_requests.WALKS`: the first rests for so
+Each pair has a verb to itself, in the order of `infra.faults.workers.walks.WALKS`: the first rests for so
 long that it seldom waits for the other, the last holds for so long that it renews. Of a semaphore there is one more
 worker than permits; where the lock can be shared, one of a pair mostly reads while the other writes.
 """

@@ -1,0 +1,195 @@
+"""Walks: pairs of workers go through the messages of a verb, one after another, and are caught at each.
+
+The workers have their locks in pairs. One pair goes through the messages of an acquire that seldom has to wait, two
+through those of one that mostly waits, one through those of a release, and one through those of a renewal, until the
+verb has ended often enough without having that many. A tap between each worker and its links counts messages
+(`suites.worker.tap`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from infra.faults.gate_scripts import Catching, GateTrap, Script, catch_within, hits_of
+from infra.faults.target import Action, Gate, Hit, TappedActors, Target, Verb, Victim
+from infra.faults.workers.holders import FREED_WITHIN, SETTLED_WITHIN
+
+MOST: Final = 8
+"""Messages of a verb that are tried: a client that polls has no end of them, and each is like the one before."""
+RARE: Final = 10
+"""What fewer than one of so many verbs that wait have is chance."""
+ROUNDS: Final = 5
+"""How many rounds a worker ends, after which no verb of its is expected to have more messages."""
+TIMES: Final = 3
+"""How often a holder has stayed for a while, likewise of those who wait for it."""
+STAYS: Final = 0.5
+"""Seconds for which a holder stays, so that another waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Which messages a pair goes through.
+
+    what         how the verb is called.
+    first, step  the numbers of its messages.
+    waits        whether it is to wait for a holder.
+    """
+
+    what: str
+    verb: Verb
+    first: int = 1
+    step: int = 1
+    waits: bool = False
+
+
+WALKS: Final = (
+    Walk("acquire at once", "acquire"),
+    Walk("acquire after waiting", "acquire", 1, 2, waits=True),
+    Walk("acquire after waiting", "acquire", 2, 2, waits=True),
+    Walk("release", "release"),
+    Walk("renew", "renew"),
+)
+"""One for each pair, in their order: those of the first are to rest for long, so that it seldom waits."""
+
+Side = Literal["request", "answer"]
+
+
+def actors_of(target: Target) -> TappedActors:
+    return cast(TappedActors, target.actors)
+
+
+class Pair:
+    """Two workers of a lane that have a lock to themselves, on their walk through the messages of a verb."""
+
+    def __init__(self, target: Target, lane: str, walk: Walk, workers: tuple[int, ...]) -> None:
+        self.walk = walk
+        self.trap = GateTrap(lane, target, target.clock.now(), workers)
+        self.hit: set[int] = set()
+        """The messages at which one of them was caught."""
+        self.tries = 0
+        """How often another was expected at a message of its own, while one was caught."""
+        self.both = 0
+        """How often it came."""
+        *holders, waiter = workers
+        self._holders = [self.trap.only((holder,)) for holder in holders]
+        self._waiter = self.trap.only((waiter,))
+        self._stays = 0
+        """How often a holder has stayed, while the waiter was to be caught."""
+
+    @property
+    def messages(self) -> int:
+        """How many such a verb has, up to `MOST`: as many as every second one or, where it waits, as every tenth, and
+        those that were hit.
+        """
+        return max([self.length(self.walk.verb, RARE if self.walk.waits else 2), *self.hit])
+
+    def length(self, verb: Verb, rare: int = 2) -> int:
+        """How many messages at least one of `rare` such verbs had so far."""
+        counts = actors_of(self.trap.target).messages(self.trap.lane, self.trap.among, verb)
+        return sum(count > 0 and count >= counts[0] / rare for count in counts[:MOST])
+
+    def catch(self, number: int, side: Side, action: Action) -> Catching:
+        """Whoever comes first to the message of this number, None where a verb does not have so many."""
+        gate = _gate(self.walk.verb, side)
+        trap = self._waiter if self.walk.waits else self.trap
+        actors = actors_of(trap.target)
+        before = actors.rounds(trap.lane, trap.among, self.walk.verb)
+
+        self._stays = 0
+        deadline = trap.target.clock.now() + int(catch_within(actors.ttl) * 1e9)
+
+        def over() -> bool:
+            if trap.target.clock.now() > deadline:
+                return True
+            if self.walk.waits:
+                return self._stays >= TIMES * len(self._holders)
+            return actors.rounds(trap.lane, trap.among, self.walk.verb) >= before + ROUNDS * len(trap.among)
+
+        catching = trap.catch_unless(over, gate, action, verb=self.walk.verb, message=number)
+        stays = [self._stay(holder) for holder in self._holders if self.walk.waits]
+        victim = yield from _beside(catching, stays)
+        if victim is not None:
+            self.hit.add(number)
+        return victim
+
+    def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
+        """Another at the message of this number, None where it does not come there before the lease of the first has
+        ended and somebody had time to get it.
+        """
+        trap = self.trap.only(others_of(self.trap, first))
+        actors, clock = actors_of(trap.target), trap.target.clock
+        before = actors.rounds(trap.lane, trap.among, verb)
+        deadline = lease_over(trap)
+
+        def over() -> bool:
+            ended = actors.rounds(trap.lane, trap.among, verb) - before
+            return clock.now() > deadline or ended >= ROUNDS * len(trap.among)
+
+        return trap.catch_unless(over, _gate(verb, "answer"), "freeze", verb=verb, message=number)
+
+    def _stay(self, trap: GateTrap) -> Script:
+        """A holder stays for a while, again and again: who polls asks often then, and is told of each release."""
+        while True:
+            holder = yield from trap.catch("after-acquire", "stall")
+            try:
+                yield from trap.wait(STAYS, lambda: False)
+                self._stays += 1
+            finally:
+                trap.thaw(holder)
+
+
+def _beside(catching: Catching, meanwhile: Sequence[Script]) -> Catching:
+    """The result of the first, while the others go on; they are ended then."""
+    try:
+        while True:
+            try:
+                next(catching)
+            except StopIteration as ended:
+                caught: Victim | None = ended.value
+                return caught
+            for script in meanwhile:
+                next(script, None)
+            yield
+    finally:
+        catching.close()
+        for script in meanwhile:
+            script.close()
+
+
+def _gate(verb: Verb, side: Side) -> Gate:
+    return (_OF_RENEWALS if verb == "renew" else _OF_OTHERS)[side]
+
+
+_OF_RENEWALS: Final[dict[Side, Gate]] = {"request": "at-renewal-request", "answer": "at-renewal-answer"}
+_OF_OTHERS: Final[dict[Side, Gate]] = {"request": "at-request", "answer": "at-answer"}
+
+
+def pairs_of(target: Target) -> list[Pair]:
+    """All of them, of all lanes."""
+    return [
+        Pair(target, lane, walk, workers)
+        for lane in target.actors.lanes()
+        for walk, workers in zip(WALKS, actors_of(target).pairs(lane), strict=False)
+    ]
+
+
+def noted(target: Target, pairs: Sequence[Pair]) -> list[Hit]:
+    """Let everybody go on, and note for each verb how many messages it has and at which it was hit."""
+    for pair in pairs:
+        pair.trap.thaw_all()
+    for lane, what in dict.fromkeys((pair.trap.lane, pair.walk.what) for pair in pairs):
+        mine = [pair for pair in pairs if (pair.trap.lane, pair.walk.what) == (lane, what)]
+        messages = max(pair.messages for pair in mine)
+        actors_of(target).note(lane, what, messages, sorted(number for pair in mine for number in pair.hit))
+    return hits_of([pair.trap for pair in pairs])
+
+
+def lease_over(trap: GateTrap) -> int:
+    """ns; by when a lease that nobody renews has ended, and another has had the time to get the lock."""
+    return trap.target.clock.now() + int((trap.target.actors.ttl + FREED_WITHIN + SETTLED_WITHIN) * 1e9)
+
+
+def others_of(trap: GateTrap, victim: Victim) -> tuple[int, ...]:
+    """The numbers of the workers that share the victim's lock."""
+    workers = sum(map(len, actors_of(trap.target).pairs(trap.lane)))
+    return tuple(number for number in trap.among if number != victim.process % workers)
