@@ -282,7 +282,9 @@ class RunningTrial:
 
     def _await_recovery(self, healed: int) -> None:
         """healed: ns, when the last fault was undone."""
-        patience = {lane: _recovers_within(lane) + BEYOND_BOUND + _returns_within(lane) for lane in self.trial.lanes}
+        patience = {
+            lane: lane.bounds.get("recovery", 0.0) + BEYOND_BOUND + _returns_within(lane) for lane in self.trial.lanes
+        }
         pending = list(self.lanes)
         announced: list[Lane] = []
         announced_at = healed
@@ -327,11 +329,6 @@ def _to_be_watched(trial: Trial, environment: Environment) -> set[str]:
     mute = [lane for lane in trial.lanes if lane.lock.lease == "none" and not IN_TIME.isdisjoint(lane.properties)]
     nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in mute]
     return {environment.endpoints_of(node, GROUPS[0]) for node in chain.from_iterable(nodes)}
-
-
-def _recovers_within(lane: Lane) -> float:
-    """Seconds. Who died just before the heal is counted in a bound with the usual TTL."""
-    return lane.lock.bounds.get("recovery", 0.0) + lane.ttl - lane.lock.min_ttl
 
 
 def _returns_within(lane: Lane) -> float:
