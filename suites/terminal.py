@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Generator, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Final, TextIO, cast
 
@@ -151,10 +151,8 @@ class Terminal:
         if self._verbosity > 0:
             matrix.render(contents.cells, console, contents.problems)
         else:
-            matrix.brief(contents.cells, console, contents.problems, self._again)
-
-    def _again(self, cell: Cell) -> str:
-        return again(cell, self._selection, self._config)
+            command = partial(again, selection=self._selection, config=self._config)
+            matrix.brief(contents.cells, console, contents.problems, command)
 
     @cached_property
     def _contents(self) -> RunContents:

@@ -197,7 +197,7 @@ class _Embedded:
 
 
 def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """What was known weakness shown: an entry for each mechanism, with a row for each lock and one example."""
+    """Known weaknesses that were shown: an entry for each mechanism, with a row for each lock and one example."""
     mechanisms = {
         because: grouped(cases, lambda case: case.first.lock)
         for because, cases in grouped(grid.documented(cells), lambda case: grid.reason(case.first.because)).items()

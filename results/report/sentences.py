@@ -45,32 +45,33 @@ def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
     A promise is a claim of a lock in one lane under one fault.
     """
     cells = list(cells)
-    number = dict(grid.counts(cells))
-    upheld, broken, silent = (
-        number.get(word, 0) for word in (Verdict.UPHELD, Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN)
-    )
-    not_stressed, unknown = number.get(Verdict.NOT_STRESSED, 0), number.get(Verdict.UNKNOWN, 0)
+    number = Counter(dict(grid.counts(cells)))
+    upheld, broken = number[Verdict.UPHELD], number[Verdict.VIOLATED]
+    not_stressed, unknown = number[Verdict.NOT_STRESSED], number[Verdict.UNKNOWN]
     promises = upheld + broken + not_stressed + unknown
     if broken:
         first = grid.failures(cells)[0].first
         more = f", and {count(broken - 1, 'more promise')} broke" if broken > 1 else ""
         of = f"{broken:,} of {count(promises, 'promise')}"
         return f"{FAILED}: {first.lock} broke {first.property} {_when(first.fault)}{more} ({of})"
-    doubts = [
-        *([f"{not_stressed:,} of {promises:,} not stressed"] if not_stressed else []),
-        *([f"{unknown:,} of {promises:,} undecided"] if unknown else []),
-        *([f"{count(silent, 'known weakness', 'known weaknesses')} did not show"] if silent else []),
-        *([f"{count(left_out, 'trial')} without a verdict"] if left_out else []),
-    ]
-    if doubts:
-        return f"{NOT_CLEAN}: no promise broken, {listing(doubts)}"
+    silent = number[Verdict.WEAKNESS_NOT_SHOWN]
+    doubts = (
+        (not_stressed, f"{not_stressed:,} of {promises:,} not stressed"),
+        (unknown, f"{unknown:,} of {promises:,} undecided"),
+        (silent, f"{count(silent, 'known weakness', 'known weaknesses')} did not show"),
+        (left_out, f"{count(left_out, 'trial')} without a verdict"),
+    )
+    if in_words := [words for how_many, words in doubts if how_many]:
+        return f"{NOT_CLEAN}: no promise broken, {listing(in_words)}"
     if not number.keys() - {Verdict.NOT_APPLICABLE}:
         return f"{NOT_CLEAN}: nothing was judged"
-    held, broke = (number.get(word, 0) for word in (Verdict.NOT_PROMISED_HELD, Verdict.NOT_PROMISED_BROKEN))
-    unpromised = f"nothing was promised; {held:,} properties held and {broke:,} broke"
-    shown = number.get(Verdict.WEAKNESS_SHOWN, 0)
-    known = f"; {count(shown, 'known weakness', 'known weaknesses')} shown, as expected" if shown else ""
-    return f"{PASSED}: {f'{upheld:,} of {promises:,} promises upheld' if promises else unpromised}{known}"
+    came_to = f"{upheld:,} of {promises:,} promises upheld"
+    if not promises:
+        held, broke = number[Verdict.NOT_PROMISED_HELD], number[Verdict.NOT_PROMISED_BROKEN]
+        came_to = f"nothing was promised; {held:,} properties held and {broke:,} broke"
+    if shown := number[Verdict.WEAKNESS_SHOWN]:
+        came_to += f"; {count(shown, 'known weakness', 'known weaknesses')} shown, as expected"
+    return f"{PASSED}: {came_to}"
 
 
 def _when(fault: str) -> str:
