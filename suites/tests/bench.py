@@ -2,9 +2,11 @@
 
 import mmap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Generic, Self, TypeVar
 
 import pytest
@@ -215,6 +217,16 @@ class Bench(Generic[Client]):
             assert len(self.rows(kind)) == before
             time.sleep(0.002)
         return before
+
+
+@contextmanager
+def at_work(spec: Spec, client: Client, broken: type = NoneType) -> Iterator[Bench[Client]]:
+    """A keeper from its start to its end. broken: what of it may be raised by a thread of its own."""
+    bench = Bench(spec, client)
+    bench.renewal.start()
+    yield bench
+    bench.renewal.close()
+    assert isinstance(bench.renewal.broken, broken)
 
 
 def alive() -> bool:

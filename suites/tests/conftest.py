@@ -1,5 +1,6 @@
 """Fixtures that several modules share."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 from results.run import Run
 from suites.selection.selection import Selection
 from suites.tests import bench
-from suites.tests.bench import MakeWorker, Rich, a_spec
+from suites.tests.bench import Bench, Fake, FakeSession, MakeWorker, Rich, a_spec
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World
 from suites.trial import run_trials as session_module
@@ -36,6 +37,18 @@ def fences() -> Selection:
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
     return a_spec(tmp_path)
+
+
+@pytest.fixture(name="bench")
+def keeper(spec: Spec) -> Iterator[Bench[Fake]]:
+    with bench.at_work(spec, Fake()) as at_work:
+        yield at_work
+
+
+@pytest.fixture
+def in_session(spec: Spec) -> Iterator[Bench[FakeSession]]:
+    with bench.at_work(spec, FakeSession()) as at_work:
+        yield at_work
 
 
 @pytest.fixture

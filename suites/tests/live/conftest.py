@@ -6,7 +6,8 @@ import pytest
 
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import environment, pytest_collection_finish, pytest_itemcollected, pytest_sessionfinish
-from suites.tests.live.lanes import Lanes, wait_for_answers
+from suites.tests.live.lanes import Lanes
+from suites.tests.live.patience import wait_for_answers
 
 __all__ = ["environment", "pytest_collection_finish", "pytest_itemcollected", "pytest_sessionfinish"]
 

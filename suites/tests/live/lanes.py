@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import pytest
 
-from checkers.row_format import Reason
 from infra.faults.all_faults import FAULTS
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
@@ -28,31 +27,22 @@ from infra.tests.environments import target_of
 from infra.tests.live.hurting import etcd, zookeeper
 from suites.lock import (
     Believes,
-    Declarations,
     Grant,
     Indeterminate,
     LockClient,
     LockError,
     Refused,
     Session,
-    grain_of,
     opened,
 )
 from suites.locks import (
-    etcd_requests,
-    etcd_v3lock,
-    postgres_session,
-    redis_single,
-    redis_wait,
     registry,
-    zookeeper_session,
 )
 from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
-from suites.locks.redlock import Redlock
-from suites.locks.redlock_unchecked import RedlockUnchecked
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 from suites.tests.bench import SOON, await_
+from suites.tests.live.patience import hasten, unanswered
 
 T = TypeVar("T")
 
@@ -63,38 +53,10 @@ LONG: Final = 100.0  # seconds; a TTL that no test waits for
 TTL: Final = 2.0  # Seconds; one that tests wait for. etcd grants none that is shorter
 EXPIRY: Final = 60.0
 """Seconds after its TTL within which a server has freed a lock, on whatever machine: elections prolong all leases."""
-PATIENT: Final = 10.0  # seconds that a client waits for an answer: longer than machines stall, as a rule
-HASTY: Final = 1.0  # the same of a client that is to be cut off
 HANGS: Final = SOON  # seconds; longer than any call takes on whatever machine, its own timeouts included
 
 _TRIES: Final = 5
 _DONE: Final = object()
-
-
-class Anew(Exception):
-    """The machine stalled for so long that a premise did not hold. The statement says nothing, and begins anew."""
-
-
-def wait_for_answers(patch: pytest.MonkeyPatch) -> None:
-    """All clients that this process opens from now on are `PATIENT`."""
-    for where in (redis_single, Redlock, RedlockUnchecked, etcd_requests, etcd_v3lock):
-        patch.setattr(where, "REQUEST", PATIENT)
-    for module in (zookeeper_session, postgres_session):
-        patch.setattr(module, "REQUEST", PATIENT)
-    patch.setattr(etcd_requests, "LOG_IN", PATIENT)
-    patch.setattr(postgres_session, "LOGIN", PATIENT)
-    patch.setattr(redis_wait, "CONFIRM", PATIENT)
-
-
-def _hasten(client: Any) -> None:
-    """Where what it asks may be lost without a trace: elsewhere its connection ends before long."""
-    if client.backend == "redis":
-        client.REQUEST = HASTY  # Redlock's, for all answers together
-        for node in getattr(client, "_nodes", ()) or (client._node,):
-            node.timeout = HASTY
-    elif client.backend == "etcd":
-        for member in client._etcd._clients:
-            member.timeout = HASTY
 
 
 class Lane:
@@ -149,7 +111,7 @@ class Lane:
         if isinstance(client, InSession):
             self._sessions[client._session] = client._session.epoch
         if hasty:
-            _hasten(client)
+            hasten(client)
         if kept and isinstance(client, Session):
             self._keepers.append(threading.Thread(target=self._keep_alive, args=(client, ttl / 3)))
             self._keepers[-1].start()
@@ -238,7 +200,7 @@ class Lanes:
             left = []
             for lane, future in tried.items():
                 error = future.exception()
-                stalled = _unanswered(error) or (error is not None and not between and lane.interrupted)
+                stalled = unanswered(error) or (error is not None and not between and lane.interrupted)
                 if stalled and tries < _TRIES:
                     left.append(lane.lock.name)
                     continue
@@ -354,43 +316,6 @@ def released(client: LockClient, grant: Grant) -> bool:
     except LockError:
         return False
     return True
-
-
-def was_sent(outcome: object) -> object:
-    """The outcome of a call (`ends`). What was never sent says nothing: the statement begins anew."""
-    if isinstance(outcome, Refused) and outcome.reason is Reason.UNAVAILABLE:
-        raise Anew("it was not sent") from outcome
-    return outcome
-
-
-def lasts(lock: type[Declarations], ttl: float) -> int:
-    """ns; how long a lease of so many seconds lasts at least, from when it was asked for."""
-    return round((ttl * (1 - lock.drift) - grain_of(lock, ttl)) * 1e9)
-
-
-@contextmanager
-def unless_late(until: int) -> Iterator[None]:
-    """What is done here must succeed before that time (ns). Later it may fail: the statement begins anew."""
-    try:
-        yield
-    except (Exception, pytest.fail.Exception) as error:
-        if time.monotonic_ns() > until:
-            raise Anew("the lease may have been over") from error
-        raise
-
-
-def all_of(futures: Sequence[Future[T]]) -> list[T]:
-    """What came of all of them. Who was not answered may be why another broke, and so comes first."""
-    errors = [error for future in futures if (error := future.exception())]
-    for error in sorted(errors, key=_unanswered, reverse=True):
-        raise error
-    return [future.result() for future in futures]
-
-
-def _unanswered(error: BaseException | None) -> bool:
-    """Whether a call got no answer that was to have one."""
-    unavailable = isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE
-    return unavailable or isinstance(error, Anew | Indeterminate)
 
 
 def ends(call: Callable[[], object]) -> object:

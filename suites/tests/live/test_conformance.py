@@ -21,23 +21,19 @@ from suites.tests.live.lanes import (
     EXPIRY,
     LONG,
     TTL,
-    Anew,
     Lane,
     Lanes,
     Steps,
-    all_of,
     believes,
     ends,
     eventually,
     got,
     holds,
     keep,
-    lasts,
     released,
-    unless_late,
     until_answered,
-    was_sent,
 )
+from suites.tests.live.patience import Anew, all_of, lasts, unless_late, was_sent
 
 
 def without(locks: Iterable[str], *names: str) -> tuple[str, ...]:

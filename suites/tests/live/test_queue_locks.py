@@ -16,22 +16,8 @@ from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockErr
 from suites.locks import etcd, etcd_key, etcd_v3lock
 from suites.locks.zookeeper import QueueNode, Wake
 from suites.tests.bench import SOON, await_, granted, refusal
-from suites.tests.live.lanes import (
-    LONG,
-    TTL,
-    Anew,
-    Lane,
-    Lanes,
-    Steps,
-    all_of,
-    believes,
-    ends,
-    eventually,
-    holds,
-    lasts,
-    unless_late,
-    was_sent,
-)
+from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, holds
+from suites.tests.live.patience import Anew, all_of, lasts, unless_late, was_sent
 
 pytestmark = pytest.mark.needs("zookeeper", "etcd")
 

@@ -13,7 +13,8 @@ from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
 from suites.locks import redis_fair, redis_wait
 from suites.locks.redis_fair import PATIENCE
 from suites.tests.bench import SOON, await_, granted, refusal
-from suites.tests.live.lanes import EXPIRY, HASTY, LONG, TTL, Anew, Lane, Lanes, Steps, all_of, got, released
+from suites.tests.live.lanes import EXPIRY, LONG, TTL, Lane, Lanes, Steps, got, released
+from suites.tests.live.patience import HASTY, Anew, all_of
 
 pytestmark = pytest.mark.needs("redis")
 
