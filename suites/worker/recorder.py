@@ -28,10 +28,15 @@ class RecordingFull(Exception):
 
 
 def create(path: Path, rows: int) -> None:
-    """An empty recording for `rows` operations. The file is sparse: untouched rows take no space."""
-    with path.open("wb") as file:
+    """An empty recording for `rows` operations. The file is sparse: untouched rows take no space.
+
+    It has its name once it has its size: whoever sees it may map it.
+    """
+    growing = path.with_name(path.name + ".new")
+    with growing.open("wb") as file:
         file.write(row_format.PREAMBLE.pack(row_format.MAGIC, row_format.VERSION, row_format.ROW.size))
         file.truncate(row_format.HEADER + rows * row_format.ROW.size)
+    growing.rename(path)
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:
