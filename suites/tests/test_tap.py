@@ -17,7 +17,7 @@ from suites.worker import gates, recorder
 from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import Recorder
-from suites.worker.tap import Taps
+from suites.worker.tap import TappedWorker, Taps
 
 
 class Server:
@@ -111,6 +111,20 @@ def test_the_worker_is_frozen_when_the_message_is_on_its_way(tapped: Tapped) -> 
     caught = gates.caught(tapped.handle.page, Gate.AT_ANSWER)
     assert caught is not None
     assert (caught.owner, caught.key, caught.process) == (5, 0, 7)
+
+
+def test_who_was_caught_may_go_on_once_it_was_thawed_also_where_the_gate_is_armed_anew_since(tapped: Tapped) -> None:
+    worker = TappedWorker(str(tapped.handle.spec.recording).removesuffix(".0.rec"))
+    worker.connects()
+    assert worker.let_go(MAIN)
+    tapped.arm(Gate.AT_ANSWER, Action.FREEZE, message=1)
+    tapped.begins()
+    tapped.ask(b"a")
+    assert not worker.let_go(MAIN)
+    gates.thaw(tapped.handle.page, Gate.AT_ANSWER)
+    assert worker.let_go(MAIN)
+    tapped.arm(Gate.AT_ANSWER, Action.FREEZE, message=2)
+    assert worker.let_go(MAIN)
 
 
 @pytest.mark.parametrize("other", ["verb", "key", "number", "nothing asked"])

@@ -89,8 +89,8 @@ class TappedWorker:
         return self._caught(thread, Gate.AT_ANSWER if thread == MAIN else Gate.AT_RENEWAL_ANSWER, count[2])
 
     def let_go(self, thread: int) -> bool:
-        """Whether what is held at an armed gate may go on."""
-        return bool(self._page[thread + row_format.THAWED])
+        """Whether who was caught may go on: it was thawed, and the gate may be armed anew since then."""
+        return bool(self._page[thread + row_format.THAWED]) or not self._page[thread + row_format.REACHED_GATE]
 
     def send(self, number: signal.Signals) -> None:
         """A signal, if it lives."""
@@ -151,8 +151,8 @@ class Line(asyncio.Protocol):
         """The thread whose request is held; whatever comes after that waits, too."""
         self._askers: dict[int, int | None] = {}
         """Exchange → whose it is."""
-        self._stopping = False
-        """Whether the worker is about to be stopped: what is for the client waits until it is."""
+        self._stopping: int | None = None
+        """The thread at whose message the worker is about to be stopped: what is for the client waits until it is."""
         self._for_client = bytearray()
         self._deaf = False
         """Whether nothing of what the server says is passed on any more."""
@@ -194,13 +194,14 @@ class Line(asyncio.Protocol):
             self._end(reset=error is not None)
 
     def answered(self, data: bytes) -> None:
+        waits = self._stopping is not None
         for piece in self._messages.answered(data):
             if piece.exchange is not None and not self._deaf:
                 asker = MAIN if piece.exchange == PUSHED else self._askers.get(piece.exchange)
                 match self._worker.answer(asker) if asker is not None else None:
                     case Action.FREEZE:
                         self._worker.send(signal.SIGSTOP)
-                        self._stopping = True
+                        self._stopping = asker
                     case Action.KILL:
                         self._worker.send(signal.SIGKILL)
                     case Action.LOSE:
@@ -210,7 +211,8 @@ class Line(asyncio.Protocol):
                         return
             if not self._deaf:
                 self._for_client += piece.data
-        self._tell()
+        if not waits:
+            self._tell()
 
     def server_left(self, error: Exception | None) -> None:
         """The server hung up. Who hears nothing any more does not hear that, either."""
@@ -219,11 +221,11 @@ class Line(asyncio.Protocol):
             self._end(reset=error is not None)
 
     def _tell(self) -> None:
-        """Pass on what is for the client: to one that is frozen once nothing of it runs any more."""
-        if self._stopping and self._worker.runs():
+        """Pass on what is for the client: to one that is frozen once nothing of it runs any more, or it was thawed."""
+        if self._stopping is not None and self._worker.runs() and not self._worker.let_go(self._stopping):
             asyncio.get_running_loop().call_later(_LOOK, self._tell)
             return
-        self._stopping = False
+        self._stopping = None
         if self._client is not None and self._for_client:
             self._client.write(bytes(self._for_client))
             self._for_client.clear()
