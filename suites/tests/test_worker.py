@@ -121,6 +121,17 @@ class TestWriting:
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
         assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
 
+    def test_it_asks_ever_less_often_while_nobody_answers(
+        self, at_work: Worker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lost, down, held = Indeterminate("lost"), Refused(Reason.UNAVAILABLE), Refused(Reason.HELD)
+        pauses: list[float] = []
+        monkeypatch.setattr(worker.time, "sleep", pauses.append)
+        for error in (lost, down, lost, lost, lost, held, down):
+            monkeypatch.setattr(at_work.client, "acquire", raising(error))
+            at_work.acquire(0, 1.0)
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 0.8, 0.1]
+
     @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", row_format.SHARED)])
     def test_what_is_no_grant_breaks_the_worker_and_is_not_taken(self, at_work: Worker, verb: str, flags: int) -> None:
         setattr(at_work.client, verb, lambda *_: True)

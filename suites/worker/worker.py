@@ -46,6 +46,9 @@ T = TypeVar("T")
 
 _AGAIN: Final = 0.1
 """Seconds between attempts to connect, or to acquire from a service that is unavailable or did not answer."""
+_LONGEST: Final = 0.8
+"""Seconds; `_AGAIN` doubles up to this while no attempt is answered. Otherwise all whose requests time out on a busy
+machine would keep it busy with new connections, until the end of the trial."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.5
@@ -106,6 +109,7 @@ class Worker:
         lock = registry.load(spec.lock)
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self._turn = 0
+        self._pause = _AGAIN
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._canceller = self.client if isinstance(self.client, Cancels) else None
@@ -173,18 +177,21 @@ class Worker:
             answer = self._ask(row, key, timeout, flags)
         except Refused as refusal:
             self.recorder.fail(row, refusal.reason, str(refusal), refusal.session)
-            if refusal.reason is not Reason.HELD:
-                time.sleep(_AGAIN)
+            if refusal.reason is Reason.HELD:
+                self._pause = _AGAIN
+            else:
+                self._unanswered()
             return None
         except Indeterminate as unknown:
             self.recorder.info(row, str(unknown))
             self.process.crashed()
-            time.sleep(_AGAIN)
+            self._unanswered()
             return None
         finally:
             self.recorder.asks(0)
             self.renewal.awaited = row_format.NONE
             self.renewal.note_session(self.process, self.spec.ttl)
+        self._pause = _AGAIN
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
         grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")
         if grant is None:
@@ -272,6 +279,11 @@ class Worker:
         if self.rng.random() < TRIES:
             return 0.0
         return self.rng.uniform(0.0, SOON * self.spec.pace * (self.spec.count - 1))
+
+    def _unanswered(self) -> None:
+        """Wait before the next attempt."""
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST)
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
         """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""
