@@ -8,6 +8,7 @@ Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the f
 """
 
 import ctypes
+import gc
 import json
 import os
 import selectors
@@ -41,6 +42,8 @@ def serve(locks: list[str]) -> None:
         registry.load(lock)
         for name in _PARTS:
             registry.module_for(lock, name)
+    gc.collect()
+    gc.freeze()  # no worker looks through, and so copies, what all of them share
     children: set[int] = set()
     wake, wakened = os.pipe()
     os.set_blocking(wakened, False)
