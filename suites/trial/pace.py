@@ -1,28 +1,39 @@
-"""How many workers the machine carries at full pace, and which part of a core this process gets."""
+"""How many workers the machine carries at full pace."""
 
 import os
+import socket
 import time
 from typing import Final
 
-FIT: Final = 120
-"""How many workers run at full pace on two cores that have nothing else to do. With more workers, with several trials
-in parallel, or where others keep the machine busy, the pace of every worker is divided accordingly."""
+FIT: Final = 60
+"""How many workers run at full pace on two cores that have nothing else to do and pass `MESSAGES`. With more workers,
+with several trials in parallel, on a slower machine or beside other work, the pace of every worker is divided
+accordingly: requests that wait for CPU time longer than their clients wait for answers say nothing about a lock."""
+MESSAGES: Final = 240_000
+"""How many messages of 64 bytes a second a process sends itself over a socket on such a core: what workers, links and
+servers do most."""
+TAPPED: Final = 2
+"""How many workers one counts for behind a tap (`suites.worker.tap`), through which all of its messages pass."""
 PROBE: Final = 0.1
-"""Seconds for which a trial computes before it starts, to see which part of a core it gets."""
+"""Seconds for which a trial sends messages before it starts."""
 
 
 def fit(share: float = 1.0) -> float:
     """How many workers run at full pace in each of the trials that run in parallel (one for each process of xdist).
 
-    share: the part of a core that we get.
+    share: see `share_of_a_core`.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return FIT * share * min(1.0, (os.cpu_count() or 2) / 2 / processes)
 
 
 def share_of_a_core() -> float:
-    """The part of a core that this process gets at the moment, above 0 and up to 1: computes for `PROBE` seconds."""
-    wall, cpu = time.perf_counter(), time.thread_time()
-    while time.perf_counter() - wall < PROBE:
-        pass
-    return min(max((time.thread_time() - cpu) / (time.perf_counter() - wall), 0.05), 1.0)
+    """The part that this process gets at the moment of a core that passes `MESSAGES`; above 1 on a faster one."""
+    here, there = socket.socketpair()
+    with here, there:
+        passed, begun = 0, time.perf_counter()
+        while (took := time.perf_counter() - begun) < PROBE:
+            here.send(bytes(64))
+            there.recv(64)
+            passed += 1
+    return max(passed / took / MESSAGES, 0.05)

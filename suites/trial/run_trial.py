@@ -37,7 +37,7 @@ from suites.locks import registry
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.pace import fit, share_of_a_core
+from suites.trial.pace import TAPPED, fit, share_of_a_core
 from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
@@ -122,11 +122,11 @@ class RunningTrial:
         self.plan = trial.plan_to_run()
         tell(trial_events.begins(trial, self.plan))
         store.prepare(environment.store_dsn(None))
+        self.taps = Taps() if any("tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS) else None
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
-        self.slower = max(1.0, workers / fit(share))
+        self.slower = max(1.0, workers * (TAPPED if self.taps else 1) / fit(share))
         pace = f"at a pace {self.slower:.1f} times slower than alone: we get {share:.0%} of a core"
         tell(step(f"{workers} workers, {pace}"))
-        self.taps = Taps() if any("tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS) else None
         self.lanes = _launch(trial, environment, server, folder, self.slower, self.taps)
         orders = {lane.name: lane.workload.order for lane in trial.lanes if lane.workload.name in STRUCK_ALONE}
         handles = {lane.lane.name: lane.handles for lane in self.lanes}
