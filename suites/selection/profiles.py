@@ -55,6 +55,7 @@ DEFAULT: Final = (
     *("clock-jump-forward", "clock-jump-back"),
     *("freeze-holder", "late-write", "late-release", "long-call", "kill-holder", "stall-renewal", "stall-waiter"),
     *("promote-replica", "change-leader", "terminate-backends"),
+    "at-every-request-freeze",
 )
 """The faults that say most about a lock, at least one of each kind, in the order of the register. Of those that say the
 same of every lock (a holder hangs, or waits for a call; a clock jumps, or is strobed) there is one."""
@@ -84,7 +85,7 @@ BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.worklo
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
-_OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name != TWO))
+_OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)))
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
 _NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 
