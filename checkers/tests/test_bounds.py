@@ -1,0 +1,261 @@
+"""Known histories of what has a bound: calls, hand-overs, and recovery after the last heal."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from checkers.check import check
+from checkers.properties import fail_fast, hand_over, recovery
+from checkers.row_format import SHARED, F, Outcome, Reason
+from checkers.tests.build import FAIL, INFO, OK, Book, cases
+from checkers.tests.compare import GOOD, VALID, answers, known
+
+
+def a_book(**facts: Any) -> Book:
+    """Acquires wait for 100, the margin is 10."""
+    return Book(**{"keys": ("a",), "bounds": {"fail-fast": 10}, "patience": 100, **facts})
+
+
+def struck(kind: str) -> Book:
+    book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
+    return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=1, process=1)
+
+
+UNENDED = a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
+MISSED = {"unexercised": "pause-server never took effect"}
+LONG = {"kinds": ["hung-call"]}
+TWO_CALLS = {fail_fast.ANSWERED: 2, fail_fast.SLOWEST: 29}
+
+test_which_calls_are_too_long = known(
+    "fail-fast",
+    ("an acquire may wait as long as it was told to", a_book().acquire(10, 120, 1), VALID),
+    ("and no longer", a_book().acquire(10, 121, 1), LONG),
+    ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), VALID),
+    ("a call without an answer ends as well", a_book().renew(10, 0, 1, INFO, given_up=21), LONG),
+    ("every call that is too long", a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
+    ("frozen", struck("freeze"), VALID),
+    ("stalled by a fault", struck("stall"), VALID),
+    ("its call was made to hang", struck("call"), VALID),
+    ("killed", struck("kill"), LONG),
+    ("a call that never ended", UNENDED, {"valid": True, "unexercised": "no call ended"}),
+    ("counters", a_book(bounds={"fail-fast": 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2), TWO_CALLS),
+    ("no bound", a_book(bounds={}), {"unexercised": "the lock declares no bound"}),
+    ("no fault", a_book(fault_names=("pause-server",)).renew(1, 2, 1), MISSED),
+    ("a call that ended", a_book().renew(1, 2, 1), GOOD),
+)
+
+
+@pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])
+@pytest.mark.parametrize("outcome", [Outcome.OK, FAIL])
+def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
+    assert answers("fail-fast", a_book().add(f, 10, 20, outcome, process=1), VALID) == VALID
+    hung = {"kind": "hung-call", "at": 20, "rows": (0,)}
+    assert answers("fail-fast", a_book().add(f, 10, 21, outcome, process=1), hung) == hung
+
+
+def released(granted: int, **facts: Any) -> Book:
+    """Worker 1 releases at 20, returned at 21; worker 2 has waited since 5, and is granted the lock. The bound is 5."""
+    book = Book(keys=("a",), workers=4, **{"ttl": 50, "bounds": {"hand-over": 5, "recovery": 10}, **facts})
+    return book.acquire(1, 2, 1).release(20, 21, 1).acquire(5, granted, 2, process=2)
+
+
+def late(**facts: Any) -> Book:
+    return released(30, **facts)
+
+
+def cut_off(answered: int, **facts: Any) -> Book:
+    """The service could not be reached at 22, when worker 3 was to keep its session alive, and was at this moment."""
+    book = late(**facts).add(F.KEEP_ALIVE, 22, 22, FAIL, reason=Reason.UNAVAILABLE, session=7, process=3)
+    outcome, reason = (OK, Reason.NONE) if answered else (FAIL, Reason.UNAVAILABLE)
+    return book.add(F.KEEP_ALIVE, answered or 26, answered or 26, outcome, reason=reason, session=7, process=3)
+
+
+def beside_another(reason: Reason) -> Book:
+    """Worker 3 asked from 22 on, and at 26 it was told this."""
+    return late().acquire(22, 26, 0, outcome=FAIL, reason=reason, process=3)
+
+
+def twice_late(**facts: Any) -> Book:
+    """Worker 2 releases at 45, returned at 46, and worker 1 gets it only at 55: sooner than worker 2 did."""
+    return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
+
+
+def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
+    """Two workers take turns, with leases of 20. Each releases at once, and the other, who waits, is granted the lock
+    when the lease could have ended; after the release of this number already at its return.
+    """
+    book = Book(keys=("a",), workers=2, ttl=20, lease="grant", bounds={"hand-over": bound, "recovery": 100})
+    before, at = 9, 10
+    for number in range(1, count + 2):
+        book.acquire(before, at, number, process=number % 2, sent=at - 1)
+        if number <= count:
+            book.release(at + 1, at + 2, number, process=number % 2)
+        before, at = at, at + (4 if number == early else 20)
+    return book
+
+
+# Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25.
+BEFORE_ITS_RETURN = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5}).acquire(1, 2, 1).release(20, 25, 1)
+BEFORE_ITS_RETURN.acquire(5, 23, 2, process=2)
+ONE_JUDGED = {hand_over.JUDGED: 1, "unexercised": None}
+COUNTED = {**ONE_JUDGED, hand_over.SLOWEST: 0}
+
+
+def readers(writer: int, *released: Any) -> Book:
+    """Two readers hold together, the second releases at 20, and a writer that waits since 7 is granted the lock then.
+    released: what became of the first one's release at 10.
+    """
+    book = Book(keys=("a",), workers=4, ttl=5, lease="grant", bounds={"hand-over": 5, "recovery": 10})
+    book.acquire(1, 2, 1, flags=SHARED).acquire(4, 5, 2, flags=SHARED).release(20, 21, 2)
+    return book.release(10, 11, 1, *released).acquire(7, writer, 3)
+
+
+# The writer has left, and another is granted the lock late.
+AFTER_THEM = readers(22, INFO).release(30, 31, 3).acquire(25, 40, 4, process=0)
+STORY = ("worker 1 was granted", "worker 2")
+LONG_AGO = Book(keys=("a",), workers=4, ttl=5, bounds={"hand-over": 5, "recovery": 2}).fault("f", 1, 3)
+LONG_AGO.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
+
+test_hand_over = known(
+    "hand-over",
+    ("within the bound", released(26), VALID),
+    ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
+    ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
+    ("a fault meanwhile", late().fault("f", 25, 28), VALID),
+    ("a renewal got no answer", late().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3), VALID),
+    ("a keep-alive was answered slowly", late().add(F.KEEP_ALIVE, 22, 26, session=7, process=3), VALID),
+    ("none took long", late().add(F.KEEP_ALIVE, 22, 23, session=7, process=3), {"moments": [27]}),
+    ("the service could not be reached", cut_off(26), VALID),
+    ("and never was again", cut_off(0), VALID),
+    ("for longer than a TTL", cut_off(0, ttl=2), {"moments": [28]}),
+    ("it could be again soon", cut_off(23), {"moments": [27]}),
+    ("without a lease it waits for its turn", late(lease="none").renew(22, 26, 9, process=3), {"moments": [26]}),
+    ("another found no service, and may have had it", beside_another(Reason.UNAVAILABLE), VALID),
+    ("another gave up", beside_another(Reason.TIMEOUT), {"moments": [26]}),
+    ("the trial had no answer", late(lease="none", silences=((22, 26),)), VALID),
+    ("a fault long ago", LONG_AGO, {"moments": [26]}),
+    ("counted", released(24), COUNTED),
+    ("granted before the release returned", BEFORE_ITS_RETURN, COUNTED),
+    ("in time though stalled", released(24).add(F.STALL, 3, 30, process=3), COUNTED),
+    ("late and stalled", late().add(F.STALL, 3, 30, process=3), {hand_over.JUDGED: 0, hand_over.SLOWEST: 0}),
+    ("slow", released(3_000_021), {hand_over.SLOWEST: 3, "unexercised": None}),
+    ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), ONE_JUDGED),
+    ("a reader's release got no answer", readers(30, INFO), VALID),
+    ("a reader never released", readers(30, FAIL), VALID),
+    ("it did", readers(30), {"moments": [26]}),
+    ("it was over when a writer came in", AFTER_THEM, {"moments": [36]}),
+    ("ten releases in vain", in_vain(10), {"kinds": ["released-in-vain"], "moments": [10 + 9 * 20 + 19]}),
+    ("nine", in_vain(9), VALID),
+    ("the lock is granted before, once", in_vain(12, early=7), VALID),
+    ("nobody waits for long enough", in_vain(12, bound=100), VALID),
+)
+
+
+def healed(**facts: Any) -> Book:
+    """A fault from 10 to 20; the bound is 30; the history goes on until 100."""
+    book = Book(**{"keys": ("a",), "bounds": {"recovery": 30}, "fault_names": ("pause-server",), **facts})
+    return book.acquire(1, 2, 1).release(9, 10, 1).fault("pause-server", 10, 20).read(99, 100, 1, -1)
+
+
+def refused(inv: int, ret: int, book: Book | None = None) -> Book:
+    return (book or healed()).add(F.ACQUIRE, inv, ret, FAIL)
+
+
+NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
+# Worker 2 holds and renews all the time.
+HELD = refused(15, 95, healed().acquire(11, 12, 2).renew(40, 41, 2).renew(95, 96, 2))
+# A worker did not run for 5 or 4 of the 35 from the heal to the grant at 55.
+STALLED, STALLED_LESS = (healed().acquire(15, 55, 2).add(F.STALL, 30, end, process=3) for end in (35, 34))
+
+
+def again_and_again(apart: int, length: int) -> Book:
+    """Refused from 20 on, so far apart, and each time so late."""
+    book = healed()
+    for at in range(20, 90, apart):
+        refused(at, at + length, book)
+    return book
+
+
+def seldom() -> Book:
+    """A lock among many: asked for just at the heal, without an answer, and long after it for the next time."""
+    return healed().add(F.ACQUIRE, 19, 21, INFO, process=1, given_up=21)
+
+
+NOT_ASKED = {"valid": True, "unexercised": None, recovery.SLOWEST: 0}
+SELDOM = seldom().add(F.ACQUIRE, 70, 70, FAIL, process=3, reason=Reason.UNAVAILABLE).acquire(71, 72, 2)
+
+
+def hung(last: int) -> Book:
+    """Worker 2 asks at 30 and never returns; the last that another one does ends then, and the final reads at 100."""
+    book = Book(bounds={"recovery": 30}, fault_names=("pause-server",)).acquire(1, 2, 1).release(9, 10, 1)
+    book.fault("pause-server", 10, 20).add(F.ACQUIRE, 30, 0, INFO, process=2)
+    return book.add(F.ACQUIRE, last - 1, last, FAIL, process=3, key=1).final(99, 100, -1)
+
+
+NEVER_HEALED = {"unexercised": "the fault was never healed"}
+
+test_recovery = known(
+    "recovery",
+    ("in time", healed().acquire(15, 50, 2), {**GOOD, recovery.ASKED: 1}),
+    ("too late", healed().acquire(15, 51, 2), {"kinds": ["not-recovered"], "moments": [50]}),
+    ("who gave up before the bound", refused(15, 40), {"unexercised": NOBODY}),
+    ("it counts from the next request", refused(15, 40).acquire(60, 61, 2), NOT_ASKED),
+    ("a bound beyond the end", refused(15, 40).add(F.ACQUIRE, 98, 0, INFO), {"unexercised": NOBODY}),
+    ("no bound", Book().acquire(1, 2, 1), {"unexercised": "the lock declares no bound"}),
+    ("no fault", Book(bounds={"recovery": 5}).acquire(1, 2, 1), {"unexercised": "there was no fault to recover from"}),
+    ("one of two", refused(15, 95).fault("kill-server", 12, 0, applied=13), NEVER_HEALED),
+    ("a live holder is no failure to recover", HELD, {"unexercised": NOBODY}),
+    ("nobody asked before it was refused", SELDOM, NOT_ASKED),
+    ("nobody asked before somebody waited", seldom().acquire(48, 52, 2), NOT_ASKED),
+    ("refused again and again", again_and_again(5, 1), {"moments": [50]}),
+    ("refused at times, but late", again_and_again(30, 10), {"moments": [80]}),
+    ("nobody waits after its death", hung(58), {"unexercised": NOBODY}),
+    ("who hangs waits for as long as others live", hung(62), {"moments": [60]}),
+    ("time in which the machine stalled does not count", STALLED, VALID),
+)
+
+
+def told(book: Book, errors: tuple[str, ...] = ("",)) -> str:
+    """The conclusion, of a fault from 10 to 20 s and a bound of 30 s."""
+    unit = 10**9
+    scaled = Book()
+    scaled.facts = replace(book.facts, bounds={"recovery": 30 * unit}, ttl=unit)
+    scaled.rows = [(row[0] * unit, row[1] * unit, *row[2:]) for row in book.rows]
+    for fault in book.faults:
+        scaled.fault(fault.name, fault.begun * unit, fault.healed * unit)
+    history = scaled.history()
+    history.columns["error"][:] = [len(errors) - 1 if row[13] == FAIL else 0 for row in sorted(scaled.rows)]
+    (result,) = check(replace(history, errors=errors), ["recovery"])
+    return result.violations[0].story[-1]
+
+
+BOTH_REFUSED = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2, reason=Reason.TIMEOUT)
+BOTH_REFUSED.add(F.ACQUIRE, 30, 48, FAIL, process=3, reason=Reason.HELD).add(F.ACQUIRE, 49, 0, INFO, process=6)
+ALL = (
+    "So nobody got the lock within the bound that it declares, 30 s from 19.000 s on, when pause-server was healed; "
+    "until 49.000 s workers 2 and 3 asked 3 times, and the last call that returned, worker 3's, failed (held) at "
+    "47.000 s."
+)
+ASKED_LATER = "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s"
+WITH_TEXT = healed().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
+LEFT = refused(15, 95, healed().acquire(11, 12, 3).release(24, 25, 3))
+AT_ONCE = healed().add(F.ACQUIRE, 25, 25, FAIL, process=2).add(F.ACQUIRE, 30, 61, FAIL, process=3)
+UNWANTED = healed().add(F.ACQUIRE, 20, 35, FAIL, process=2).add(F.ACQUIRE, 43, 90, FAIL, process=3)
+UNANSWERED = refused(20, 95, healed().add(F.ACQUIRE, 15, 0, INFO, process=1))
+
+
+@cases(
+    "book, part",
+    ("the heal, the bound, who asked, and the last answer", BOTH_REFUSED, ALL),
+    ("the text of an error", WITH_TEXT, 'worker 2\'s, failed at 24.000 s: "no\\nroom".'),
+    ("somebody asked later", healed().add(F.ACQUIRE, 50, 0, INFO), ASKED_LATER),
+    ("somebody left later", LEFT, "when the last of those left who had got it before pause-server was healed"),
+    ("a stall", STALLED_LESS, "healed, the 4.000 s aside in which the machine did not run some worker; until"),
+    ("nobody asked for some time", UNWANTED, "healed, the 3.000 s aside in which nobody asked for it; until 52.000 s"),
+    ("who was refused at once asked as well", AT_ONCE, "until 54.000 s workers 2 and 3 asked 2 times"),
+    ("nobody was answered", UNANSWERED, "until 49.000 s worker 0 asked 1 time and had no answer."),
+    ("got too late", healed().acquire(15, 51, 2), "asked 1 time and had no answer; worker 2 got it at 50.000 s."),
+)
+def test_what_is_told(book: Book, part: str) -> None:
+    assert part in told(book, ("", "no\nroom") if book is WITH_TEXT else ("",))
