@@ -96,5 +96,11 @@ class Book:
         self.faults.append(FaultInterval(name=name, begun=begun, healed=healed, **more))
         return self
 
+    def then(self, **facts: Any) -> Book:
+        """A copy with other facts, to go on with."""
+        book = Book()
+        book.facts, book.rows, book.faults = replace(self.facts, **facts), [*self.rows], [*self.faults]
+        return book
+
     def history(self) -> History:
         return from_rows(self.facts, np.array(self.rows, DTYPE), self.faults)

@@ -19,6 +19,7 @@ from checkers.models.all_models import MODELS
 from checkers.models.stores import RULES
 from checkers.properties.all_properties import PROPERTIES
 from checkers.tests.build import Book
+from checkers.tests.files import event, jsonl, told
 
 Run = Callable[..., tuple[int, str, str]]
 """Takes the arguments; gives the exit status, and what was printed to both outputs."""
@@ -57,16 +58,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("files", "status"),
     [
-        (("good",), 0),
-        (("bad",), 1),
-        (("unknown",), 3),
-        (("good", "unknown"), 3),
-        (("unknown", "damaged"), 2),
-        (("damaged", "unknown", "bad", "good"), 1),
+        ("good", 0),
+        ("bad", 1),
+        ("unknown", 3),
+        ("good unknown", 3),
+        ("unknown damaged", 2),
+        ("damaged unknown bad good", 1),
     ],
 )
-def test_exit_status(folder: Path, run: Run, files: tuple[str, ...], status: int) -> None:
-    assert run(*(folder / f"{name}.arrow" for name in files))[0] == status
+def test_exit_status(folder: Path, run: Run, files: str, status: int) -> None:
+    assert run(*(folder / f"{name}.arrow" for name in files.split()))[0] == status
 
 
 @pytest.mark.parametrize("name", ["damaged.arrow", "missing.arrow", "empty", "later.arrow"])
@@ -132,30 +133,21 @@ INFO  jepsen.util - 0\t:fail\t:cas\t[1 2]
 """
 
 
-def events(*told: tuple[Any, ...], **more: Any) -> str:
-    """JSONL: process, type, f, value, and maybe what else there is."""
-    lines = []
-    for number, (process, kind, f, value, *rest) in enumerate(told):
-        event = {"process": process, "type": kind, "f": f, "value": value, **(rest[0] if rest else {})}
-        lines.append({**event, **{name: number * 1000 if given is True else given for name, given in more.items()}})
-    return "".join(json.dumps(line) + "\n" for line in lines)
+def calls(text: str) -> str:
+    """JSONL: events (`files.told`), each behind its invocation."""
+    pairs = (
+        ({**end, "type": "invoke", "value": None if end["f"] == "read" else end["value"]}, end) for end in told(text)
+    )
+    return jsonl(one for pair in pairs for one in pair)
 
 
-def calls(*told: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Operations one after the other: process, f, value, type at the end, and maybe more."""
-    result = []
-    for process, f, value, kind, *rest in told:
-        result += [(process, "invoke", f, None if f == "read" else value, *rest), (process, kind, f, value, *rest)]
-    return result
-
-
-TWO_HOLD = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")))
-FENCED = events(*calls((0, "write", 1, "ok", {"token": 2}), (1, "write", 2, "ok", {"token": 1}), (1, "read", 2, "ok")))
+TWO_HOLD = calls("0 ok acquire; 1 ok acquire")
+FENCED = calls("0 ok write 1 token=2; 1 ok write 2 token=1; 1 ok read 2")
 FENCED_WELL = FENCED.replace('"token": 1', '"token": 2')
-TOKENS = events(*calls((0, "acquire", None, "ok", {"token": 5}), (1, "acquire", None, "ok", {"token": 4})))
-LEASES = events(*calls((0, "acquire", None, "ok"), (1, "acquire", None, "ok")), time=True)
-NIL, WORD = events(*calls((0, "read", None, "ok"))), events(*calls((0, "read", "x", "ok")))
-REFUSED = events(*calls((0, "try-acquire", None, "fail", {"error": "held"})))
+TOKENS = calls("0 ok acquire token=5; 1 ok acquire token=4")
+LEASES = calls("0 ok acquire time=1; 1 ok acquire time=2000")
+NIL, WORD = calls("0 ok read"), calls("0 ok read x")
+REFUSED = calls("0 fail try-acquire error=held")
 
 
 def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> tuple[int, dict[str, Any]]:
@@ -194,8 +186,8 @@ def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *option
         (WORD, "register --initial x", True),
         (REFUSED, "mutex", True),
         (REFUSED, "mutex --strict-try", False),
-        (events(*calls((0, "generate", 4, "ok"), (1, "generate", 4, "ok"))), "unique-ids", False),
-        (events(*calls((0, "add", 4, "ok"), (1, "read", [], "ok"))), "set", False),
+        (calls("0 ok generate 4; 1 ok generate 4"), "unique-ids", False),
+        (calls("0 ok add 4; 1 ok read []"), "set", False),
     ],
 )
 def test_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, valid: bool) -> None:
@@ -241,10 +233,8 @@ def test_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 
 
 def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    begun = [(n, "invoke", "write", n % 3) for n in range(40)] + [(99, "invoke", "read", None), (99, "ok", "read", 7)]
-    ended = [(n, "ok", "write", n % 3) for n in range(40)]
-    reads = [(100 + n, kind, "read", value) for n in range(30) for kind, value in (("invoke", None), ("ok", n % 2))]
-    text = events(*begun[:40], *reads, *ended)
+    begun, ended = (jsonl(event(n, kind, "write", n % 3) for n in range(40)) for kind in ("invoke", "ok"))
+    text = begun + calls("; ".join(f"{100 + n} ok read {n % 2}" for n in range(30))) + ended
     status, answer = judge(tmp_path, capsys, text, "--model", "multi-register", "--budget", "0.001")
     assert (status, answer["valid"]) in {(3, "unknown"), (0, True)}
     if status == 3:
@@ -285,7 +275,6 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
     ],
 )
 def test_usage_of_models(tmp_path: Path, run: Run, options: str) -> None:
-    (tmp_path / "history").write_text(STALE)
     status, out, err = run(tmp_path / "history", *options.split())
     assert (status, out, err.startswith("usage: "), "invalid _" in err) == (2, "", True, False)
 
@@ -293,7 +282,7 @@ def test_usage_of_models(tmp_path: Path, run: Run, options: str) -> None:
 def test_folders_and_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.edn").write_text(FRESH)
-    (tmp_path / "b.jsonl").write_text(events(*calls((0, "write", 1, "ok"))))
+    (tmp_path / "b.jsonl").write_text(calls("0 ok write 1"))
     (tmp_path / "c.txt").write_text("0\t:invoke\t:read\tnil\n0\t:ok\t:read\tnil\n")
     (tmp_path / "notes.md").write_text("no history")
     save(Book(keys=("a",)).write(1, 2, 1, 5).read(3, 4, 1, 5).history(), tmp_path / "d.arrow")

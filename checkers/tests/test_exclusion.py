@@ -24,29 +24,14 @@ def two(second: tuple[int, int], **facts: Any) -> Book:
     return book.acquire(*second, 2, ttl=10)
 
 
-def without_lease() -> Book:
-    """Held until release or silence."""
-    return Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
-
-
 def given_up(second: int) -> Book:
     """There is no lease. Worker 1's client last said at 20 that it holds, and at 40 that it gave its session up."""
     book = Book(keys=("a",), lease="none").acquire(1, 2, 1).lost(40, 1, base=20)
     return book.acquire(3, second, 2).release(60, 61, 2)
 
 
-def endless() -> Book:
-    """Granted for longer than there are numbers, from a renewal on."""
-    return Book(keys=("a",)).acquire(8, 10, 1, ttl=(1 << 63) - 1).renew(11, 12, 1)
-
-
 def tokens(first: int, second: int, key: int = 0) -> Book:
     return Book().acquire(1, 2, 1, token=first).acquire(3, 4, 2, token=second, key=key)
-
-
-def contended(**facts: Any) -> Book:
-    book = Book(keys=("a",), **facts).acquire(1, 2, 1).release(6, 7, 1)
-    return book.acquire(3, 8, 2).release(9, 10, 2)
 
 
 def in_turn(second: int) -> Book:
@@ -54,12 +39,18 @@ def in_turn(second: int) -> Book:
 
 
 def cut(*begun: int) -> Book:
-    book = contended(fault_names=("cut-client-drop",))
+    book = WAITED.then(fault_names=("cut-client-drop",))
     for at in begun:
         book.fault("cut-client-drop", at, at + 1)
     return book
 
 
+WAITED = Book(keys=("a",)).acquire(1, 2, 1).release(6, 7, 1)
+WAITED.acquire(3, 8, 2).release(9, 10, 2)
+# Granted for longer than there are numbers, from a renewal on.
+ENDLESS = Book(keys=("a",)).acquire(8, 10, 1, ttl=(1 << 63) - 1).renew(11, 12, 1)
+# Held until release or silence.
+WITHOUT_LEASE = Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
 # Any two of them fit; only all three together do not.
 THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
 # Each of three is granted inside the hold of the first.
@@ -79,6 +70,7 @@ STORY = (
     "its lease ran out at 1.000 s while it was hit by freeze-holder",
     "worker 2 was granted the lock at 2.000 s",
 )
+COUNTED = {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1, UNANSWERED: 1}
 HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
 # Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited.
 HANDED_OVER = Book(keys=("a",), ttl=10**12)
@@ -99,11 +91,11 @@ test_server_exclusion = known(
     ("grain brings the deadline forward", two((12, 18), grain=1), VALID),
     ("an acknowledged renewal is believed", two((12, 23)).renew(14, 17, 1), INVALID),
     ("a refused release releases nothing", two((12, 14)).release(12, 13, 1, FAIL), INVALID),
-    ("a lease that ends beyond all times", endless().acquire(12, 19, 2), INVALID),
-    ("unless it was released", endless().release(14, 15, 1).acquire(12, 19, 2), VALID),
-    ("no lease, before what was done last", without_lease().acquire(3, 7, 2), INVALID),
-    ("no lease, after it was sent", without_lease().acquire(3, 8, 2), VALID),
-    ("no lease, before a renewal that was true", without_lease().renew(9, 12, 1).acquire(3, 8, 2), INVALID),
+    ("a lease that ends beyond all times", ENDLESS.then().acquire(12, 19, 2), INVALID),
+    ("unless it was released", ENDLESS.then().release(14, 15, 1).acquire(12, 19, 2), VALID),
+    ("no lease, before what was done last", WITHOUT_LEASE.then().acquire(3, 7, 2), INVALID),
+    ("no lease, after it was sent", WITHOUT_LEASE.then().acquire(3, 8, 2), VALID),
+    ("no lease, before a renewal that was true", WITHOUT_LEASE.then().renew(9, 12, 1).acquire(3, 8, 2), INVALID),
     ("a session that may have been given up", given_up(21), VALID),
     ("a client that is sure has not", given_up(19), {**HELD, "at": 19}),
     ("nor one whose session answers", given_up(21).renew(22, 23, 1), {**HELD, "at": 21}),
@@ -116,7 +108,11 @@ test_server_exclusion = known(
     ("no fault", cut(), {"unexercised": "cut-client-drop never took effect"}),
     ("a fault that met nothing", cut(100), {"unexercised": "no operation met the fault"}),
     ("a fault", cut(100, 4), {"unexercised": None, UNDER_FAULT: 1}),
-    ("counters", contended().add(F.ACQUIRE, 6, 0, INFO), {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1, UNANSWERED: 1}),
+    (
+        "counters",
+        WAITED.then().add(F.ACQUIRE, 6, 0, INFO),
+        COUNTED,
+    ),
     ("an expired lease", two((28, 30)).release(20, 21, 1), {EXPIRED: 1}),
 )
 
@@ -196,7 +192,7 @@ def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, lo
 @pytest.mark.parametrize("name", [SERVER, HOLDERS])
 @cases(
     "book, unexercised",
-    ("contended", contended(), None),
+    ("contended", WAITED, None),
     ("one grant", Book().acquire(1, 2, 1), "1 grant, 2 needed"),
     ("one worker", in_turn(5), "no hand-overs, 1 needed"),
     ("polite", in_turn(2), "no contended acquires, 1 needed"),

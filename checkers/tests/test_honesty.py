@@ -29,11 +29,6 @@ def stalled(lease: str, process: int) -> Book:
     return two(lease=lease).release(37, 38, 1).add(F.STALL, 31, 33, process=process)
 
 
-def alone(**facts: Any) -> Book:
-    """Nobody else asks: sent at 9, its lease can end at 19, and the bound is 5."""
-    return Book(keys=("a",), **{"bounds": {BELIEF: 5}, **facts}).acquire(8, 10, 1, sent=9, ttl=10)
-
-
 def under(fault: str) -> Book:
     book = Book(keys=("a",), bounds={BELIEF: 1}, fault_names=(fault,), claims=(Claim(BELIEF, under=("*",)),), ttl=90)
     return book.acquire(1, 2, 1).release(10, 11, 1).acquire(5, 12, 2).fault(fault, 6, 8)
@@ -42,24 +37,21 @@ def under(fault: str) -> Book:
 def cut_short(mechanism: str, kind: str) -> Book:
     """The server's clock is set ahead while worker 1 holds, or its data are lost."""
     hazards = (Hazard(BELIEF, ("f",), mechanism),)
-    book = Book(
-        keys=("a",), bounds={BELIEF: 0}, fault_names=("f",), claims=(Claim("server-exclusion"),), hazards=hazards
-    )
+    claims = (Claim("server-exclusion"),)
+    book = Book(keys=("a",), bounds={BELIEF: 0}, fault_names=("f",), claims=claims, hazards=hazards)
     book.acquire(8, 10, 1, sent=9, ttl=10).acquire(14, 15, 2).release(19, 20, 1)
     return book.fault("f", 12, 60, kind=kind, healing=12)
 
 
-def past_lease(at: int) -> dict[str, object]:
-    return {"kinds": ["believed-past-lease"], "moments": [at]}
-
-
+# Nobody else asks: sent at 9, its lease can end at 19, and the bound is 5.
+ALONE = Book(keys=("a",), bounds={BELIEF: 5}).acquire(8, 10, 1, sent=9, ttl=10)
 # The answer to the first was overtaken.
 OVERTAKEN = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 60, 1, sent=9, token=1)
 OVERTAKEN.acquire(25, 30, 2, token=2).release(70, 71, 1)
-
-
 READING = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 10, 1, flags=SHARED).acquire(25, 30, 2, flags=SHARED)
 READING.release(40, 41, 1)
+PAST_LEASE = {"kinds": ["believed-past-lease"]}
+NO_BOUND = {"valid": True, "unexercised": "the lock declares no bound"}
 
 
 @cases(
@@ -81,16 +73,12 @@ def test_beliefs_beside_another(book: Book, at: list[int]) -> None:
 
 test_honest_belief = known(
     BELIEF,
-    ("released within the bound", alone().release(24, 25, 1), VALID),
-    ("released beyond it", alone().release(25, 26, 1), past_lease(24)),
-    ("nobody knows what a dead client believed", alone().write(30, 31, 1, 7), VALID),
-    ("the server's clock may run fast", alone(drift=0.25).release(23, 24, 1), past_lease(22)),
-    ("pings may keep a session alive", alone(lease="touch").release(90, 91, 1), VALID),
-    (
-        "no bound is declared",
-        alone(bounds={}).release(90, 91, 1),
-        {"valid": True, "unexercised": "the lock declares no bound"},
-    ),
+    ("released within the bound", ALONE.then().release(24, 25, 1), VALID),
+    ("released beyond it", ALONE.then().release(25, 26, 1), {**PAST_LEASE, "moments": [24]}),
+    ("nobody knows what a dead client believed", ALONE.then().write(30, 31, 1, 7), VALID),
+    ("the server's clock may run fast", ALONE.then(drift=0.25).release(23, 24, 1), {**PAST_LEASE, "moments": [22]}),
+    ("pings may keep a session alive", ALONE.then(lease="touch").release(90, 91, 1), VALID),
+    ("no bound is declared", ALONE.then(bounds={}).release(90, 91, 1), NO_BOUND),
     # A late notice counts from when it was due: its process did not run in between.
     ("noticed", two().add(F.LOST, 90, 91, owner=1, process=1, sent=35), {NOTICED: 1}),
     ("rounded up", OVERTAKEN, {LONGEST: 1}),
@@ -106,15 +94,6 @@ test_honest_belief = known(
 
 RENEWAL = "honest-renewal"
 LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
-
-
-def granted(**facts: Any) -> Book:
-    """Worker 1 asked at 9 and is granted at 10, for 10."""
-    return Book(keys=("a",), **facts).acquire(8, 10, 1, sent=9, ttl=10)
-
-
-def granted_twice() -> Book:
-    return granted().acquire(20, 30, 2)
 
 
 def session(lease: str = "session") -> Book:
@@ -148,17 +127,20 @@ def called_over(asked: int, held: int, told: int, released: int) -> Book:
 def excused(mechanism: str, kind: str, struck: int) -> Book:
     """Refused too early, at 16, beside what a hazard names."""
     hazards = (Hazard(RENEWAL, ("f",), mechanism),)
-    book = granted(fault_names=("f",), claims=(Claim("server-exclusion"),), hazards=hazards).renew(15, 16, 1, **LOST)
-    return book.fault("f", struck, struck + 1, kind=kind, healing=struck)
+    book = GRANTED.then(fault_names=("f",), claims=(Claim("server-exclusion"),), hazards=hazards)
+    return book.renew(15, 16, 1, **LOST).fault("f", struck, struck + 1, kind=kind, healing=struck)
 
 
 def passed_on(book: Book) -> Book:
     return book.acquire(20, 21, 2, session=8).add(F.KEEP_ALIVE, 22, 23, session=7)
 
 
+# Worker 1 asked at 9 and is granted at 10, for 10.
+GRANTED = Book(keys=("a",)).acquire(8, 10, 1, sent=9, ttl=10)
+GRANTED_TWICE = GRANTED.then().acquire(20, 30, 2)
 NO_GRANT = refused(9, 10, Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7))
-GIVEN_BACK = granted().release(11, 12, 1).acquire(13, 14, 2).renew(15, 16, 1)
-UNREACHED = granted().renew(11, 12, 1, FAIL, reason=Reason.UNAVAILABLE)
+GIVEN_BACK = GRANTED.then().release(11, 12, 1).acquire(13, 14, 2).renew(15, 16, 1)
+UNREACHED = GRANTED.then().renew(11, 12, 1, FAIL, reason=Reason.UNAVAILABLE)
 LIE = {"kind": "renewed-though-lost", "at": 31, "rows": (0, 1, 2)}
 EARLY = {"kind": "refused-though-held", "at": 18, "holders": (0,)}
 NO_ANSWER = {"valid": True, "unexercised": "no renewal was answered, and no release refused"}
@@ -166,23 +148,19 @@ OVER = {"kind": "granted-though-over"}
 
 test_renewals = known(
     RENEWAL,
-    ("acknowledged although the lock was another's", granted_twice().renew(31, 32, 1), LIE),
-    ("acknowledged after the lease: expiry may come late", granted().renew(40, 41, 1), {**GOOD, RENEWED: 1}),
-    ("refused is no lie", granted_twice().renew(31, 32, 1, **LOST), VALID),
-    ("unanswered is no lie", granted_twice().renew(31, 32, 1, INFO), VALID),
+    ("acknowledged although the lock was another's", GRANTED_TWICE.then().renew(31, 32, 1), LIE),
+    ("acknowledged after the lease: expiry may come late", GRANTED.then().renew(40, 41, 1), {**GOOD, RENEWED: 1}),
+    ("refused is no lie", GRANTED_TWICE.then().renew(31, 32, 1, **LOST), VALID),
+    ("unanswered is no lie", GRANTED_TWICE.then().renew(31, 32, 1, INFO), VALID),
     ("acknowledged after its release and another's grant", GIVEN_BACK, INVALID),
-    ("refused before the earliest end", granted().renew(17, 18, 1, **LOST), EARLY),
-    ("refused at the earliest end", granted().renew(17, 19, 1, **LOST), {"valid": True, REFUSED: 1}),
-    ("drift brings the end forward", granted(drift=0.25).renew(16, 17, 1, **LOST), VALID),
-    ("refused after the release was sent", granted().release(16, 20, 1).renew(15, 17, 1, **LOST), VALID),
+    ("refused before the earliest end", GRANTED.then().renew(17, 18, 1, **LOST), EARLY),
+    ("refused at the earliest end", GRANTED.then().renew(17, 19, 1, **LOST), {"valid": True, REFUSED: 1}),
+    ("drift brings the end forward", GRANTED.then(drift=0.25).renew(16, 17, 1, **LOST), VALID),
+    ("refused after the release was sent", GRANTED.then().release(16, 20, 1).renew(15, 17, 1, **LOST), VALID),
     ("a server that cannot be reached says nothing", UNREACHED, NO_ANSWER),
-    ("no lease", granted(lease="none").renew(11, 12, 1, **LOST), VALID),
-    (
-        "a release refused too early",
-        granted().release(16, 18, 1, **LOST),
-        {"kind": "refused-though-held", "holders": (0,)},
-    ),
-    ("a release while unavailable", granted().release(16, 18, 1, FAIL, reason=Reason.UNAVAILABLE), NO_ANSWER),
+    ("no lease", GRANTED.then(lease="none").renew(11, 12, 1, **LOST), VALID),
+    ("a release refused too early", GRANTED.then().release(16, 18, 1, **LOST), EARLY),
+    ("a release while unavailable", GRANTED.then().release(16, 18, 1, FAIL, reason=Reason.UNAVAILABLE), NO_ANSWER),
     ("a release refused when its session was over", session().release(8, 11, 1, session=7, **LOST), VALID),
     ("a keep-alive refused too early", refused(9, 10), {"kind": "refused-though-held", "holders": (1,)}),
     ("a grant prolongs no session", refused(11, 13), VALID),

@@ -47,11 +47,6 @@ def late_write(applied: int, healed: int, **facts: Any) -> Book:
     return book.fault("late-write", applied, healed, kind="freeze", owner=1)
 
 
-def crowd() -> Book:
-    """Of the three that are inside, for whom there are two permits, the last to come is nobody's excuse."""
-    return overlap(permits=2).acquire(1, 22, 3, sent=21, ttl=50).release(30, 31, 3)
-
-
 def by_another(*claims: Claim) -> Book:
     """A freeze by a fault that the hazard does not name."""
     book = overlap(fault_names=("freeze-holder", "late-write"), claims=claims).fault("freeze-holder", 3, 4)
@@ -68,6 +63,8 @@ def asked(sure: int, **facts: Any) -> Book:
     return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=24, base=sure)
 
 
+# Of the three that are inside, for whom there are two permits, the last to come is nobody's excuse.
+CROWD = overlap(permits=2).acquire(1, 22, 3, sent=21, ttl=50).release(30, 31, 3)
 EVERYWHERE = Claim(HOLDERS)
 QUIET = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", certain=False)
 FENCED = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", stores=("fence-*",))
@@ -93,8 +90,8 @@ test_what_a_hazard_excuses = known(
     ("the violation came first", freeze(overlap(), 21, 40), VIOLATED),
     ("frozen when it was to notice, by a late answer", freeze(overlap().lost(40, 1, sent=15), 13, 40), DOCUMENTED),
     ("it would have been inside in any case", freeze(overlap().lost(40, 1, sent=21), 13, 40), VIOLATED),
-    ("a frozen holder of a permit is one too many when it wakes up", freeze(crowd(), 5, 40), DOCUMENTED),
-    ("the last to come", freeze(crowd(), 5, 40, 3), VIOLATED),
+    ("a frozen holder of a permit is one too many when it wakes up", freeze(CROWD.then(), 5, 40), DOCUMENTED),
+    ("the last to come", freeze(CROWD.then(), 5, 40, 3), VIOLATED),
     ("a fault that never came", overlap().fault("freeze-holder", 5, 40, applied=0, kind="freeze", owner=1), VIOLATED),
     # Its renewal goes on, so its lease does.
     ("a hung thread", overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1), VIOLATED),

@@ -36,11 +36,6 @@ def said(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
     return conflict.kind, conflict.rows
 
 
-def one(**facts: Any) -> Book:
-    """Granted at 10 for 10."""
-    return Book(**{"keys": ("a",), "ttl": 0, **facts}).acquire(10, 10, 1, ttl=10)
-
-
 def test_the_settings_bring_a_ttl_and_a_drift() -> None:
     def book() -> Book:
         return Book(keys=("a",), ttl=0).acquire(10, 10, 1).acquire(12, 19, 2)
@@ -55,18 +50,18 @@ def test_the_settings_bring_a_ttl_and_a_drift() -> None:
 def test_what_is_no_lease_is_refused() -> None:
     for facts in ({"lease": "none"}, {"lease": "quorum"}, {"permits": 2}):
         with pytest.raises(Unusable):
-            lease(one(**facts).history(), Settings())
+            lease(ONE.then(**facts).history(), Settings())
     with pytest.raises(Unusable, match="reader"):
-        lease(one().acquire(30, 31, 2, ttl=10, flags=SHARED).history(), Settings())
-    history = one().history()
+        lease(ONE.then().acquire(30, 31, 2, ttl=10, flags=SHARED).history(), Settings())
+    history = ONE.history()
     with pytest.raises(Unusable, match="times"):
         lease(replace(history, clock=np.zeros((1, 2), np.int64)), Settings())
 
 
 def test_whose_an_operation_is_must_be_clear() -> None:
     for book in (
-        one().release(12, 13, 1, INFO).acquire(14, 15, 1, ttl=10),
-        one().release(12, 15, 1).acquire(14, 16, 1, ttl=10),
+        ONE.then().release(12, 13, 1, INFO).acquire(14, 15, 1, ttl=10),
+        ONE.then().release(12, 15, 1).acquire(14, 16, 1, ttl=10),
         Book(keys=("a",)).acquire(1, 0, 1, outcome=INFO).renew(3, 4, 1),
         Book(keys=("a",)).acquire(1, 4, 1).renew(3, 5, 1),
     ):
@@ -98,12 +93,14 @@ def closed(at: int, second: int) -> Book:
     return book.add(F.KEEP_ALIVE, 9, 9, session=7).acquire(9, second, 2, session=8)
 
 
+# Granted at 10 for 10.
+ONE = Book(keys=("a",), ttl=0).acquire(10, 10, 1, ttl=10)
 INSIDE, RENEWAL, RELEASE, VALID = "granted-inside-a-hold", "renewal-lied", "release-lied", "valid"
 THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
 # One owner of two keys releases the first.
 KEPT = Book(ttl=10).acquire(1, 2, 1).acquire(1, 2, 1, key=1).release(3, 4, 1).acquire(5, 6, 2).acquire(5, 6, 3, key=1)
-NESTED_TOO = one().acquire(11, 12, 1, flags=NESTED).release(13, 14, 1, flags=NESTED).acquire(15, 19, 2, ttl=10)
-AGAIN = one().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1)
+NESTED_TOO = ONE.then().acquire(11, 12, 1, flags=NESTED).release(13, 14, 1, flags=NESTED).acquire(15, 19, 2, ttl=10)
+AGAIN = ONE.then().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1)
 # What prolongs the session is the word that the release was done.
 TOUCHED = Book(lease="touch", ttl=10).acquire(1, 2, 1, session=7).acquire(5, 6, 2, session=7, key=1)
 TOUCHED.release(8, 9, 2, session=7, key=1).acquire(10, 17, 3, session=8)
@@ -116,19 +113,24 @@ ELSEWHERE.acquire(10, 11, 2, session=8)
 
 @cases(
     "book, kind, rows",
-    ("a grant inside a hold", one().acquire(12, 19, 2, ttl=10), INSIDE, (0, 1)),
-    ("a grant after it", one().acquire(12, 20, 2, ttl=10), VALID, (0, 1)),
-    ("a renewal that came in time is believed", one().renew(15, 16, 1).acquire(17, 24, 2, ttl=10), INSIDE, (0, 1, 2)),
-    ("one that did not lies", one().acquire(12, 22, 2, ttl=10).renew(24, 25, 1), RENEWAL, (0, 1, 2)),
+    ("a grant inside a hold", ONE.then().acquire(12, 19, 2, ttl=10), INSIDE, (0, 1)),
+    ("a grant after it", ONE.then().acquire(12, 20, 2, ttl=10), VALID, (0, 1)),
+    (
+        "a renewal that came in time is believed",
+        ONE.then().renew(15, 16, 1).acquire(17, 24, 2, ttl=10),
+        INSIDE,
+        (0, 1, 2),
+    ),
+    ("one that did not lies", ONE.then().acquire(12, 22, 2, ttl=10).renew(24, 25, 1), RENEWAL, (0, 1, 2)),
     # At the very deadline it may have found the lease expired.
-    ("at the deadline", one().renew(15, 20, 1).acquire(17, 24, 2, ttl=10), RENEWAL, None),
-    ("lost early", one().renew(15, 19, 1, FAIL), "lost-early", (0, 1)),
-    ("lost in the end", one().renew(15, 20, 1, FAIL), VALID, None),
-    ("not reached", one().renew(15, 16, 1, FAIL, reason=Reason.UNAVAILABLE), VALID, None),
-    ("timed out", one().renew(15, 16, 1, FAIL, reason=Reason.TIMEOUT), VALID, None),
-    ("a release lied", one().acquire(25, 26, 2, ttl=10).release(28, 29, 1), RELEASE, (0, 1, 2)),
+    ("at the deadline", ONE.then().renew(15, 20, 1).acquire(17, 24, 2, ttl=10), RENEWAL, None),
+    ("lost early", ONE.then().renew(15, 19, 1, FAIL), "lost-early", (0, 1)),
+    ("lost in the end", ONE.then().renew(15, 20, 1, FAIL), VALID, None),
+    ("not reached", ONE.then().renew(15, 16, 1, FAIL, reason=Reason.UNAVAILABLE), VALID, None),
+    ("timed out", ONE.then().renew(15, 16, 1, FAIL, reason=Reason.TIMEOUT), VALID, None),
+    ("a release lied", ONE.then().acquire(25, 26, 2, ttl=10).release(28, 29, 1), RELEASE, (0, 1, 2)),
     ("released by a stranger", Book(keys=("a",)).release(2, 3, 1), RELEASE, (0,)),
-    ("unanswered", one().acquire(11, 0, 2, outcome=INFO, ttl=10), VALID, (0,)),
+    ("unanswered", ONE.then().acquire(11, 0, 2, outcome=INFO, ttl=10), VALID, (0,)),
     ("asked again after its release", AGAIN, VALID, None),
     ("the key that it kept", KEPT, INSIDE, None),
     ("nested ones are part of their grant", NESTED_TOO, INSIDE, None),
@@ -217,20 +219,22 @@ def test_a_spent_budget_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_wrong_proofs_are_not_accepted() -> None:
-    history = one().renew(15, 16, 1).acquire(17, 25, 2, ttl=10).history()
+    history = ONE.then().renew(15, 16, 1).acquire(17, 25, 2, ttl=10).history()
     answer = lease(history, Settings())
     order = answer.order().tolist()
     assert certify(history, Settings(), True, order) is None
     for wrong in (order[1:], order[::-1], [*order, order[0]], []):
         assert certify(history, Settings(), True, wrong) is not None
     assert certify(history, Settings(), False, order) is not None
-    broken = one().acquire(12, 19, 2, ttl=10).history()
+    broken = ONE.then().acquire(12, 19, 2, ttl=10).history()
     assert certify(broken, Settings(), True, [0, 1]) is not None
     assert certify(broken, Settings(), False, [0]) is not None
 
 
 def test_what_can_be_spared_is_not_called_minimal() -> None:
-    history = one().renew(11, 12, 1).acquire(13, 14, 2, ttl=10).renew(15, 16, 2).acquire(40, 41, 3, ttl=10).history()
+    history = (
+        ONE.then().renew(11, 12, 1).acquire(13, 14, 2, ttl=10).renew(15, 16, 2).acquire(40, 41, 3, ttl=10).history()
+    )
     assert proven(history, Settings(), False, (0, 2)) is None
     assert "row 1 may be" in str(certify(history, Settings(), False, (0, 1, 2)))
     assert "row 4 may be" in str(certify(history, Settings(), False, (0, 2, 4)))
@@ -241,7 +245,7 @@ def test_what_can_be_spared_is_not_called_minimal() -> None:
 
 def test_minimal_is_claimed_only_where_it_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_least, "FEW", 1)
-    judged = decide(one().acquire(12, 13, 2, ttl=10).history(), "lease")
+    judged = decide(ONE.then().acquire(12, 13, 2, ttl=10).history(), "lease")
     assert (judged.valid, judged.rows, judged.minimal) == (False, (0, 1), False)
 
 

@@ -15,15 +15,6 @@ from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import known
 
 
-def full(**facts: object) -> Book:
-    """A bit of everything."""
-    book = Book(**facts).acquire(1, 2, 1, token=1).renew(3, 4, 1).write(5, 6, 1, 1, token=1).release(7, 8, 1)
-    book.acquire(4, 9, 2, token=2).read(10, 11, 2, 1, token=2).write(12, 0, 2, 2, INFO, token=2).release(13, 0, 2, INFO)
-    book.acquire(14, 0, 0, process=3, outcome=INFO).add(F.TRY_ACQUIRE, 15, 16, FAIL, process=1, reason=Reason.HELD)
-    book.write(17, 18, 1, 3, FAIL, token=1).acquire(19, 30, 5, process=1, token=4).lost(40, 5, process=1)
-    return book.fault("pause-server", 3, 16)
-
-
 def answered(history: History) -> None:
     """Every measure answers, with numbers of its unit and rows of the history, or says why it cannot."""
     found = measures(history)
@@ -36,15 +27,23 @@ def answered(history: History) -> None:
             assert value.number is None or type(value.number) is (float if value.unit == "ratio" else int)
 
 
+# A bit of everything.
+FULL = Book().acquire(1, 2, 1, token=1).renew(3, 4, 1).write(5, 6, 1, 1, token=1).release(7, 8, 1)
+FULL.acquire(4, 9, 2, token=2).read(10, 11, 2, 1, token=2).write(12, 0, 2, 2, INFO, token=2).release(13, 0, 2, INFO)
+FULL.acquire(14, 0, 0, process=3, outcome=INFO).add(F.TRY_ACQUIRE, 15, 16, FAIL, process=1, reason=Reason.HELD)
+FULL.write(17, 18, 1, 3, FAIL, token=1).acquire(19, 30, 5, process=1, token=4).lost(40, 5, process=1)
+FULL.fault("pause-server", 3, 16)
+
+
 @pytest.mark.parametrize("trial", ["t", ""])
 def test_every_measure_answers(trial: str) -> None:
-    history = full(trial=trial, store="fence-writes").history()
+    history = FULL.then(trial=trial, store="fence-writes").history()
     answered(history)
     assert all(len(measure.definition) > 40 for measure in measures(history))
 
 
 def test_it_can_be_written_down() -> None:
-    found = measures(full().history())
+    found = measures(FULL.history())
     text = json.dumps([asdict(measure) for measure in found], allow_nan=False)
     first = json.loads(text)[0]
     assert first["name"] == "definite-overlap"
@@ -80,16 +79,10 @@ def refused(mode: str) -> Book:
     return fenced(mode).write(5, 6, 2, 21, FAIL, token=2)
 
 
-def unfenced() -> Book:
-    """Owner 1 holds from 2 on, owner 2, who certainly came later, from 12 on."""
-    return Book(store="unfenced", keys=("a",), ttl=5).acquire(1, 2, 1).acquire(10, 12, 2)
-
-
-def late() -> Book:
-    """Sent at 8, answered at 20."""
-    return unfenced().write(3, 4, 1, 5).write(8, 20, 1, 7)
-
-
+# Owner 1 holds from 2 on, owner 2, who certainly came later, from 12 on.
+UNFENCED = Book(store="unfenced", keys=("a",), ttl=5).acquire(1, 2, 1).acquire(10, 12, 2)
+# Sent at 8, answered at 20.
+LATE = UNFENCED.then().write(3, 4, 1, 5).write(8, 20, 1, 7)
 STALE = fenced().write(5, 6, 1, 10, token=1).write(7, 8, 1, 11, FAIL, token=1).read(9, 10, 1, 20, token=1)
 READ = fenced("fence-reads-and-writes").read(9, 10, 1, 20, token=1)
 NO_TOKENS = {"unexercised": "the store looks at no tokens"}
@@ -101,8 +94,8 @@ OVERWRITTEN = Book(workload="set", keys=("a",)).write(1, 2, 1, 10).write(3, 4, 2
 # The unknown write of 6 may have happened; 99 is nobody's.
 DIRTY = Book(keys=("a",)).write(1, 2, 1, 5, FAIL).read(3, 4, 2, 5).write(5, 6, 1, 6, FAIL).write(7, 0, 1, 6, INFO)
 DIRTY.read(8, 9, 2, 6).read(10, 11, 2, 99).write(12, 13, 1, 8, FAIL, reason=Reason.UNAVAILABLE)
-SENT = unfenced().write(13, 14, 1, 7)
-LANDED = late().read(13, 14, 2, 5)  # what was there before
+SENT = UNFENCED.then().write(13, 14, 1, 7)
+LANDED = LATE.then().read(13, 14, 2, 5)  # what was there before
 NONE_LATE = {"accepted": 0, "unexercised": "nobody sent anything under a token that a larger one had overtaken"}
 NONE_NEAR = {"unexercised": "no write came near the moment at which another was given the lock"}
 ALERT, LATE_ALERT = {"alert": "a stale access was accepted"}, {"alert": "a stale write was accepted"}
@@ -130,14 +123,14 @@ test_unfenced_stale_write = known(
     unfenced_stale_write,
     ("sent late", SENT, {"sent_late": 1, "landed_late": 0, "in_flight": 0}),
     ("the one sent late", SENT, {"rows": ((1, 2),), **LATE_ALERT}),
-    ("in flight", late(), {"in_flight": 1}),
+    ("in flight", LATE, {"in_flight": 1}),
     ("landed late", LANDED, {"sent_late": 0, "landed_late": 1, "in_flight": 0}),
     ("the one that landed late", LANDED, {"rows": ((3, 4, 2),)}),
-    ("a read sent before proves nothing", late().read(11, 14, 2, 5), {"landed_late": 0}),
-    ("the initial value is older than all", unfenced().write(8, 20, 1, 7).read(13, 14, 2, -1), {"landed_late": 1}),
-    ("not read", unfenced().write(13, 0, 1, 7, INFO), {"sent_late": 0}),
-    ("read", unfenced().write(13, 0, 1, 7, INFO).read(30, 31, 2, 7), {"sent_late": 1}),
-    ("no write near the hand-over", unfenced().write(3, 4, 1, 7), NONE_NEAR),
+    ("a read sent before proves nothing", LATE.then().read(11, 14, 2, 5), {"landed_late": 0}),
+    ("the initial value is older than all", UNFENCED.then().write(8, 20, 1, 7).read(13, 14, 2, -1), {"landed_late": 1}),
+    ("not read", UNFENCED.then().write(13, 0, 1, 7, INFO), {"sent_late": 0}),
+    ("read", UNFENCED.then().write(13, 0, 1, 7, INFO).read(30, 31, 2, 7), {"sent_late": 1}),
+    ("no write near the hand-over", UNFENCED.then().write(3, 4, 1, 7), NONE_NEAR),
     ("a fence", fenced(), {"unexercised": "the store is no store without a fence"}),
 )
 

@@ -12,53 +12,44 @@ from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import known, measured
 
 
-def overlapping(**facts: object) -> Book:
-    """The first holds [3, 20], the second [12, 16], on a: 4 together. Then a third one, alone, on b."""
-    book = Book(ttl=100, **facts).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
-    return book.acquire(30, 31, 3, key=1).release(40, 41, 3, key=1)
-
-
 def struck(begun: int) -> Book:
-    book = overlapping(fault_names=("clock-jump",))
+    book = OVERLAPPING.then(fault_names=("clock-jump",))
     return book.fault("clock-jump", begun, begun + 2, kind="clock", target="redis1")
-
-
-def foreign() -> Book:
-    return Book(trial="", lock="", store="", ttl=0, keys=("a",))
-
-
-def twice() -> Book:
-    return foreign().acquire(1, 2, 1).acquire(3, 4, 1).release(6, 7, 1).release(8, 9, 1)
 
 
 def kept(**settings: Any) -> MeasuredHistory:
     """The first never released: settings say what a file does not."""
-    return MeasuredHistory(foreign().acquire(1, 3, 1).acquire(9, 10, 2).history(), Settings(**settings))
+    return MeasuredHistory(FOREIGN.then().acquire(1, 3, 1).acquire(9, 10, 2).history(), Settings(**settings))
 
 
+# The first holds [3, 20], the second [12, 16], on a: 4 together. Then a third one, alone, on b.
+OVERLAPPING = Book(ttl=100).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
+OVERLAPPING.acquire(30, 31, 3, key=1).release(40, 41, 3, key=1)
+FOREIGN = Book(trial="", lock="", store="", ttl=0, keys=("a",))
+TWICE = FOREIGN.then().acquire(1, 2, 1).acquire(3, 4, 1).release(6, 7, 1).release(8, 9, 1)
 # The first may have lasted until its release was answered, at 21.
 ENDED = Book(ttl=5).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
 # Asked for at 4, before the release at 8 was answered at 9; granted after it.
 TOUCHING = Book(ttl=100).acquire(1, 3, 1).release(8, 9, 1).acquire(4, 10, 2).acquire(20, 21, 3, key=1)
 READERS = Book(ttl=100).acquire(1, 3, 1, flags=SHARED).acquire(1, 4, 2, flags=SHARED).acquire(5, 6, 3)
 # Owner 1 comes twice; between its holds, and after them, owner 2.
-AGAIN = foreign().acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2).acquire(9, 10, 1)
+AGAIN = FOREIGN.then().acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2).acquire(9, 10, 1)
 AGAIN.acquire(12, 13, 2).release(14, 15, 2).release(16, 17, 1)
 ALERT = {"alert": "two held at once for certain", "unexercised": None, "property": "server-exclusion"}
 SEVERAL = {"unexercised": "several may hold at once"}
 
 test_definite_overlap = known(
     definite_overlap,
-    ("definite", overlapping(), {"pairs": 1, "longest": 4, "rows": ((0, 1),), **ALERT}),
+    ("definite", OVERLAPPING, {"pairs": 1, "longest": 4, "rows": ((0, 1),), **ALERT}),
     ("a lease that ended is no overlap", ENDED, {"pairs": 0}),
     ("a writer with each of two readers", READERS, {"pairs": 2}),
     ("nobody asked", Book().read(1, 2, 1, 5), {"unexercised": "nobody asked for a lock"}),
     ("refused", Book().acquire(1, 2, 1, outcome=FAIL), {"unexercised": "no lock was granted"}),
-    ("permits", overlapping(permits=2), SEVERAL),
+    ("permits", OVERLAPPING.then(permits=2), SEVERAL),
     ("alone", Book().acquire(1, 2, 1), {"pairs": 0, "unexercised": "1 grant, 2 needed"}),
     ("holders of a file come again", AGAIN, {"pairs": 1, "longest": 1, "rows": ((4, 5),)}),
-    ("one that takes it twice", twice(), {"pairs": 0}),
-    ("one that takes it twice, and another", twice().acquire(10, 11, 2), {"pairs": 0}),
+    ("one that takes it twice", TWICE, {"pairs": 0}),
+    ("one that takes it twice, and another", TWICE.then().acquire(10, 11, 2), {"pairs": 0}),
     ("held for ever", kept(), {"pairs": 1}),
     ("held for as long as settings say", kept(ttl=5), {"pairs": 0}),
     ("permits of settings", kept(permits=2), SEVERAL),
@@ -67,7 +58,7 @@ test_definite_overlap = known(
 test_possible_overlap = known(
     possible_overlap,
     ("it may have ended later", ENDED, {"pairs": 1}),
-    ("what is definite is not possible", overlapping(), {"pairs": 0}),
+    ("what is definite is not possible", OVERLAPPING, {"pairs": 0}),
     ("hand-overs that touch are possible", TOUCHING, {"pairs": 1, "open": 2, "alert": None}),
     ("two readers are no pair", READERS, {"pairs": 0}),
 )
@@ -77,20 +68,15 @@ test_clock_jump = known(
     ("around a clock jump", struck(5), {"inside": 1, "outside": 0, "faults": 1, "rows": ((0, 3, 1),)}),
     ("which is an alert", struck(5), {"alert": "granted twice around a clock fault"}),
     ("away from it", struck(50), {"inside": 0, "outside": 1}),
-    ("no clock was set", overlapping(), {"unexercised": "no clock was set"}),
+    ("no clock was set", OVERLAPPING, {"unexercised": "no clock was set"}),
 )
 
 
 def test_the_definition_is_the_first_paragraph() -> None:
-    found = definite_overlap(measured(overlapping()))
+    found = definite_overlap(measured(OVERLAPPING))
     assert found.definition.startswith("Pairs of grants of one key that were certainly in force together")
     assert "\n" not in found.definition
     assert "Source" not in found.definition
-
-
-def superseded() -> Book:
-    """Owner 2 is given the lock at 12; owner 1, whose lease was over at 11, is there until 20."""
-    return Book(keys=("a",)).acquire(1, 2, 1).acquire(11, 12, 2).release(20, 21, 1).release(25, 26, 2)
 
 
 def counted(*unknown: int) -> Book:
@@ -112,10 +98,12 @@ def phantom(lease: str = "none") -> Book:
     return refused(refused(book, 10), 20).acquire(25, 30, 4)
 
 
+# Owner 2 is given the lock at 12; owner 1, whose lease was over at 11, is there until 20.
+SUPERSEDED = Book(keys=("a",)).acquire(1, 2, 1).acquire(11, 12, 2).release(20, 21, 1).release(25, 26, 2)
 NOTICED = Book(keys=("a",), bounds={"honest-belief": 3}).acquire(1, 2, 1).acquire(11, 12, 2).lost(11, 1)
 # Owner 2 never asked; owner 1 releases once more than it acquired.
-STRANGER = foreign().acquire(1, 2, 1).release(3, 4, 2).release(5, 6, 1).release(7, 8, 1)
-EARLY_RECORD = foreign().acquire(1, 0, 1, outcome=INFO).release(3, 4, 1)
+STRANGER = FOREIGN.then().acquire(1, 2, 1).release(3, 4, 2).release(5, 6, 1).release(7, 8, 1)
+EARLY_RECORD = FOREIGN.then().acquire(1, 0, 1, outcome=INFO).release(3, 4, 1)
 BY_TENS = Book(keys=("a",)).acquire(1, 2, 1, token=10).acquire(11, 12, 2, token=20)
 # One that timed out stood in the queue while the tries were refused.
 IN_THE_WAY = refused(phantom(), 9, F.ACQUIRE, 24, Reason.TIMEOUT)
@@ -129,17 +117,17 @@ SKIPPED = "skipped tokens say that an acquire without an answer took effect"
 
 test_belief_versus_truth = known(
     belief_versus_truth,
-    ("false belief", superseded(), {"false": 1, "longest": 8, "total": 8, "bound": None}),
-    ("its witness", superseded(), {"rows": ((0, 1),)}),
-    ("its alert", superseded(), {"alert": "a client believed what was no longer true"}),
+    ("false belief", SUPERSEDED, {"false": 1, "longest": 8, "total": 8, "bound": None}),
+    ("its witness", SUPERSEDED, {"rows": ((0, 1),)}),
+    ("its alert", SUPERSEDED, {"alert": "a client believed what was no longer true"}),
     ("noticed in time", NOTICED, {"false": 0, "longest": 0, "bound": 3}),
-    ("probed", superseded().add(F.BELIEF, 15, 15, owner=1).add(F.BELIEF, 5, 5, owner=1), {"probed": 1}),
+    ("probed", SUPERSEDED.then().add(F.BELIEF, 15, 15, owner=1).add(F.BELIEF, 5, 5, owner=1), {"probed": 1}),
 )
 
 test_release_by_non_owner = known(
     release_by_non_owner,
-    ("released another's", superseded(), {"superseded": 1, "attempted": 1, "stranger": 0}),
-    ("the release of another's", superseded(), {"rows": ((0, 1, 2),)}),
+    ("released another's", SUPERSEDED, {"superseded": 1, "attempted": 1, "stranger": 0}),
+    ("the release of another's", SUPERSEDED, {"rows": ((0, 1, 2),)}),
     ("no release", Book(), {"unexercised": "nobody released anything"}),
     ("one's own release", Book().acquire(1, 2, 1).release(3, 4, 1), OWN),
     ("strangers", STRANGER, {"stranger": 2, "rows": ((1,), (3,))}),
@@ -154,7 +142,7 @@ test_token_gap = known(
     ("not by one that asked after the next token", counted(25, 43), {"unexplained": 1}),
     ("both are", counted(25, 30), {"unexplained": 0}),
     ("tokens that are no counter", BY_TENS, {"unexercised": NO_COUNTER}),
-    ("no tokens", superseded(), {"unexercised": "no two grants of a key carry different tokens"}),
+    ("no tokens", SUPERSEDED, {"unexercised": "no two grants of a key carry different tokens"}),
 )
 
 test_phantom_success = known(
@@ -170,5 +158,5 @@ test_phantom_success = known(
     ("readers that come later end no reader", refused(READER_GONE, 8), {"by_refusal": 0}),
     ("of two skipped tokens one is used up otherwise", counted(25), {"by_token_gap": 0}),
     ("skipped tokens", counted(25, 26), {"by_token_gap": 2, "at_least": 0, "alert": SKIPPED}),
-    ("all known", superseded(), {"unexercised": "no acquire was left without an answer"}),
+    ("all known", SUPERSEDED, {"unexercised": "no acquire was left without an answer"}),
 )

@@ -27,25 +27,10 @@ def kept_alive(lease: str) -> Book:
     return book.add(F.KEEP_ALIVE, 14, 15, session=8)
 
 
-def wanted() -> Book:
-    """a is held in [2, 5] and from 20 on, and asked for in [3, 9] and [12, 20]: nobody's in [5, 9] and [12, 20]."""
-    book = a_book(ttl=50).acquire(1, 2, 1).release(5, 6, 1)
-    book.acquire(3, 9, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
-    return book.acquire(12, 20, 3).release(30, 31, 3)
-
-
 def passed(took: int, inv: int = 7, **more: int) -> Book:
     """Owner 2 asked at 5, and got it after owner 3, who asked later; a release took so long."""
     book = a_book(ttl=1000).acquire(5, 50, 2, base=more.pop("queued", -1)).release(60, 60 + took, 2)
     return book.acquire(inv, inv + 1, 3, **more).release(inv + 2, inv + 3, 3)
-
-
-def timed() -> Book:
-    """Took 1, 2, 3 and 4; one was given up after 2; a fault is there in [100, 200]."""
-    book = a_book(ttl=1000)
-    for n in (1, 2, 3, 4):
-        book.acquire(10 * n, 11 * n, n).release(11 * n, 11 * n + n, n)
-    return book.acquire(60, 62, 0, outcome=FAIL, reason=Reason.TIMEOUT)
 
 
 def at_times(book: Book, *clock: tuple[int, int]) -> MeasuredHistory:
@@ -53,6 +38,15 @@ def at_times(book: Book, *clock: tuple[int, int]) -> MeasuredHistory:
     return MeasuredHistory(replace(book.history(), clock=np.array(clock, np.int64)), Settings())
 
 
+# Took 1, 2, 3 and 4; one was given up after 2; a fault is there in [100, 200].
+TIMED = a_book(ttl=1000)
+for n in (1, 2, 3, 4):
+    TIMED.acquire(10 * n, 11 * n, n).release(11 * n, 11 * n + n, n)
+TIMED.acquire(60, 62, 0, outcome=FAIL, reason=Reason.TIMEOUT)
+# a is held in [2, 5] and from 20 on, and asked for in [3, 9] and [12, 20]: nobody's in [5, 9] and [12, 20].
+WANTED = a_book(ttl=50).acquire(1, 2, 1).release(5, 6, 1)
+WANTED.acquire(3, 9, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
+WANTED.acquire(12, 20, 3).release(30, 31, 3)
 # TTL 10: left 8 before the end, 1 after it, and, renewed at 45, 5 before.
 MARGINS = a_book().acquire(1, 2, 1).release(3, 4, 1).acquire(11, 12, 2).release(22, 23, 2).acquire(31, 32, 3)
 MARGINS.renew(36, 37, 3).renew(45, 46, 3).release(50, 51, 3)
@@ -60,7 +54,7 @@ MARGINS.acquire(61, 62, 4).renew(65, 66, 4).renew(75, 76, 4).release(82, 83, 4)
 OUTLIVED = a_book().acquire(1, 2, 1).acquire(12, 13, 2).release(15, 16, 1)
 NO_LEASE = {"unexercised": "no lease ends by itself"}
 AT_ONCE = a_book().acquire(1, 10, 1).release(10, 11, 1).acquire(1, 15, 2)
-HEALED = wanted().fault("pause-server", 7, 10).fault("pause-server", 14, 40)
+HEALED = WANTED.then().fault("pause-server", 7, 10).fault("pause-server", 14, 40)
 # Released at 5; asked for from 10 to 90 in vain. The TTL is 10, the bound 20.
 IN_VAIN = a_book(bounds={"recovery": 20}).acquire(1, 2, 1).release(5, 6, 1).acquire(3, 4, 2).release(5, 6, 2)
 IN_VAIN.acquire(10, 0, 0, process=3, outcome=INFO).acquire(20, 90, 0, outcome=FAIL)
@@ -68,7 +62,7 @@ VAIN = {"alert": "somebody asked in vain until the end for what nobody held", "r
 HELD = a_book().acquire(1, 2, 1).renew(50, 51, 1).acquire(10, 55, 0, outcome=FAIL)
 NO_DELTA = {"unexercised": "nothing tells how long a request takes to the service"}
 ONE_WORKER = Book().acquire(1, 2, 1, process=1).release(3, 4, 1).acquire(5, 6, 2, process=1)
-PHASES = timed().fault("pause-server", 100, 200).acquire(99, 150, 7).acquire(199, 0, 0, outcome=INFO)
+PHASES = TIMED.then().fault("pause-server", 100, 200).acquire(99, 150, 7).acquire(199, 0, 0, outcome=INFO)
 PHASES.acquire(300, 309, 8).acquire(400, 0, 0, outcome=INFO)
 # Owner 2 asks at 5 and waits; 3, 4 and 5 ask later and go first. A release takes 2.
 QUEUE = a_book(ttl=1000).acquire(1, 2, 1).release(8, 10, 1).acquire(5, 50, 2).release(60, 61, 2)
@@ -101,8 +95,8 @@ test_hold_versus_ttl = known(
 test_availability_gap = known(
     availability_gap,
     # The first wait counts too: nobody had it in [1, 2].
-    ("gaps", wanted(), {"longest": 8, "total": 13, "asked": 15, "gaps": 3}),
-    ("the share of time", wanted(), {"share": 13 / 15, "rows": ((3,),)}),
+    ("gaps", WANTED, {"longest": 8, "total": 13, "asked": 15, "gaps": 3}),
+    ("the share of time", WANTED, {"share": 13 / 15, "rows": ((3,),)}),
     ("nobody asked", Book(), {"unexercised": "nobody asked for a lock"}),
     ("a grant that is over at once ends a gap", AT_ONCE, {"longest": 9, "gaps": 2}),
 )
@@ -112,9 +106,9 @@ test_recovery_after_heal = known(
     ("after the first heal", HEALED, {"first@pause-server#1": 10, "gap@pause-server#1": 8}),
     ("after the second heal", HEALED, {"first@pause-server#2": None}),
     ("after each heal", HEALED, {"faults": 2, "recovered": 1, "unexercised": None}),
-    ("no fault", wanted(), {"unexercised": "there was no fault to recover from"}),
-    ("no heal", wanted().fault("f", 7, 0), {"unexercised": "no fault was healed"}),
-    ("nobody asked since", wanted().fault("f", 7, 40), {"unexercised": "nobody asked for a lock after a heal"}),
+    ("no fault", WANTED, {"unexercised": "there was no fault to recover from"}),
+    ("no heal", WANTED.then().fault("f", 7, 0), {"unexercised": "no fault was healed"}),
+    ("nobody asked since", WANTED.then().fault("f", 7, 40), {"unexercised": "nobody asked for a lock after a heal"}),
     ("a fault in a file", ELSEWHERE, {"first@cut#1": 9000 - 4999}),
 )
 
@@ -146,8 +140,8 @@ test_starvation = known(
 test_acquire_latency = known(
     acquire_latency,
     # Of five, 1 is done after 1; then 1 of 4 after 2, where one is given up; then 1 of 2, and the last.
-    ("answered", timed(), {"answered@all": 4, "censored@all": 1}),
-    ("latencies", timed(), {"p50@all": 3, "p90@all": 4, "longest@all": 4, "rows": ((6,),)}),
+    ("answered", TIMED, {"answered@all": 4, "censored@all": 1}),
+    ("latencies", TIMED, {"p50@all": 3, "p90@all": 4, "longest@all": 4, "rows": ((6,),)}),
     ("before", PHASES, {"answered@before": 4, "censored@before": 1, "p50@before": 3}),
     # One of two: half are done after 51, and the other may never be.
     ("during", PHASES, {"p50@during": 51, "p90@during": None, "censored@during": 1}),
@@ -162,7 +156,7 @@ test_acquire_latency = known(
 
 test_release_latency = known(
     release_latency,
-    ("releases", timed(), {"p50@all": 2, "p90@all": 4, "censored@all": 0}),
+    ("releases", TIMED, {"p50@all": 2, "p90@all": 4, "censored@all": 0}),
     ("no release", Book(), {"unexercised": "nobody released anything"}),
     ("releases in a file", PLACES, {"p50@all": 7}),
 )

@@ -24,16 +24,10 @@ def invalid(book: Book, rows: Sequence[int], model: str = "register") -> str | N
     return verify_invalid(book.history(), MODELS[model], SETTINGS, rows)
 
 
-def good() -> Book:
-    """Rows: 0 write 7, 1 read 7, 2 unknown write 8, 3 read 8."""
-    return Book(keys=("a",)).write(1, 4, 1, 7).read(2, 3, 2, 7).write(3, 0, 3, 8, INFO).read(5, 6, 2, 8)
-
-
-def bad() -> Book:
-    """Rows: 0 write 7, 1 write 8, 2 read 7, 3 read 8 (can be spared)."""
-    return Book(keys=("a",)).write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 6, 2, 7).read(7, 8, 2, 8)
-
-
+# Rows: 0 write 7, 1 write 8, 2 read 7, 3 read 8 (can be spared).
+BAD = Book(keys=("a",)).write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 6, 2, 7).read(7, 8, 2, 8)
+# Rows: 0 write 7, 1 read 7, 2 unknown write 8, 3 read 8.
+GOOD = Book(keys=("a",)).write(1, 4, 1, 7).read(2, 3, 2, 7).write(3, 0, 3, 8, INFO).read(5, 6, 2, 8)
 TWO = Book(keys=("a",)).write(1, 2, 1, 7).write(3, 4, 1, 8)
 FAR_APART = Book(keys=("a",)).write(1, 9, 1, 7).write(2, 3, 2, 8).write(4, 5, 3, 9).read(6, 7, 3, 8)
 TWO_KEYS = Book().write(1, 2, 1, 7).write(3, 4, 1, 8, key=1).read(5, 6, 1, 7)
@@ -44,13 +38,13 @@ TRIED.add(F.TRY_ACQUIRE, 5, 6, FAIL, owner=2, process=2, reason=Reason.HELD)
 
 @cases(
     "model, book, order, wrong",
-    ("a read before its write", "register", good(), (1, 0, 2, 3), "row 1 cannot have ended as it did"),
-    ("a read before an unknown write", "register", good(), (0, 1, 3, 2), "row 3 cannot have ended as it did"),
-    ("a read without its write", "register", good(), (0, 1, 3), "row 3 cannot have ended as it did"),
-    ("one left out", "register", good(), (0, 1, 2), "row 3 is missing"),
-    ("one twice", "register", good(), (0, 1, 2, 2, 3), "row 2 stands twice"),
-    ("one too many", "register", good(), (0, 1, 2, 3, 99), "row 99 stands twice in the order, or does not belong"),
-    ("none", "register", good(), (), "row 0 is missing"),
+    ("a read before its write", "register", GOOD, (1, 0, 2, 3), "row 1 cannot have ended as it did"),
+    ("a read before an unknown write", "register", GOOD, (0, 1, 3, 2), "row 3 cannot have ended as it did"),
+    ("a read without its write", "register", GOOD, (0, 1, 3), "row 3 cannot have ended as it did"),
+    ("one left out", "register", GOOD, (0, 1, 2), "row 3 is missing"),
+    ("one twice", "register", GOOD, (0, 1, 2, 2, 3), "row 2 stands twice"),
+    ("one too many", "register", GOOD, (0, 1, 2, 3, 99), "row 99 stands twice in the order, or does not belong"),
+    ("none", "register", GOOD, (), "row 0 is missing"),
     ("in real time", "register", TWO, (0, 1), None),
     ("against real time", "register", TWO, (1, 0), "stands behind row 1, but had returned before"),
     ("against real time, and not side by side", "register", FAR_APART, (0, 2, 1, 3), "stands behind row 2"),
@@ -58,7 +52,7 @@ TRIED.add(F.TRY_ACQUIRE, 5, 6, FAIL, owner=2, process=2, reason=Reason.HELD)
     ("one key left out", "register", TWO_KEYS, (0, 2), "is missing"),
     ("without what failed", "mutex", REFUSED, (0,), None),
     ("with what failed and is no evidence", "mutex", REFUSED, (0, 1), "does not belong there"),
-    ("without a write that failed", "register", good().write(7, 8, 1, 9, FAIL), (0, 1, 2, 3), None),
+    ("without a write that failed", "register", GOOD.then().write(7, 8, 1, 9, FAIL), (0, 1, 2, 3), None),
     ("a refused try is evidence", "mutex", TRIED, (0, 1, 2), "cannot have ended as it did"),
     ("a refused try must be there", "mutex", TRIED, (0, 1), "is missing"),
 )
@@ -69,13 +63,13 @@ def test_orders(model: str, book: Book, order: Sequence[int], wrong: str | None)
 
 @cases(
     "book, rows, wrong",
-    ("one can be left out", bad(), (0, 1, 2, 3), "row 3 can be left out"),
-    ("one that is needed is missing", bad(), (1, 2), "row 2 needs row 0, which is missing"),
-    ("some order explains them", bad(), (0, 2), "some order explains all of them"),
-    ("one twice", bad(), (0, 1, 2, 2), "one of them twice"),
-    ("none", bad(), (), "none"),
-    ("several keys", bad().write(1, 2, 1, 7, key=1), (0, 1, 2, 4), "several keys"),
-    ("what failed", bad().write(9, 10, 1, 9, FAIL), (0, 1, 2, 4), "proves nothing"),
+    ("one can be left out", BAD, (0, 1, 2, 3), "row 3 can be left out"),
+    ("one that is needed is missing", BAD, (1, 2), "row 2 needs row 0, which is missing"),
+    ("some order explains them", BAD, (0, 2), "some order explains all of them"),
+    ("one twice", BAD, (0, 1, 2, 2), "one of them twice"),
+    ("none", BAD, (), "none"),
+    ("several keys", BAD.then().write(1, 2, 1, 7, key=1), (0, 1, 2, 4), "several keys"),
+    ("what failed", BAD.then().write(9, 10, 1, 9, FAIL), (0, 1, 2, 4), "proves nothing"),
 )
 def test_no_contradiction(book: Book, rows: Sequence[int], wrong: str) -> None:
     assert wrong in str(invalid(book, rows))
@@ -99,10 +93,10 @@ def test_a_class_without_a_specification_has_its_own_verifier() -> None:
         return "no" if valid else None
 
     statement = Specification("own", frozenset(), lambda history, settings: None, certify=certify)
-    assert verify_valid(good().history(), statement, SETTINGS, (1,)) == "no"
-    assert verify_invalid(good().history(), statement, SETTINGS, (2,)) is None
+    assert verify_valid(GOOD.history(), statement, SETTINGS, (1,)) == "no"
+    assert verify_invalid(GOOD.history(), statement, SETTINGS, (2,)) is None
     assert asked == [(True, (1,)), (False, (2,))]
-    assert verify_valid(good().history(), replace(statement, certify=None), SETTINGS, ()) == "nothing can verify this"
+    assert verify_valid(GOOD.history(), replace(statement, certify=None), SETTINGS, ()) == "nothing can verify this"
 
 
 def register(book: Book) -> Model:

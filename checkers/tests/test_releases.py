@@ -60,13 +60,10 @@ def unanswered(inv: int, book: Book | None = None) -> Book:
     return (book or crash()).add(F.ACQUIRE, inv, 0, INFO, process=3)
 
 
-def beside() -> Book:
-    """A writer asks from 13 to 35; the dead reader's lease is over at 22, that of the other at 26."""
-    book = Book(**FACTS).acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
-    book.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
-    return book.acquire(14, 16, 2, ttl=10, flags=SHARED)
-
-
+# A writer asks from 13 to 35; the dead reader's lease is over at 22, that of the other at 26.
+BESIDE = Book(**FACTS).acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
+BESIDE.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
+BESIDE.acquire(14, 16, 2, ttl=10, flags=SHARED)
 SLOW = Book(**{**FACTS, "bounds": {"crash-release": 10**9}}, ttl=10**7).acquire(1, 2, 1)
 SLOW.fault("kill-holder", 3, 10**9, kind="kill", owner=1, process=1).acquire(5, 3 * 10**7 + 3, 2)
 WAITED = ("worker 2's acquire",)
@@ -124,8 +121,8 @@ test_crash_release = known(
     ("late without a lease", crash(lease="none").acquire(13, 19, 2), INVALID),
     ("it took long to die", crash(lease="none").add(F.STALL, 12, 30, process=1).acquire(13, 35, 2), VALID),
     ("what had been passed on before", PASSED_ON_BEFORE, NO_CRASH),
-    ("another reader's renewed lease, until 31", beside().renew(20, 21, 2), VALID),
-    ("another reader's early release", beside().release(28, 29, 2, flags=SHARED), INVALID),
+    ("another reader's renewed lease, until 31", BESIDE.then().renew(20, 21, 2), VALID),
+    ("another reader's early release", BESIDE.then().release(28, 29, 2, flags=SHARED), INVALID),
     ("who died with a late answer kept nobody out", ANSWERED_LATE, NO_CRASH),
     ("who died with one in time may have", ANSWERED, {"kinds": ["never-freed"]}),
     ("two readers that died", BOTH_DIED, {"kinds": ["freed-late", "freed-late"]}),

@@ -101,15 +101,8 @@ def test_a_semaphore_is_asked_for_permits_and_not_for_exclusion() -> None:
 SERVER, TOKENS = "server-exclusion", "token-order"
 
 
-def reading(**facts: object) -> Book:
-    """Workers 1 and 2 read, both inside from 4 to 20."""
-    book = Book(**{"keys": ("a",), "workload": "share", "ttl": 100, **facts})
-    book.acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED)
-    return book.release(20, 21, 1, flags=SHARED).release(20, 22, 2, flags=SHARED)
-
-
 def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, **facts: object) -> Book:
-    return reading(**facts).acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
+    return READING.then(**facts).acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
 
 
 def under(reason: Reason = Reason.TIMEOUT, healed: int = 9, **facts: object) -> Book:
@@ -131,14 +124,18 @@ def tokens(first: int, second: int, token: int = 5) -> Book:
     return Book(keys=("a",)).acquire(1, 2, 1, token=5, flags=first).acquire(3, 4, 2, token=token, flags=second)
 
 
+# Workers 1 and 2 read, both inside from 4 to 20.
+READING = Book(keys=("a",), workload="share", ttl=100)
+READING.acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED)
+READING.release(20, 21, 1, flags=SHARED).release(20, 22, 2, flags=SHARED)
 ONE_READER = {"unexercised": "no more than 1 readers inside at once, 2 needed"}
 STORY = ("worker 1 was granted the lock for reading at", "worker 3's shared acquire")
-WRITTEN = reading().acquire(18, 19, 4).release(30, 31, 4)
+WRITTEN = READING.then().acquire(18, 19, 4).release(30, 31, 4)
 REPEATED = {"kinds": ["token-repeated"]}
 
 test_sharing = known(
     "sharing",
-    ("readers inside together", reading(), {**GOOD, READERS: 2}),
+    ("readers inside together", READING, {**GOOD, READERS: 2}),
     ("one alone", Book(keys=("a",)).acquire(1, 2, 1, flags=SHARED).release(3, 4, 1, flags=SHARED), ONE_READER),
     ("timed out", refused(6, 9), {"kind": "reader-refused", "at": 9, "holders": (0, 1), "told": STORY}),
     ("a timeout after a fault", under(), INVALID),
@@ -153,14 +150,14 @@ test_sharing = known(
 
 test_readers_exclude_writers_alone = known(
     SERVER,
-    ("readers exclude no readers", reading(), VALID),
+    ("readers exclude no readers", READING, VALID),
     ("readers exclude a writer", WRITTEN, {"kinds": ["granted-while-held", "granted-while-held"]}),
     ("a renewal overtakes the downgrade of its writer", downgraded(11), VALID),
     ("another's reader is no downgrade", downgraded(11, worker=2), {"kinds": ["granted-while-held"]}),
     ("a renewal after the downgrade was acknowledged", downgraded(15), INVALID),
     ("a writer that comes in between", downgraded(11).acquire(5, 13, 3), {"kinds": ["granted-while-held"]}),
-    ("a reader among readers contends with nobody", reading(), {CONTENDED: 0}),
-    ("a writer does", reading().acquire(10, 23, 4), {CONTENDED: 1}),
+    ("a reader among readers contends with nobody", READING, {CONTENDED: 0}),
+    ("a writer does", READING.then().acquire(10, 23, 4), {CONTENDED: 1}),
 )
 
 test_renewals_of_a_writer = known(
@@ -230,27 +227,24 @@ test_circles = known(
 )
 
 
-def first_held(**facts: Any) -> Book:
-    """Worker 1 holds lock a from 2 to 20; the bound is 5."""
-    book = Book(**{"bounds": {"independence": 5}, "ttl": 100, **facts})
-    return book.acquire(1, 2, 1).release(20, 21, 1)
-
-
+# Worker 1 holds lock a from 2 to 20; the bound is 5.
+FIRST_HELD = Book(bounds={"independence": 5}, ttl=100)
+FIRST_HELD.acquire(1, 2, 1).release(20, 21, 1)
 # Lock b comes with the release of a.
-LATE = first_held().acquire(3, 22, 2, key=1)
+LATE = FIRST_HELD.then().acquire(3, 22, 2, key=1)
 BOTH_TOLD = {"told": ("worker 1 was granted a at", "worker 2's acquire of b, sent at")}
 NOBODY = {"unexercised": "nobody asked for a free lock while another was held"}
 
 test_independence = known(
     "independence",
-    ("given at once", first_held().acquire(3, 8, 2, key=1).release(9, 10, 2, key=1), {**GOOD, BESIDE: 1}),
+    ("given at once", FIRST_HELD.then().acquire(3, 8, 2, key=1).release(9, 10, 2, key=1), {**GOOD, BESIDE: 1}),
     ("with the release of another", LATE, {"kind": "kept-by-another-name", "at": 8, "holders": (0,), **BOTH_TOLD}),
-    ("late by a fault", first_held().acquire(3, 22, 2, key=1).fault("cut-client-drop", 4, 5), VALID),
-    ("late by a stall", first_held().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=2), VALID),
-    ("another's stall", first_held().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=3), INVALID),
-    ("when nothing was held", first_held().acquire(22, 23, 2, key=1), NOBODY),
-    ("no bound", first_held(bounds={}).acquire(3, 4, 2, key=1), {"unexercised": "the lock declares no bound"}),
-    ("nested", first_held().acquire(3, 30, 1, flags=NESTED, key=1), VALID),
+    ("late by a fault", FIRST_HELD.then().acquire(3, 22, 2, key=1).fault("cut-client-drop", 4, 5), VALID),
+    ("late by a stall", FIRST_HELD.then().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=2), VALID),
+    ("another's stall", FIRST_HELD.then().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=3), INVALID),
+    ("when nothing was held", FIRST_HELD.then().acquire(22, 23, 2, key=1), NOBODY),
+    ("no bound", FIRST_HELD.then(bounds={}).acquire(3, 4, 2, key=1), {"unexercised": "the lock declares no bound"}),
+    ("nested", FIRST_HELD.then().acquire(3, 30, 1, flags=NESTED, key=1), VALID),
 )
 
 

@@ -27,20 +27,10 @@ def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
     return book.write(13, 14, 1, 10, outcome, **token, **more)
 
 
-def one() -> Book:
-    return Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
-
-
 def both(flags: int = 0, **facts: Any) -> Book:
     """Two hold when the first one writes."""
     book = Book(store="unfenced", keys=("a",), **facts).acquire(1, 2, 1, ttl=50, flags=flags)
     return book.acquire(3, 4, 2, ttl=50, flags=flags).write(5, 6, 1, 10)
-
-
-def went_back() -> Book:
-    """The counter was lost: worker 2 is granted token 3 after worker 1 had token 7."""
-    book = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5, token=7).release(6, 7, 1)
-    return book.acquire(8, 10, 2, ttl=50, token=3).write(11, 12, 2, 20, token=3)
 
 
 def delayed(sent: int) -> Book:
@@ -48,17 +38,18 @@ def delayed(sent: int) -> Book:
     return book.fault("delayed-write", 12, 20, target="requests of clients c2 to the store")
 
 
-def at_once() -> Book:
-    book = one().write(5, 9, 1, 10, token=1).write(6, 9, 1, 11, token=1).write(7, 9, 1, 10, token=1)
-    return book.read(10, 11, 1, 11).read(12, 13, 1, 11)
-
-
+ONE = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
+AT_ONCE = ONE.then().write(5, 9, 1, 10, token=1).write(6, 9, 1, 11, token=1).write(7, 9, 1, 10, token=1)
+AT_ONCE.read(10, 11, 1, 11).read(12, 13, 1, 11)
+# The counter was lost: worker 2 is granted token 3 after worker 1 had token 7.
+WENT_BACK = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5, token=7).release(6, 7, 1)
+WENT_BACK.acquire(8, 10, 2, ttl=50, token=3).write(11, 12, 2, 20, token=3)
 ACCEPTED, REFUSED = {"kinds": ["stale-write-accepted"]}, {**GOOD, STALE: 1}
 TOLD = ("worker 1's write of 10, sent at 0.000 s, was accepted",)
 REPORTED = {"kind": "stale-write-accepted", "at": 13, "holders": (0, 2), "told": TOLD}
-OVERTAKEN = one().write(3, 4, 1, 10, token=1).release(5, 6, 1).acquire(7, 8, 2, token=2)
+OVERTAKEN = ONE.then().write(3, 4, 1, 10, token=1).release(5, 6, 1).acquire(7, 8, 2, token=2)
 OVERTAKEN.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)
-UNREACHED = one().write(3, 4, 1, 10, FAIL, token=1, reason=Reason.UNAVAILABLE)
+UNREACHED = ONE.then().write(3, 4, 1, 10, FAIL, token=1, reason=Reason.UNAVAILABLE)
 OWNER = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
 OWNER.read(5, 6, 1, -1).read(7, 8, 2, -1).write(9, 10, 1, 10, FAIL).write(11, 12, 2, 20).read(13, 14, 1, 20)
 
@@ -68,9 +59,9 @@ test_what_a_store_accepts = known(
     ("of a semaphore both hold", both(permits=2), VALID),
     ("two readers both hold", both(SHARED), VALID),
     ("after a writer", both(SHARED).acquire(7, 8, 3, ttl=50).write(9, 10, 1, 11), ACCEPTED),
-    ("a store without a fence goes by time", went_back(), VALID),
-    ("where tokens went back", went_back().write(13, 14, 1, 10, token=7), ACCEPTED),
-    ("no stale attempt", one().write(3, 4, 1, 10, token=1), {"unexercised": "no stale attempts, 1 needed"}),
+    ("a store without a fence goes by time", WENT_BACK, VALID),
+    ("where tokens went back", WENT_BACK.then().write(13, 14, 1, 10, token=7), ACCEPTED),
+    ("no stale attempt", ONE.then().write(3, 4, 1, 10, token=1), {"unexercised": "no stale attempts, 1 needed"}),
     ("a late one", OVERTAKEN, {"unexercised": None}),
     ("a fault that met a write", delayed(15), {"unexercised": None}),
     ("one that met none", delayed(25), {"unexercised": "delayed-write left no write without an answer"}),
@@ -81,8 +72,8 @@ test_what_a_store_accepts = known(
     ("a refused value", stale("fence-writes").read(15, 16, 2, 10, token=2), {"kinds": ["refused-value-read"]}),
     # A write that never reached the store says nothing about its bar, and was not accepted either.
     ("only refusals by the fence are evidence", UNREACHED, VALID),
-    ("repeated values are searched", at_once(), VALID),
-    ("repeated values without an order", at_once().read(14, 15, 1, 10), {"kinds": ["no-order"]}),
+    ("repeated values are searched", AT_ONCE, VALID),
+    ("repeated values without an order", AT_ONCE.then().read(14, 15, 1, 10), {"kinds": ["no-order"]}),
     ("an unknown store mode", stale("of-tomorrow"), {"valid": None}),
 )
 
@@ -123,25 +114,22 @@ def test_a_search_that_is_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -
 UPDATES = "no-lost-update"
 
 
-def overwritten(**facts: Any) -> Book:
-    """Worker 1 reads the empty list; worker 2 adds 20 and worker 3 adds 30; then worker 1 writes back its [10]."""
-    book = Book(workload="set", keys=("a",), **facts)
-    book.acquire(1, 2, 1).read(3, 4, 1, -1)
-    book.acquire(3, 10, 2).read(11, 12, 2, -1).write(13, 14, 2, 20, base=-1).release(15, 16, 2)
-    book.acquire(17, 18, 3).read(19, 20, 3, 20).write(21, 22, 3, 30, base=20).release(23, 24, 3)
-    return book.write(30, 31, 1, 10, base=-1).release(32, 33, 1)
-
-
 def final(value: int, length: int) -> Book:
-    return overwritten().final(40, 41, value, length)
+    return OVERWRITTEN.then().final(40, 41, value, length)
 
 
 def unanswered(sent: int) -> Book:
     """A write without an answer, and a fault on the way to the store until 38."""
-    book = overwritten(fault_names=("store-reply-lost",)).acquire(33, 34, 4).write(sent, 0, 4, 40, INFO, base=10)
+    book = OVERWRITTEN.then(fault_names=("store-reply-lost",)).acquire(33, 34, 4).write(sent, 0, 4, 40, INFO, base=10)
     return book.fault("store-reply-lost", 20, 38, target="replies of the store to clients c1").final(50, 51, 10, 1)
 
 
+# Worker 1 reads the empty list; worker 2 adds 20 and worker 3 adds 30; then worker 1 writes back its [10].
+OVERWRITTEN = Book(workload="set", keys=("a",))
+OVERWRITTEN.acquire(1, 2, 1).read(3, 4, 1, -1)
+OVERWRITTEN.acquire(3, 10, 2).read(11, 12, 2, -1).write(13, 14, 2, 20, base=-1).release(15, 16, 2)
+OVERWRITTEN.acquire(17, 18, 3).read(19, 20, 3, 20).write(21, 22, 3, 30, base=20).release(23, 24, 3)
+OVERWRITTEN.write(30, 31, 1, 10, base=-1).release(32, 33, 1)
 # As behind a fence on writes alone: the stale write lands between its successor's read and write.
 BETWEEN = Book(workload="set", keys=("a",)).acquire(1, 2, 1).read(3, 4, 1, -1).acquire(3, 10, 2).read(11, 12, 2, -1)
 BETWEEN.write(13, 14, 1, 10, base=-1).write(15, 16, 2, 20, base=-1).final(40, 41, 20, 1)
@@ -167,7 +155,7 @@ test_lists = known(
     ("an element that nobody wrote", final(99, 1), {"kinds": ["value-never-written"]}),
     ("what nothing overwrote", final(20, 1), {"kinds": ["vanished", "lost-update"]}),
     ("keys have lists of their own", TWO_KEYS, VALID),
-    ("no final read", overwritten(), {"valid": True, "unexercised": "no final read of a"}),
+    ("no final read", OVERWRITTEN, {"valid": True, "unexercised": "no final read of a"}),
     ("other workloads keep no list", REGISTER, NO_LIST),
     ("a fault met a write", unanswered(36), {"unexercised": None}),
     ("it met none", unanswered(39), {"unexercised": "store-reply-lost left no write without an answer"}),
@@ -175,7 +163,7 @@ test_lists = known(
 
 
 def test_while_a_trial_runs_only_what_is_missing_besides_counts() -> None:
-    assert missing(overwritten().history(), [UPDATES]) == {}
+    assert missing(OVERWRITTEN.history(), [UPDATES]) == {}
     assert UPDATES in missing(Book(workload="set").acquire(1, 2, 1).history(), [UPDATES])
 
 

@@ -15,14 +15,6 @@ from checkers.tests.build import FAIL, INFO, OK, Book, cases
 SECOND = 1_000_000_000
 
 
-def given_away() -> Book:
-    """Worker 1 is granted at 0.5 s a lease of 2 s; worker 2 is granted the lock at 1.5 s."""
-    book = Book(keys=("a",), ttl=2 * SECOND)
-    book.acquire(1, SECOND // 2, 1, sent=1, ttl=2 * SECOND)
-    book.release(SECOND * 9 // 5, SECOND * 19 // 10, 1, FAIL, reason=Reason.NOT_OWNER)
-    return book.acquire(2, SECOND * 3 // 2, 2, sent=SECOND, ttl=2 * SECOND).release(3 * SECOND, 3 * SECOND + 1, 2)
-
-
 def story(book: Book, name: str = "server-exclusion") -> list[str]:
     (result,) = check(book.history(), [name])
     return list(result.violations[0].story)
@@ -36,14 +28,14 @@ def jump(book: Book, begun: float, healing: float, kind: str = "clock") -> Book:
 
 
 def test_a_fault_on_a_server_is_told_where_it_belongs_with_the_lease_that_it_met() -> None:
-    told = story(jump(given_away(), 0.8, 5))
+    told = story(jump(GIVEN.then(), 0.8, 5))
     assert told[0].startswith("worker 1 was granted the lock at 0.500 s")
     assert told[1] == ("jump hit redis1: 61 s forward, between 0.800 s and 0.900 s; worker 1's lease was in force then")
     assert told[2].startswith("worker 2 was granted the lock at 1.500 s")
 
 
 def test_what_was_undone_by_then_says_so() -> None:
-    told = story(jump(given_away(), 0.2, 0.9))
+    told = story(jump(GIVEN.then(), 0.2, 0.9))
     assert told[0] == (
         "jump hit redis1: 61 s forward, between 0.200 s and 0.300 s; "
         "it was undone between 0.900 s and 1.000 s; worker 1's lease was in force then"
@@ -51,21 +43,21 @@ def test_what_was_undone_by_then_says_so() -> None:
 
 
 def test_a_fault_that_does_not_strike_leases_meets_none() -> None:
-    assert "lease" not in story(jump(given_away(), 0.8, 5, kind="cut"))[1]
+    assert "lease" not in story(jump(GIVEN.then(), 0.8, 5, kind="cut"))[1]
 
 
 def test_faults_that_were_over_or_still_to_come_are_not_told() -> None:
     for begun, healing in ((3, 4), (-2, -1)):
-        assert not any(sentence.startswith("jump") for sentence in story(jump(given_away(), begun, healing)))
+        assert not any(sentence.startswith("jump") for sentence in story(jump(GIVEN.then(), begun, healing)))
 
 
 def test_faults_on_workers_are_told_with_their_grants() -> None:
-    book = given_away().fault("stall-holder", SECOND, 2 * SECOND, kind="stall", owner=1, process=1, target="worker 1")
+    book = GIVEN.then().fault("stall-holder", SECOND, 2 * SECOND, kind="stall", owner=1, process=1, target="worker 1")
     assert not any(sentence.startswith("stall-holder") for sentence in story(book))
 
 
 def test_no_more_than_the_latest_few() -> None:
-    book = given_away()
+    book = GIVEN.then()
     for tenth in range(6, 12):
         jump(book, tenth / 10, 5)
     told = [sentence for sentence in story(book) if sentence.startswith("jump")]
@@ -137,6 +129,11 @@ def test_a_service_that_always_errs() -> None:
     assert why(book, "one", "two", "three") == 'no grants, 2 needed: 3 acquires got no answer, most often "one"'
 
 
+# Worker 1 is granted at 0.5 s a lease of 2 s; worker 2 is granted the lock at 1.5 s.
+GIVEN = Book(keys=("a",), ttl=2 * SECOND)
+GIVEN.acquire(1, SECOND // 2, 1, sent=1, ttl=2 * SECOND)
+GIVEN.release(SECOND * 9 // 5, SECOND * 19 // 10, 1, FAIL, reason=Reason.NOT_OWNER)
+GIVEN.acquire(2, SECOND * 3 // 2, 2, sent=SECOND, ttl=2 * SECOND).release(3 * SECOND, 3 * SECOND + 1, 2)
 ONE = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
 NEVER_FREED = Book(keys=("a",)).acquire(1, 2, 1).release(3, 100_000_001, 1)
 for n in range(14):
