@@ -30,10 +30,15 @@ def edn(text: str) -> str:
     return files.edn(told(text))
 
 
+def log(*lines: str) -> str:
+    return "".join(f"INFO  jepsen.util - {line}\n" for line in lines)
+
+
 def described(history: History, names: Iterable[str]) -> dict[str, Any]:
     """Columns, values and facts by their names."""
     about: dict[str, Any] = {"keys": history.facts.keys, "clock": history.clock, "lines": history.lines}
     about |= {name: values(history, name) for name in ("value", "base")}
+    about["errors"] = [history.errors[place] for place in column(history, "error")]
     found = {name: about[name] if name in about else column(history, name) for name in names}
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in found.items()}
 
@@ -73,7 +78,8 @@ OWNED = ours(
     "5 invoke release time=5 key=a owner=x; 5 ok release time=6"
 )
 WORKERS = ours("; ".join(f"{who} invoke read time=1" for who in ("a", 7, "b", -1, 10**12)))
-TAGGED = "{{:process 0, :type :{}, :f :read, :value #jepsen.independent/tuple [:k {}]}}\n"
+TUPLE = "{:process 0, :type :%s, :f :read, :value #jepsen.independent/tuple [:k %s]}\n"
+TAGGED = TUPLE % ("invoke", "nil") + TUPLE % ("ok", "[1 2]")
 COUNTED = ours(
     "0 invoke add -2 time=1; 1 invoke increment time=2; 2 invoke decrement time=3; "
     "3 invoke dec 5 time=4; 4 invoke inc 5 time=5"
@@ -83,6 +89,14 @@ TRANSACTIONS = (
     TXN % ("invoke", "[:read :x nil] [:w :y 2] [:append 9 1]")
     + TXN % ("ok", "[:read :x 1] [:w :y 2] [:append 9 1]")
     + TXN % ("invoke", "[:r :x nil]")
+)
+KEYS = ours('0 invoke read time=1 key=1; 1 invoke read time=1 key="1"; 2 invoke read time=1 key=b')
+LATE = log("0\t:invoke\t:write\t4", "0\t:fail\t:write\t:timed-out", "1\t:invoke\t:cas\t[1 2]", "1\t:fail\t:cas\t[1 2]")
+BEGUN, BLANKS = log("0\t:invoke\t:read\tnil"), log("1   :invoke :cas    [1 2]", "1   :fail   :cas    [1 2]  timed out")
+OTHERS = (
+    "2020-01-02 03:04:05,678{GMT}\tINFO\t[main] jepsen.core: Hello\n{:not an}\n"
+    "2020-01-02 03:04:05,679{GMT}\tINFO\t[worker 0] jepsen.util: 0\t:invoke\t:read\tnil\n"
+    "2020-01-02 03:04:05,680{GMT}\tINFO\t[worker 0] jepsen.util: 0\t:ok\t:read\t3\n"
 )
 PARTS = [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),)]
 
@@ -97,11 +111,7 @@ PARTS = [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),
     ("leases and keys", OWNED, {"ttl": [100, 0, 0], "session": [1, 0, 0], "keys": ("a", "b"), "key": [0, 1, 0]}),
     ("names of processes", WORKERS, {"process": [8, 7, 9, 10, 11], "owner": [9, 8, 10, 11, 12]}),
     ("pairs that are no keys", edn("0 invoke write [1,2]; 1 invoke cas [3,4]"), {"keys": ("",), "value": [(1, 2), 4]}),
-    (
-        "tagged independent keys",
-        TAGGED.format("invoke", "nil") + TAGGED.format("ok", "[1 2]"),
-        {"keys": (":k",), "value": [(1, 2)]},
-    ),
+    ("tagged independent keys", TAGGED, {"keys": (":k",), "value": [(1, 2)]}),
     ("locks with keys", edn("0 invoke acquire [1,null]; 0 ok acquire [1,null]"), {"keys": ("1",)}),
     ("counters", COUNTED, {"f": [F.ADD] * 5, "value": [-2, 1, -1, -5, 5]}),
     ("transactions", TRANSACTIONS, {"value": PARTS}),
@@ -110,6 +120,10 @@ PARTS = [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),
     ("a writer by its value", ours("0 invoke acquire write time=1"), {"flags": [0]}),
     ("a reader by a field", ours("0 invoke acquire time=1 shared=true"), {"flags": [SHARED]}),
     ("a writer by a field", ours("0 invoke acquire time=1 shared=false"), {"flags": [0]}),
+    ("keys of different types", KEYS, {"keys": ("1", '"1"', "b")}),
+    ("an error where a value stands", LATE, {"reason": [Reason.TIMEOUT, Reason.NONE], "errors": [":timed-out", ""]}),
+    ("other loggers are passed over", OTHERS, {"value": [3]}),
+    ("blanks instead of tabs", BLANKS, {"value": [2], "base": [1], "reason": [Reason.TIMEOUT]}),
 )
 def test_what_events_become(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
     assert described(loaded(tmp_path, text), expected) == expected
@@ -120,29 +134,21 @@ def test_a_file_with_times_is_ours(tmp_path: Path) -> None:
     assert load_with_defaults(tmp_path / "history").family == Family.JSONL
 
 
-SPELLINGS = [
-    ("acquire", F.ACQUIRE, 0),
-    ("lock", F.ACQUIRE, 0),
-    ("try-acquire", F.TRY_ACQUIRE, 0),
-    ("try_lock", F.TRY_ACQUIRE, 0),
-    ("acquire-read", F.ACQUIRE, SHARED),
-    ("read-lock", F.ACQUIRE, SHARED),
-    ("try-acquire-shared", F.TRY_ACQUIRE, SHARED),
-    ("acquire-write", F.ACQUIRE, 0),
-    ("release", F.RELEASE, 0),
-    ("unlock", F.RELEASE, 0),
-    ("renew", F.RENEW, 0),
-    ("session-open", F.SESSION_OPEN, 0),
-    ("keep-alive", F.KEEP_ALIVE, 0),
-    ("lost", F.LOST, 0),
-    ("belief", F.BELIEF, 0),
-]
-
-
-@pytest.mark.parametrize(("spelling", "f", "flags"), SPELLINGS)
-def test_spellings(tmp_path: Path, spelling: str, f: F, flags: int) -> None:
-    history = loaded(tmp_path, ours(f"0 invoke {spelling} time=1; 0 ok {spelling} time=2"))
-    assert described(history, ("f", "flags", "value")) == {"f": [f], "flags": [flags], "value": ["-"]}
+@pytest.mark.parametrize(
+    ("spellings", "f", "flags"),
+    [
+        ("acquire lock acquire-write", F.ACQUIRE, 0),
+        ("acquire-read read-lock", F.ACQUIRE, SHARED),
+        ("try-acquire try_lock", F.TRY_ACQUIRE, 0),
+        ("try-acquire-shared", F.TRY_ACQUIRE, SHARED),
+        ("release unlock", F.RELEASE, 0),
+        *((f.name.lower().replace("_", "-"), f, 0) for f in (F.RENEW, F.SESSION_OPEN, F.KEEP_ALIVE, F.LOST, F.BELIEF)),
+    ],
+)
+def test_spellings(tmp_path: Path, spellings: str, f: F, flags: int) -> None:
+    for word in spellings.split():
+        history = loaded(tmp_path, ours(f"0 invoke {word} time=1; 0 ok {word} time=2"))
+        assert described(history, ("f", "flags", "value")) == {"f": [f], "flags": [flags], "value": ["-"]}, word
 
 
 REASONS = [
@@ -173,43 +179,15 @@ def test_reasons(tmp_path: Path, f: str, more: dict[str, Any], reason: Reason) -
     assert column(history, "reason") == [reason]
 
 
-def test_an_error_where_a_value_stands(tmp_path: Path) -> None:
-    history = loaded(
-        tmp_path,
-        "INFO  jepsen.util - 0\t:invoke\t:write\t4\nINFO  jepsen.util - 0\t:fail\t:write\t:timed-out\n"
-        "INFO  jepsen.util - 1\t:invoke\t:cas\t[1 2]\nINFO  jepsen.util - 1\t:fail\t:cas\t[1 2]\n",
-    )
-    assert column(history, "reason") == [Reason.TIMEOUT, Reason.NONE]
-    assert [history.errors[place] for place in column(history, "error")] == [":timed-out", ""]
-
-
-def test_other_loggers_are_passed_over(tmp_path: Path) -> None:
-    history = loaded(
-        tmp_path,
-        "2020-01-02 03:04:05,678{GMT}\tINFO\t[main] jepsen.core: Hello\n{:not an}\n"
-        "2020-01-02 03:04:05,679{GMT}\tINFO\t[worker 0] jepsen.util: 0\t:invoke\t:read\tnil\n"
-        "2020-01-02 03:04:05,680{GMT}\tINFO\t[worker 0] jepsen.util: 0\t:ok\t:read\t3\n",
-    )
-    assert values(history) == [3]
-    with pytest.raises(BadHistory, match="history:2: not an event"):
-        loaded(tmp_path, "INFO  jepsen.util - 0\t:invoke\t:read\tnil\nINFO  jepsen.util - 0\t:ok\t:re\n")
-    with pytest.raises(BadHistory, match="history:2: not an event"):
-        loaded(tmp_path, "INFO  jepsen.util - 0\t:invoke\t:read\tnil\nINF\n")
-
-
-def test_blanks_instead_of_tabs(tmp_path: Path) -> None:
-    history = loaded(
-        tmp_path,
-        "INFO  jepsen.util - 1   :invoke :cas    [1 2]\nINFO  jepsen.util - 1   :fail   :cas    [1 2]  timed out\n",
-    )
-    assert (values(history), values(history, "base"), column(history, "reason")) == ([2], [1], [Reason.TIMEOUT])
-    with pytest.raises(BadHistory, match="history:1: not one value"):
-        loaded(tmp_path, "INFO  jepsen.util - 1   :invoke :write    1 2\n")
-
-
-def test_keys_of_different_types_have_different_names(tmp_path: Path) -> None:
-    events = [event(n, "invoke", "read", time=1, key=key) for n, key in enumerate((1, "1", "b"))]
-    assert loaded(tmp_path, files.jsonl(events)).facts.keys == ("1", '"1"', "b")
+@cases(
+    "text, message",
+    ("an event that breaks off", BEGUN + log("0\t:ok\t:re"), "history:2: not an event"),
+    ("a line that breaks off", BEGUN + "INF\n", "history:2: not an event"),
+    ("two values behind blanks", log("1   :invoke :write    1 2"), "history:1: not one value"),
+)
+def test_what_a_log_cannot_have_meant(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadHistory, match=message):
+        loaded(tmp_path, text)
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -222,9 +200,8 @@ def test_independent_keys(tmp_path: Path, name: str) -> None:
 
 def test_values_are_hashable_and_told_apart(tmp_path: Path) -> None:
     written: list[Any] = [None, 0, "0", [], {}, [[]], {"a": [1]}, [["a", [1]]], "nil", 10**30, -0.5]
-    history = loaded(
-        tmp_path, files.jsonl(event(n, "invoke", "write", value, time=1) for n, value in enumerate(written))
-    )
+    events = (event(n, "invoke", "write", value, time=1) for n, value in enumerate(written))
+    history = loaded(tmp_path, files.jsonl(events))
     assert len(set(column(history, "value"))) == len(set(values(history))) == len(written)
     assert values(history)[:4] == [None, 0, "0", ()]
 
