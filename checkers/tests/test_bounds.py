@@ -60,25 +60,14 @@ def released(granted: int, **facts: Any) -> Book:
     return book.acquire(1, 2, 1).release(20, 21, 1).acquire(5, granted, 2, process=2)
 
 
-def late(**facts: Any) -> Book:
-    return released(30, **facts)
+LATE = released(30)
 
 
 def cut_off(answered: int, **facts: Any) -> Book:
     """The service could not be reached at 22, when worker 3 was to keep its session alive, and was at this moment."""
-    book = late(**facts).add(F.KEEP_ALIVE, 22, 22, FAIL, reason=Reason.UNAVAILABLE, session=7, process=3)
+    book = LATE.then(**facts).add(F.KEEP_ALIVE, 22, 22, FAIL, reason=Reason.UNAVAILABLE, session=7, process=3)
     outcome, reason = (OK, Reason.NONE) if answered else (FAIL, Reason.UNAVAILABLE)
     return book.add(F.KEEP_ALIVE, answered or 26, answered or 26, outcome, reason=reason, session=7, process=3)
-
-
-def beside_another(reason: Reason) -> Book:
-    """Worker 3 asked from 22 on, and at 26 it was told this."""
-    return late().acquire(22, 26, 0, outcome=FAIL, reason=reason, process=3)
-
-
-def twice_late(**facts: Any) -> Book:
-    """Worker 2 releases at 45, returned at 46, and worker 1 gets it only at 55: sooner than worker 2 did."""
-    return late(**facts).release(45, 46, 2).acquire(40, 55, 4, process=1)
 
 
 def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
@@ -95,6 +84,13 @@ def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
     return book
 
 
+# Worker 2 releases at 45, returned at 46, and worker 1 gets it only at 55: sooner than worker 2 did.
+TWICE_LATE = LATE.then().release(45, 46, 2).acquire(40, 55, 4, process=1)
+# Worker 3 asked from 22 on, and at 26 it was told this.
+UNREACHED, GAVE_UP = (
+    LATE.then().acquire(22, 26, 0, outcome=FAIL, reason=reason, process=3)
+    for reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
+)
 # Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25.
 BEFORE_ITS_RETURN = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5}).acquire(1, 2, 1).release(20, 25, 1)
 BEFORE_ITS_RETURN.acquire(5, 23, 2, process=2)
@@ -121,26 +117,30 @@ test_hand_over = known(
     "hand-over",
     ("within the bound", released(26), VALID),
     ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
-    ("a reader got no answer", twice_late().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
-    ("a fault meanwhile", late().fault("f", 25, 28), VALID),
-    ("a renewal got no answer", late().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3), VALID),
-    ("a keep-alive was answered slowly", late().add(F.KEEP_ALIVE, 22, 26, session=7, process=3), VALID),
-    ("none took long", late().add(F.KEEP_ALIVE, 22, 23, session=7, process=3), {"moments": [27]}),
+    ("a reader got no answer", TWICE_LATE.then().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
+    ("a fault meanwhile", LATE.then().fault("f", 25, 28), VALID),
+    (
+        "a renewal got no answer",
+        LATE.then().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3),
+        VALID,
+    ),
+    ("a keep-alive was answered slowly", LATE.then().add(F.KEEP_ALIVE, 22, 26, session=7, process=3), VALID),
+    ("none took long", LATE.then().add(F.KEEP_ALIVE, 22, 23, session=7, process=3), {"moments": [27]}),
     ("the service could not be reached", cut_off(26), VALID),
     ("and never was again", cut_off(0), VALID),
     ("for longer than a TTL", cut_off(0, ttl=2), {"moments": [28]}),
     ("it could be again soon", cut_off(23), {"moments": [27]}),
-    ("without a lease it waits for its turn", late(lease="none").renew(22, 26, 9, process=3), {"moments": [26]}),
-    ("another found no service, and may have had it", beside_another(Reason.UNAVAILABLE), VALID),
-    ("another gave up", beside_another(Reason.TIMEOUT), {"moments": [26]}),
-    ("the trial had no answer", late(lease="none", silences=((22, 26),)), VALID),
+    ("without a lease it waits for its turn", LATE.then(lease="none").renew(22, 26, 9, process=3), {"moments": [26]}),
+    ("another found no service, and may have had it", UNREACHED, VALID),
+    ("another gave up", GAVE_UP, {"moments": [26]}),
+    ("the trial had no answer", LATE.then(lease="none", silences=((22, 26),)), VALID),
     ("a fault long ago", LONG_AGO, {"moments": [26]}),
     ("counted", released(24), COUNTED),
     ("granted before the release returned", BEFORE_ITS_RETURN, COUNTED),
     ("in time though stalled", released(24).add(F.STALL, 3, 30, process=3), COUNTED),
-    ("late and stalled", late().add(F.STALL, 3, 30, process=3), {hand_over.JUDGED: 0, hand_over.SLOWEST: 0}),
+    ("late and stalled", LATE.then().add(F.STALL, 3, 30, process=3), {hand_over.JUDGED: 0, hand_over.SLOWEST: 0}),
     ("slow", released(3_000_021), {hand_over.SLOWEST: 3, "unexercised": None}),
-    ("one is in doubt", twice_late().acquire(6, 30, 0, outcome=INFO, process=3), ONE_JUDGED),
+    ("one is in doubt", TWICE_LATE.then().acquire(6, 30, 0, outcome=INFO, process=3), ONE_JUDGED),
     ("a reader's release got no answer", readers(30, INFO), VALID),
     ("a reader never released", readers(30, FAIL), VALID),
     ("it did", readers(30), {"moments": [26]}),

@@ -30,14 +30,6 @@ def given_up(second: int) -> Book:
     return book.acquire(3, second, 2).release(60, 61, 2)
 
 
-def tokens(first: int, second: int, key: int = 0) -> Book:
-    return Book().acquire(1, 2, 1, token=first).acquire(3, 4, 2, token=second, key=key)
-
-
-def in_turn(second: int) -> Book:
-    return Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, second).release(7, 8, second)
-
-
 def cut(*begun: int) -> Book:
     book = WAITED.then(fault_names=("cut-client-drop",))
     for at in begun:
@@ -70,6 +62,7 @@ STORY = (
     "its lease ran out at 1.000 s while it was hit by freeze-holder",
     "worker 2 was granted the lock at 2.000 s",
 )
+TOKEN, LEFT = Book().acquire(1, 2, 1, token=5), Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
 COUNTED = {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1, UNANSWERED: 1}
 HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
 # Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited.
@@ -136,9 +129,9 @@ test_holder_exclusion = known(
 
 test_tokens = known(
     TOKENS,
-    ("the same token", tokens(5, 5), {"kinds": ["token-repeated"]}),
-    ("a smaller token", tokens(5, 4), {"kinds": ["token-not-larger"]}),
-    ("a smaller token of another key", tokens(5, 4, key=1), VALID),
+    ("the same token", TOKEN.then().acquire(3, 4, 2, token=5), {"kinds": ["token-repeated"]}),
+    ("a smaller token", TOKEN.then().acquire(3, 4, 2, token=4), {"kinds": ["token-not-larger"]}),
+    ("a smaller token of another key", TOKEN.then().acquire(3, 4, 2, token=4, key=1), VALID),
 )
 
 
@@ -194,8 +187,8 @@ def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, lo
     "book, unexercised",
     ("contended", WAITED, None),
     ("one grant", Book().acquire(1, 2, 1), "1 grant, 2 needed"),
-    ("one worker", in_turn(5), "no hand-overs, 1 needed"),
-    ("polite", in_turn(2), "no contended acquires, 1 needed"),
+    ("one worker", LEFT.then().acquire(5, 6, 5).release(7, 8, 5), "no hand-overs, 1 needed"),
+    ("polite", LEFT.then().acquire(5, 6, 2).release(7, 8, 2), "no contended acquires, 1 needed"),
 )
 def test_what_exercises_both(name: str, book: Book, unexercised: str | None) -> None:
     assert result_on(book, name).unexercised == unexercised

@@ -159,18 +159,15 @@ def test_what_was_left_behind(told: Book, kind: str, expected: bool) -> None:
     assert MECHANISMS["left-behind"](Violation(kind, 60, (row,), (), ()), view, view.history.faults) is expected
 
 
-def answered(ret: int) -> Book:
-    return book().acquire(9, ret, 1, sent=10).write(56, 58, 1, 1).acquire(11, 57, 2, sent=52)
-
-
-def kept_alive(inv: int, outcome: Any = OK, session: int = 7) -> Book:
-    return two(session=7).add(F.KEEP_ALIVE, inv, inv + 1, outcome, session=session)
-
-
 def at_ttl(ttl: int) -> Book:
     return book().acquire(9, 10, 1, sent=10, ttl=ttl).acquire(11, 60, 2, sent=59, ttl=40)
 
 
+ANSWERED_LATE, ANSWERED = (
+    book().acquire(9, ret, 1, sent=10).write(56, 58, 1, 1).acquire(11, 57, 2, sent=52) for ret in (55, 49)
+)
+KEPT_ALIVE = two(session=7).add(F.KEEP_ALIVE, 45, 46, INFO, session=7)
+ASKED_LATE = two(session=7).add(F.KEEP_ALIVE, 61, 62, session=7)
 NOTICED_AT_ONCE = book().acquire(9, 55, 1, sent=10).lost(56, 1, sent=50).acquire(11, 57, 2, sent=52)
 NO_LEASES = book(lease="none").acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sent=59)
 
@@ -182,10 +179,10 @@ NO_LEASES = book(lease="none").acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sen
     ("it noticed after it wrote", "outlived-ttl", two().write(52, 53, 1, 7).lost(55, 1), "lost-update", 60, True),
     ("not for a service that lies", "outlived-ttl", two(), TWICE, 60, False),
     ("not while renewals were acknowledged", "outlived-ttl", two().renew(30, 31, 1), "overlap", 60, False),
-    ("somebody asked, without an answer", "keepalive-died", kept_alive(45, INFO), "overlap", 60, False),
-    ("somebody asked too late", "keepalive-died", kept_alive(61), "overlap", 60, True),
-    ("an answer that came when the lease was over", "answer-past-ttl", answered(55), "overlap", 60, True),
-    ("one that came in time", "answer-past-ttl", answered(49), "overlap", 60, False),
+    ("somebody asked, without an answer", "keepalive-died", KEPT_ALIVE, "overlap", 60, False),
+    ("somebody asked too late", "keepalive-died", ASKED_LATE, "overlap", 60, True),
+    ("an answer that came when the lease was over", "answer-past-ttl", ANSWERED_LATE, "overlap", 60, True),
+    ("one that came in time", "answer-past-ttl", ANSWERED, "overlap", 60, False),
     ("nobody went in who noticed at once", "answer-past-ttl", NOTICED_AT_ONCE, "overlap", 60, False),
     ("no server gave it", "went-ahead", at_ttl(0), "overlap", 60, True),
     ("that explains no token", "went-ahead", at_ttl(0), "token-repeated", 60, False),

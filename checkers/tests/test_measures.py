@@ -1,18 +1,24 @@
-"""All measures at once: each answers on any history, and can be written down; and what reached the store too late."""
+"""Measures of what reached the store too late and of two holders at once; and all of them on any history."""
 
 import json
 from dataclasses import asdict
 from random import Random
+from typing import Any
 
 import pytest
 
 from checkers.history.history import History
 from checkers.measures.all_measures import MEASURES, measures
+from checkers.measures.holders import belief_versus_truth, release_by_non_owner
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
-from checkers.row_format import F, Reason
+from checkers.measures.unanswered_grants import phantom_success, token_gap
+from checkers.models.model import Settings
+from checkers.row_format import SHARED, F, Reason
 from checkers.tests import generate
 from checkers.tests.build import FAIL, INFO, Book
-from checkers.tests.compare import known
+from checkers.tests.compare import known, measured
 
 
 def answered(history: History) -> None:
@@ -75,16 +81,13 @@ def fenced(mode: str = "fence-writes") -> Book:
     return Book(store=mode, keys=("a",)).write(3, 4, 2, 20, token=2)
 
 
-def refused(mode: str) -> Book:
-    return fenced(mode).write(5, 6, 2, 21, FAIL, token=2)
-
-
 # Owner 1 holds from 2 on, owner 2, who certainly came later, from 12 on.
 UNFENCED = Book(store="unfenced", keys=("a",), ttl=5).acquire(1, 2, 1).acquire(10, 12, 2)
 # Sent at 8, answered at 20.
 LATE = UNFENCED.then().write(3, 4, 1, 5).write(8, 20, 1, 7)
 STALE = fenced().write(5, 6, 1, 10, token=1).write(7, 8, 1, 11, FAIL, token=1).read(9, 10, 1, 20, token=1)
 READ = fenced("fence-reads-and-writes").read(9, 10, 1, 20, token=1)
+SAME_TOKEN = fenced().write(5, 6, 2, 21, FAIL, token=2)
 NO_TOKENS = {"unexercised": "the store looks at no tokens"}
 APART = Book(store="fence-writes").write(3, 4, 2, 20, token=2).write(5, 6, 1, 10, token=1, key=1)
 # Refused at [1, 2], before anything larger was sent; and at [5, 6], after.
@@ -115,8 +118,8 @@ test_needless_rejection = known(
     ("needless", NEEDLESS, {"needless": 1, "refused": 2, "rows": ((0,),)}),
     ("no refusal", fenced(), {"unexercised": "nothing was refused"}),
     ("an unknown write may be why", REASON, {"needless": 0}),
-    ("the same token", refused("fence-writes"), {"needless": 1}),
-    ("the same token in a strict store", refused("fence-writes-strict"), {"needless": 0}),
+    ("the same token", SAME_TOKEN, {"needless": 1}),
+    ("the same token in a strict store", SAME_TOKEN.then(store="fence-writes-strict"), {"needless": 0}),
 )
 
 test_unfenced_stale_write = known(
@@ -145,4 +148,154 @@ test_dirty_value = known(
     ("dirty", DIRTY, {"reads": 1, "failed_writes": 3, "rows": ((0, 1),)}),
     ("no read", Book().write(1, 2, 1, 5, FAIL), {"unexercised": "nothing was read"}),
     ("no failed write", Book().read(1, 2, 1, 5), {"unexercised": "no write was refused or failed"}),
+)
+
+
+def struck(begun: int) -> Book:
+    book = OVERLAPPING.then(fault_names=("clock-jump",))
+    return book.fault("clock-jump", begun, begun + 2, kind="clock", target="redis1")
+
+
+def kept(**settings: Any) -> MeasuredHistory:
+    """The first never released: settings say what a file does not."""
+    return MeasuredHistory(FOREIGN.then().acquire(1, 3, 1).acquire(9, 10, 2).history(), Settings(**settings))
+
+
+# The first holds [3, 20], the second [12, 16], on a: 4 together. Then a third one, alone, on b.
+OVERLAPPING = Book(ttl=100).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
+OVERLAPPING.acquire(30, 31, 3, key=1).release(40, 41, 3, key=1)
+FOREIGN = Book(trial="", lock="", store="", ttl=0, keys=("a",))
+TWICE = FOREIGN.then().acquire(1, 2, 1).acquire(3, 4, 1).release(6, 7, 1).release(8, 9, 1)
+# The first may have lasted until its release was answered, at 21.
+ENDED = Book(ttl=5).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
+# Asked for at 4, before the release at 8 was answered at 9; granted after it.
+TOUCHING = Book(ttl=100).acquire(1, 3, 1).release(8, 9, 1).acquire(4, 10, 2).acquire(20, 21, 3, key=1)
+READERS = Book(ttl=100).acquire(1, 3, 1, flags=SHARED).acquire(1, 4, 2, flags=SHARED).acquire(5, 6, 3)
+# Owner 1 comes twice; between its holds, and after them, owner 2.
+AGAIN = FOREIGN.then().acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2).acquire(9, 10, 1)
+AGAIN.acquire(12, 13, 2).release(14, 15, 2).release(16, 17, 1)
+TWO_HELD = {"alert": "two held at once for certain", "unexercised": None, "property": "server-exclusion"}
+SEVERAL = {"unexercised": "several may hold at once"}
+
+test_definite_overlap = known(
+    definite_overlap,
+    ("definite", OVERLAPPING, {"pairs": 1, "longest": 4, "rows": ((0, 1),), **TWO_HELD}),
+    ("a lease that ended is no overlap", ENDED, {"pairs": 0}),
+    ("a writer with each of two readers", READERS, {"pairs": 2}),
+    ("nobody asked", Book().read(1, 2, 1, 5), {"unexercised": "nobody asked for a lock"}),
+    ("refused", Book().acquire(1, 2, 1, outcome=FAIL), {"unexercised": "no lock was granted"}),
+    ("permits", OVERLAPPING.then(permits=2), SEVERAL),
+    ("alone", Book().acquire(1, 2, 1), {"pairs": 0, "unexercised": "1 grant, 2 needed"}),
+    ("holders of a file come again", AGAIN, {"pairs": 1, "longest": 1, "rows": ((4, 5),)}),
+    ("one that takes it twice", TWICE, {"pairs": 0}),
+    ("one that takes it twice, and another", TWICE.then().acquire(10, 11, 2), {"pairs": 0}),
+    ("held for ever", kept(), {"pairs": 1}),
+    ("held for as long as settings say", kept(ttl=5), {"pairs": 0}),
+    ("permits of settings", kept(permits=2), SEVERAL),
+)
+
+test_possible_overlap = known(
+    possible_overlap,
+    ("it may have ended later", ENDED, {"pairs": 1}),
+    ("what is definite is not possible", OVERLAPPING, {"pairs": 0}),
+    ("hand-overs that touch are possible", TOUCHING, {"pairs": 1, "open": 2, "alert": None}),
+    ("two readers are no pair", READERS, {"pairs": 0}),
+)
+
+test_clock_jump = known(
+    clock_jump,
+    ("around a clock jump", struck(5), {"inside": 1, "outside": 0, "faults": 1, "rows": ((0, 3, 1),)}),
+    ("which is an alert", struck(5), {"alert": "granted twice around a clock fault"}),
+    ("away from it", struck(50), {"inside": 0, "outside": 1}),
+    ("no clock was set", OVERLAPPING, {"unexercised": "no clock was set"}),
+)
+
+
+def test_the_definition_is_the_first_paragraph() -> None:
+    found = definite_overlap(measured(OVERLAPPING))
+    assert found.definition.startswith("Pairs of grants of one key that were certainly in force together")
+    assert "\n" not in found.definition
+    assert "Source" not in found.definition
+
+
+def counted(*unknown: int) -> Book:
+    """Tokens 1, 2, 3 and 6: two were skipped before 42. unknown: when others asked that had no answer."""
+    book = Book(keys=("a",)).acquire(1, 2, 1, token=1).acquire(11, 12, 2, token=2).acquire(21, 22, 3, token=3)
+    for inv in unknown:
+        book.acquire(inv, 0, 0, outcome=INFO)
+    return book.acquire(41, 42, 6, token=6)
+
+
+def refused(book: Book, inv: int, f: F = F.TRY_ACQUIRE, ret: int = 0, reason: Reason = Reason.HELD) -> Book:
+    return book.add(f, inv, ret or inv + 1, FAIL, process=5, reason=reason)
+
+
+def phantom(lease: str = "none") -> Book:
+    """Released at 5. An acquire at 6 has no answer; at 10 and at 20 the lock is held; at 30 somebody has it."""
+    book = Book(keys=("a",), lease=lease).acquire(1, 2, 1).release(4, 5, 1)
+    book.acquire(6, 0, 0, process=2, outcome=INFO)
+    return refused(refused(book, 10), 20).acquire(25, 30, 4)
+
+
+# Owner 2 is given the lock at 12; owner 1, whose lease was over at 11, is there until 20.
+SUPERSEDED = Book(keys=("a",)).acquire(1, 2, 1).acquire(11, 12, 2).release(20, 21, 1).release(25, 26, 2)
+NOTICED = Book(keys=("a",), bounds={"honest-belief": 3}).acquire(1, 2, 1).acquire(11, 12, 2).lost(11, 1)
+# Owner 2 never asked; owner 1 releases once more than it acquired.
+STRANGER = FOREIGN.then().acquire(1, 2, 1).release(3, 4, 2).release(5, 6, 1).release(7, 8, 1)
+EARLY_RECORD = FOREIGN.then().acquire(1, 0, 1, outcome=INFO).release(3, 4, 1)
+BY_TENS = Book(keys=("a",)).acquire(1, 2, 1, token=10).acquire(11, 12, 2, token=20)
+# One that timed out stood in the queue while the tries were refused.
+IN_THE_WAY = refused(phantom(), 9, F.ACQUIRE, 24, Reason.TIMEOUT)
+KNOWN = Book(keys=("a",), lease="none").acquire(1, 2, 1).release(4, 12, 1).acquire(6, 0, 0, outcome=INFO)
+READER_GONE = Book(keys=("a",), ttl=5).acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED).release(5, 6, 2)
+READER_GONE.acquire(7, 0, 0, outcome=INFO)
+OWN = {"unexercised": "nobody released what another held by then"}
+NOTHING_TELLS = "nothing recorded could tell: no refusals, no counted tokens, nothing done later"
+NO_COUNTER = "the tokens are no counter of grants: at the median they differ by 10"
+SKIPPED = "skipped tokens say that an acquire without an answer took effect"
+
+test_belief_versus_truth = known(
+    belief_versus_truth,
+    ("false belief", SUPERSEDED, {"false": 1, "longest": 8, "total": 8, "bound": None}),
+    ("its witness", SUPERSEDED, {"rows": ((0, 1),)}),
+    ("its alert", SUPERSEDED, {"alert": "a client believed what was no longer true"}),
+    ("noticed in time", NOTICED, {"false": 0, "longest": 0, "bound": 3}),
+    ("probed", SUPERSEDED.then().add(F.BELIEF, 15, 15, owner=1).add(F.BELIEF, 5, 5, owner=1), {"probed": 1}),
+)
+
+test_release_by_non_owner = known(
+    release_by_non_owner,
+    ("released another's", SUPERSEDED, {"superseded": 1, "attempted": 1, "stranger": 0}),
+    ("the release of another's", SUPERSEDED, {"rows": ((0, 1, 2),)}),
+    ("no release", Book(), {"unexercised": "nobody released anything"}),
+    ("one's own release", Book().acquire(1, 2, 1).release(3, 4, 1), OWN),
+    ("strangers", STRANGER, {"stranger": 2, "rows": ((1,), (3,))}),
+    ("an unknown acquire may be released", EARLY_RECORD, {"stranger": 0}),
+)
+
+test_token_gap = known(
+    token_gap,
+    ("skipped tokens", counted(), {"missing": 2, "unknown_acquires": 0, "unexplained": 2}),
+    ("where they were skipped", counted(), {"rows": ((2, 3),)}),
+    ("one is explained", counted(25), {"unexplained": 1}),
+    ("not by one that asked after the next token", counted(25, 43), {"unexplained": 1}),
+    ("both are", counted(25, 30), {"unexplained": 0}),
+    ("tokens that are no counter", BY_TENS, {"unexercised": NO_COUNTER}),
+    ("no tokens", SUPERSEDED, {"unexercised": "no two grants of a key carry different tokens"}),
+)
+
+test_phantom_success = known(
+    phantom_success,
+    ("phantom", phantom(), {"unknown_acquires": 1, "by_refusal": 1, "at_least": 1}),
+    # From 11 others asked in [20, 21] and [25, 30].
+    ("it blocked others", phantom(), {"blocked_longest": 6, "blocked_total": 6}),
+    ("its witnesses", phantom(), {"rows": ((3,), (4,))}),
+    ("a known holder explains refusals", refused(KNOWN, 10), {"by_refusal": 0}),
+    ("a majority needs no holder", phantom("quorum"), {"by_refusal": 0, "unexercised": NOTHING_TELLS}),
+    ("a later record", EARLY_RECORD.acquire(5, 6, 2), {"by_record": 1, "at_least": 1}),
+    ("somebody who waits may be in the way", IN_THE_WAY, {"by_refusal": 0}),
+    ("readers that come later end no reader", refused(READER_GONE, 8), {"by_refusal": 0}),
+    ("of two skipped tokens one is used up otherwise", counted(25), {"by_token_gap": 0}),
+    ("skipped tokens", counted(25, 26), {"by_token_gap": 2, "at_least": 0, "alert": SKIPPED}),
+    ("all known", SUPERSEDED, {"unexercised": "no acquire was left without an answer"}),
 )

@@ -11,7 +11,7 @@ from checkers.properties.independence import BESIDE
 from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
 from checkers.properties.shared_counters import CONTENDED, GRANTS
 from checkers.properties.sharing import READERS
-from checkers.row_format import NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import GOOD, INVALID, VALID, known
 
@@ -101,12 +101,9 @@ def test_a_semaphore_is_asked_for_permits_and_not_for_exclusion() -> None:
 SERVER, TOKENS = "server-exclusion", "token-order"
 
 
-def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, **facts: object) -> Book:
-    return READING.then(**facts).acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
-
-
-def under(reason: Reason = Reason.TIMEOUT, healed: int = 9, **facts: object) -> Book:
-    return refused(10, 20, reason, **facts).fault("cut-client-drop", 2, healed)
+def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, book: Book | None = None) -> Book:
+    book = READING.then() if book is None else book
+    return book.acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
 
 
 def downgraded(renewed: int, worker: int = 1) -> Book:
@@ -115,9 +112,9 @@ def downgraded(renewed: int, worker: int = 1) -> Book:
     return book.acquire(10, 10, 2, sent=10, process=worker, flags=SHARED).release(40, 41, 2, flags=SHARED)
 
 
-def turned_away(at: int, **more: Any) -> Book:
+def turned_away(at: int, worker: int = 1) -> Book:
     """Worker 3 asks to read as well."""
-    return downgraded(9, **more).acquire(at, at + 1, 0, process=3, outcome=FAIL, flags=SHARED, reason=Reason.HELD)
+    return refused(at, at + 1, Reason.HELD, downgraded(9, worker))
 
 
 def tokens(first: int, second: int, token: int = 5) -> Book:
@@ -130,6 +127,7 @@ READING.acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED)
 READING.release(20, 21, 1, flags=SHARED).release(20, 22, 2, flags=SHARED)
 ONE_READER = {"unexercised": "no more than 1 readers inside at once, 2 needed"}
 STORY = ("worker 1 was granted the lock for reading at", "worker 3's shared acquire")
+AFTER_A_FAULT = refused(10, 20).fault("cut-client-drop", 2, 9)
 WRITTEN = READING.then().acquire(18, 19, 4).release(30, 31, 4)
 REPEATED = {"kinds": ["token-repeated"]}
 
@@ -138,14 +136,14 @@ test_sharing = known(
     ("readers inside together", READING, {**GOOD, READERS: 2}),
     ("one alone", Book(keys=("a",)).acquire(1, 2, 1, flags=SHARED).release(3, 4, 1, flags=SHARED), ONE_READER),
     ("timed out", refused(6, 9), {"kind": "reader-refused", "at": 9, "holders": (0, 1), "told": STORY}),
-    ("a timeout after a fault", under(), INVALID),
-    ("a timeout while the service may recover", under(bounds={"recovery": 3}), VALID),
+    ("a timeout after a fault", AFTER_A_FAULT, INVALID),
+    ("a timeout while the service may recover", AFTER_A_FAULT.then(bounds={"recovery": 3}), VALID),
     ("a timeout under a stall", refused(6, 9).add(F.STALL, 5, 6, process=3), VALID),
     ("a timeout under another's stall", refused(6, 9).add(F.STALL, 5, 6, process=2), INVALID),
     ("while a writer becomes a reader", turned_away(11), VALID),
     ("when it is one", turned_away(15), {"kind": "reader-refused", "at": 16}),
     ("when another reads", turned_away(11, worker=2), {"kind": "reader-refused", "at": 12}),
-    ("refused as held under a fault", under(Reason.HELD, 11), INVALID),
+    ("refused as held under a fault", refused(10, 20, Reason.HELD).fault("cut-client-drop", 2, 11), INVALID),
 )
 
 test_readers_exclude_writers_alone = known(
@@ -255,12 +253,11 @@ def nested(**inner: Any) -> Book:
     return book.release(8, 9, 1, flags=NESTED)
 
 
-def released(outcome: Outcome) -> Book:
-    """Worker 2 is granted the lock at 12; worker 1's inner release at 8 ended so."""
-    book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(30, 31, 1).release(8, 9, 1, outcome, flags=NESTED)
-    return book.acquire(6, 12, 2)
-
-
+# Worker 2 is granted the lock at 12; worker 1's inner release at 8 ended so.
+NOT_RELEASED, MAYBE_RELEASED = (
+    Book(ttl=100).acquire(1, 2, 1).release(30, 31, 1).release(8, 9, 1, outcome, flags=NESTED).acquire(6, 12, 2)
+    for outcome in (FAIL, INFO)
+)
 TAKEN_AGAIN = nested().acquire(6, 32, 2).release(33, 34, 2)
 TWO_RELEASES = nested().acquire(9, 10, 1, token=7, flags=NESTED).release(10, 11, 1, flags=NESTED).acquire(6, 12, 2)
 CHANGED = "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at 0.000 s"
@@ -284,8 +281,8 @@ test_reentrancy = known(
     ("a timeout under a fault", nested(outcome=FAIL, reason=Reason.TIMEOUT).fault("cut-client-drop", 3, 4), VALID),
     ("another token", nested(token=8), {"kind": "token-changed", "told": (CHANGED,)}),
     ("an inner release that frees the lock", nested().acquire(6, 12, 2), FREED),
-    ("a refused inner release frees nothing", released(FAIL), VALID),
-    ("an unanswered one may", released(INFO), FREED),
+    ("a refused inner release frees nothing", NOT_RELEASED, VALID),
+    ("an unanswered one may", MAYBE_RELEASED, FREED),
     ("the latest inner release is to blame once", TWO_RELEASES, {"sent": (1, 10, 6)}),
     ("a grant before the outer one, answered late", late(7, 100, 6), VALID),
     ("a grant after the outer one, asked for before", late(7, 100, 8), {**FREED, "at": 42}),
