@@ -3,7 +3,7 @@
 Specifications are stated by the checks, over plain Python values, and share nothing with `checkers.models`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -18,7 +18,7 @@ from checkers.models.model import UNSET, Settings
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import FIELDS, NONE, F, Outcome
 from checkers.tests.batches import Batched, names
-from checkers.tests.brute import FOREVER, explained
+from checkers.tests.brute import Step, linearizable
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
 
@@ -37,9 +37,6 @@ class Act(NamedTuple):
     ret: int
     base: Any = UNSET
     key: str = "a"
-
-
-Step = Callable[[Any, Act], Iterable[Any]]
 
 
 Drawn = tuple[list[Act], bool]
@@ -84,14 +81,7 @@ def silent(read: Act, settings: Settings) -> bool:
 
 def drawn(acts: list[Act], initial: Hashable, step: Step) -> Drawn:
     """With what exhaustive search says where operations that failed prove nothing."""
-    return acts, possible([act for act in acts if act.outcome != "fail"], initial, step)
-
-
-def possible(acts: Sequence[Act], initial: Hashable, step: Step) -> bool:
-    """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
-    unknown = [act.outcome == "info" for act in acts]
-    spans = [(act.inv, FOREVER if act.outcome == "info" else act.ret) for act in acts]
-    return explained(acts, spans, unknown, initial, step)
+    return acts, linearizable([act for act in acts if act.outcome != "fail"], initial, step)
 
 
 class Kind(NamedTuple):

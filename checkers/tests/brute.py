@@ -12,16 +12,26 @@ from checkers.row_format import NONE
 FOREVER = 10**6
 
 
+Step = Callable[[Any, Any], Iterable[Any]]
+"""Of a state and an operation the states that may follow."""
+
+
+def linearizable(ops: Sequence[Any], initial: Hashable, step: Step) -> bool:
+    """Whether some order that respects real time, with unknown operations in or left out, explains all answers.
+
+    ops: each with its `inv`, `ret` and `outcome` (ok, fail, info).
+    """
+    unknown = [op.outcome == "info" for op in ops]
+    spans = [(op.inv, FOREVER if lost else op.ret) for op, lost in zip(ops, unknown, strict=True)]
+    return explained(ops, spans, unknown, initial, step)
+
+
 def explained(
-    ops: Sequence[Any],
-    spans: Sequence[tuple[int, int]],
-    unknown: Sequence[bool],
-    initial: Hashable,
-    step: Callable[[Any, Any], Iterable[Any]],
+    ops: Sequence[Any], spans: Sequence[tuple[int, int]], unknown: Sequence[bool], initial: Hashable, step: Step
 ) -> bool:
     """Whether some order of them respects real time and `step`, with unknown operations in it or left out.
 
-    spans: of each operation the invocation and the return, late for unknown ones. step: the states that may follow.
+    spans: of each operation the invocation and the return, late for unknown ones.
     Every order is tried. Sets of operations are the bits of a number, and what has to come before an operation is found
     once, before the search: that is all that makes it fast. What failed once, with the same operations left in the same
     state, is not tried again.
@@ -62,14 +72,6 @@ class Op(NamedTuple):
     @property
     def end(self) -> int:
         return FOREVER if self.outcome == "info" else self.ret
-
-
-Step = Callable[[Any, Op], Iterable[Any]]
-
-
-def linearizable(ops: Sequence[Op], initial: Any, step: Step) -> bool:
-    """Whether some order that respects real time, with unknown operations in or left out, explains all answers."""
-    return explained(ops, [(op.inv, op.end) for op in ops], [op.outcome == "info" for op in ops], initial, step)
 
 
 BELOW = -9

@@ -9,26 +9,13 @@ from checkers.engines.set_full import certify, set_full
 from checkers.models.kv import holds_lists
 from checkers.models.model import UNSET, Settings
 from checkers.row_format import F
-from checkers.tests.acts import (
-    Act,
-    Drawn,
-    Kind,
-    batched,
-    calls,
-    disturbed,
-    drawn,
-    history_of,
-    possible,
-    searched,
-    silent,
-)
+from checkers.tests.acts import Act, Drawn, Kind, batched, calls, disturbed, drawn, history_of, searched, silent
+from checkers.tests.brute import linearizable
 from checkers.tests.compare import Disagreement
 
 READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
 WRITE: Final = F.WRITE
 CAS: Final = F.CAS
-
-# Registers
 
 
 def register_step(state: Hashable, act: Act, *, settings: Settings) -> tuple[Hashable, ...]:
@@ -87,10 +74,7 @@ def registers(rng: Random, settings: Settings, *, swaps: bool) -> Drawn:
     initial = None if settings.initial is UNSET else settings.initial
     acts = register_acts(rng, swaps=swaps, initial=initial)
     kept = [a for a in acts if a.outcome != "fail" or (a.f == F.CAS and settings.failed_cas == "observes")]
-    return acts, possible(kept, initial, partial(register_step, settings=settings))
-
-
-# Several registers
+    return acts, linearizable(kept, initial, partial(register_step, settings=settings))
 
 
 Written = frozenset[tuple[str, Any]]
@@ -141,9 +125,6 @@ def many(rng: Random, settings: Settings) -> Drawn:
     return drawn(acts, frozenset(), partial(many_step, settings=settings))
 
 
-# Maps with append
-
-
 def kv_step(state: Any, act: Act, *, lists: bool, settings: Settings) -> Iterator[Any]:
     """State: the value; nothing at all is the empty string, or the empty tuple."""
     nothing: Any = () if lists else ""
@@ -187,9 +168,6 @@ def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
     while holds_lists(history_of(acts)) is not lists:
         acts = kv_acts(rng, lists=lists)
     return drawn(acts, () if lists else "", partial(kv_step, lists=lists, settings=settings))
-
-
-# What accumulates
 
 
 def set_step(state: frozenset[Hashable], act: Act, *, settings: Settings) -> Iterator[frozenset[Hashable]]:

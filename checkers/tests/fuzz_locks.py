@@ -10,14 +10,13 @@ from checkers.engines import locks
 from checkers.models.engine_answer import Conflict, Engine
 from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
 from checkers.models.model import Model, Settings
-from checkers.row_format import NONE, SHARED, F, Outcome, Reason
-from checkers.tests.batches import Batched, names, sorted_history
-from checkers.tests.brute import FOREVER, explained
+from checkers.row_format import NONE, SHARED, F, Reason
+from checkers.tests.batches import Batched, ended, names, sorted_history
+from checkers.tests.brute import linearizable
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.generate import nudged
 
-OUTCOMES: Final = {"ok": int(Outcome.OK), "fail": int(Outcome.FAIL), "info": int(Outcome.INFO)}
 KINDS: Final = {"acquire": int(F.ACQUIRE), "try": int(F.TRY_ACQUIRE), "release": int(F.RELEASE)}
 WIDTH: Final = 16
 """More owners than a history has."""
@@ -33,10 +32,6 @@ class Op(NamedTuple):
     ret: int
     shared: bool = False
     reason: Reason = Reason.HELD
-
-    @property
-    def end(self) -> int:
-        return FOREVER if self.outcome == "info" else self.ret
 
 
 State = tuple[tuple[int, bool], ...]
@@ -129,10 +124,9 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
 def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:
     """In the form of `history.DTYPE`."""
     ret = 0 if op.outcome == "info" else op.ret
-    reason = op.reason if op.outcome == "fail" else Reason.NONE
     flags = SHARED if op.shared and op.what != "release" else 0
     who = owner, NONE, NONE, 0, owner
-    return op.inv, ret, 0, 0, NONE, *who, 0, key, KINDS[op.what], OUTCOMES[op.outcome], reason, flags
+    return op.inv, ret, 0, 0, NONE, *who, 0, key, KINDS[op.what], *ended(op.outcome, op.reason), flags
 
 
 def truth(name: str, ops: list[Op], settings: Settings) -> bool:
@@ -142,8 +136,7 @@ def truth(name: str, ops: list[Op], settings: Settings) -> bool:
         for op in ops
         if op.outcome != "fail" or (settings.strict_try and op.what == "try" and op.reason == Reason.HELD)
     ]
-    spans = [(op.inv, op.end) for op in kept]
-    return explained(kept, spans, [op.outcome == "info" for op in kept], (), step(name, settings.permits))
+    return linearizable(kept, (), step(name, settings.permits))
 
 
 MODELS: Final[Mapping[str, tuple[Engine, Callable[[Settings], Model]]]] = {
