@@ -41,9 +41,6 @@ def clock(book: Book, begun: int, applied: int, healing: int = 80, healed: int =
 STORE: Any = {"store": "unfenced", "workload": "set"}
 
 
-# Clocks
-
-
 def struck(mechanism: str, *times: int, name: str = SERVER, **more: Any) -> Book:
     return clock(given_away(f"expired-by-{mechanism}", name), *times, **more)
 
@@ -134,9 +131,6 @@ def test_a_jump_explains_only_what_follows_from_a_lease_that_is_gone() -> None:
         assert not explains(replace(violation, kind=kind), View(history), history.faults)
 
 
-# Lost data
-
-
 def lost(book: Book, begun: int, applied: int, kind: str = "wipe") -> Book:
     return book.fault("f", begun, 80, applied=applied, kind=kind, target="redis1")
 
@@ -167,9 +161,6 @@ test_tokens_and_a_loss_of_data = known(
     ("a loss before both", went_back(5, 8, 1), VIOLATED),
     ("a loss before both, the same again", went_back(3, 5, 7), VIOLATED),
 )
-
-
-# Leases revoked early
 
 
 def kept_alive() -> Book:
@@ -266,9 +257,6 @@ test_a_waiter_is_told_so_too = known(
     ("after a silence", revoked_in_silence("honest-renewal"), DOCUMENTED),
     ("without any", revoked_in_silence("honest-renewal", silent=0), VIOLATED),
 )
-
-
-# Writes that came late
 
 
 def overtaken(

@@ -248,9 +248,6 @@ def test_processes_may_compile_the_same_at_once_for_other_types_and_under_a_gene
         assert package.run(LARGE, kind=kind, body=NO_COMPILING) == ["1 True True"]
 
 
-# Whose code is loaded
-
-
 class Planted:
     """A pickle that leaves a mark when it is read."""
 

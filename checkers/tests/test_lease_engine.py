@@ -168,9 +168,6 @@ def test_only_what_matters_is_told() -> None:
     assert {int(book.history().columns["owner"][row]) for row in rows} <= {25, 77}
 
 
-# Sessions
-
-
 def test_the_closings_of_a_session_are_told_apart() -> None:
     for second, valid in ((11, False), (12, True)):
         book = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, 4, session=7).acquire(8, 9, 1, session=7)
@@ -215,9 +212,6 @@ def test_a_spent_budget_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(answer.undecided) == {0, 1}
 
 
-# Proofs
-
-
 def test_wrong_proofs_are_not_accepted() -> None:
     history = ONE.then().renew(15, 16, 1).acquire(17, 25, 2, ttl=10).history()
     answer = lease(history, Settings())
@@ -259,9 +253,6 @@ def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
         assert len(source.splitlines()) <= 100
         names = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
         assert not any(name and ("engines" in name or name == "checkers.history.holds_and_leases") for name in names)
-
-
-# Exhaustive search itself, which `fuzz_leases` compares with
 
 
 def test_exhaustive_search_itself_tries_every_instant() -> None:

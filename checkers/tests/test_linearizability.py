@@ -137,9 +137,6 @@ def test_models_that_need_times() -> None:
         decide(places, replace(REGISTER, needs_times=True), SETTINGS)
 
 
-# A user's own model
-
-
 OWN = """
     from checkers.models.model import ILLEGAL
     from checkers.row_format import F
@@ -230,19 +227,12 @@ def test_mistakes_of_a_users_model_are_told_in_a_line(wrong: str, own: Callable[
     [
         ("none.py:Cell", "no such file"),
         ("no_such_module:Cell", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("mutexx", r"no model mutexx; there are mutex, .*, and package.module:Model"),
     ],
 )
-def test_a_users_model_that_is_not_there(name: str, wrong: str) -> None:
+def test_a_model_that_is_not_there(name: str, wrong: str) -> None:
     with pytest.raises(ModelError, match=wrong):
         decide(good().history(), name)
-
-
-def test_no_such_model_lists_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"no model mutexx; there are mutex, .*, and package.module:Model"):
-        decide(good().history(), "mutexx")
-
-
-# Words
 
 
 def test_a_story_names_workers_tokens_values_and_times() -> None:

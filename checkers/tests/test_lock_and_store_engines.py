@@ -214,9 +214,6 @@ def test_tokens_and_values_of_any_size(factor: int) -> None:
     assert only(book.write(700, 701, 1, 9, token=(-150) * factor))[0] == "stale-write-accepted"
 
 
-# The first look: what is normal passes, and nothing else does, of whatever size.
-
-
 @pytest.mark.parametrize("processes", [2, 50])
 def test_what_is_normal_passes_and_what_is_not_is_judged_alone(processes: int) -> None:
     shape = HistoryShape(20_000, processes, 20, unknown=50)
