@@ -12,51 +12,48 @@ from checkers.tests.build import FAIL, INFO, OK, Book, cases
 from checkers.tests.compare import GOOD, VALID, answers, known
 
 
-def a_book(**facts: Any) -> Book:
-    """Acquires wait for 100, the margin is 10."""
-    return Book(**{"keys": ("a",), "bounds": {"fail-fast": 10}, "patience": 100, **facts})
-
-
 def struck(kind: str) -> Book:
-    book = a_book(fault_names=("freeze-holder",)).renew(10, 60, 1)
+    book = CALLS.then(fault_names=("freeze-holder",)).renew(10, 60, 1)
     return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=1, process=1)
 
 
-UNENDED = a_book().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
+# Acquires wait for 100, the margin is 10.
+CALLS = Book(keys=("a",), bounds={"fail-fast": 10}, patience=100)
+UNENDED = CALLS.then().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
 MISSED = {"unexercised": "pause-server never took effect"}
 LONG = {"kinds": ["hung-call"]}
 TWO_CALLS = {fail_fast.ANSWERED: 2, fail_fast.SLOWEST: 29}
 
 test_which_calls_are_too_long = known(
     "fail-fast",
-    ("an acquire may wait as long as it was told to", a_book().acquire(10, 120, 1), VALID),
-    ("and no longer", a_book().acquire(10, 121, 1), LONG),
-    ("as long as it likes", a_book(patience=0).acquire(10, 9999, 1), VALID),
-    ("a call without an answer ends as well", a_book().renew(10, 0, 1, INFO, given_up=21), LONG),
-    ("every call that is too long", a_book().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
+    ("an acquire may wait as long as it was told to", CALLS.then().acquire(10, 120, 1), VALID),
+    ("and no longer", CALLS.then().acquire(10, 121, 1), LONG),
+    ("as long as it likes", CALLS.then(patience=0).acquire(10, 9999, 1), VALID),
+    ("a call without an answer ends as well", CALLS.then().renew(10, 0, 1, INFO, given_up=21), LONG),
+    ("each that is too long", CALLS.then().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
     ("frozen", struck("freeze"), VALID),
     ("stalled by a fault", struck("stall"), VALID),
     ("its call was made to hang", struck("call"), VALID),
     ("killed", struck("kill"), LONG),
     ("a call that never ended", UNENDED, {"valid": True, "unexercised": "no call ended"}),
-    ("counters", a_book(bounds={"fail-fast": 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2), TWO_CALLS),
-    ("no bound", a_book(bounds={}), {"unexercised": "the lock declares no bound"}),
-    ("no fault", a_book(fault_names=("pause-server",)).renew(1, 2, 1), MISSED),
-    ("a call that ended", a_book().renew(1, 2, 1), GOOD),
+    ("counters", CALLS.then(bounds={"fail-fast": 10**9}).renew(10, 3 * 10**7, 1).renew(20, 10**7, 2), TWO_CALLS),
+    ("no bound", CALLS.then(bounds={}), {"unexercised": "the lock declares no bound"}),
+    ("no fault", CALLS.then(fault_names=("pause-server",)).renew(1, 2, 1), MISSED),
+    ("a call that ended", CALLS.then().renew(1, 2, 1), GOOD),
 )
 
 
 @pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])
 @pytest.mark.parametrize("outcome", [Outcome.OK, FAIL])
 def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
-    assert answers("fail-fast", a_book().add(f, 10, 20, outcome, process=1), VALID) == VALID
+    assert answers("fail-fast", CALLS.then().add(f, 10, 20, outcome, process=1), VALID) == VALID
     hung = {"kind": "hung-call", "at": 20, "rows": (0,)}
-    assert answers("fail-fast", a_book().add(f, 10, 21, outcome, process=1), hung) == hung
+    assert answers("fail-fast", CALLS.then().add(f, 10, 21, outcome, process=1), hung) == hung
 
 
-def released(granted: int, **facts: Any) -> Book:
+def released(granted: int) -> Book:
     """Worker 1 releases at 20, returned at 21; worker 2 has waited since 5, and is granted the lock. The bound is 5."""
-    book = Book(keys=("a",), workers=4, **{"ttl": 50, "bounds": {"hand-over": 5, "recovery": 10}, **facts})
+    book = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5, "recovery": 10})
     return book.acquire(1, 2, 1).release(20, 21, 1).acquire(5, granted, 2, process=2)
 
 

@@ -35,8 +35,8 @@ write, read, append, add, transact, generate = (
 )
 
 
-def cas(base: Any, value: Any, inv: int, ret: int, outcome: str = "ok", **more: Any) -> Act:
-    return Act(F.CAS, outcome, value, inv, ret, base=base, **more)
+def cas(base: Any, value: Any, inv: int, ret: int, outcome: str = "ok") -> Act:
+    return Act(F.CAS, outcome, value, inv, ret, base)
 
 
 def asked(acts: Sequence[Act], settings: Settings = PLAIN) -> EngineAnswer:

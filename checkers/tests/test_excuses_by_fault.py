@@ -163,17 +163,15 @@ test_tokens_and_a_loss_of_data = known(
 )
 
 
-def kept_alive() -> Book:
-    """Two sessions, each prolonged once."""
-    book = Book(**facts("revoked-early", lease="session", ttl=50))
-    for session in (1, 2):
-        book.add(F.KEEP_ALIVE, 11 + session, 12 + session, session=session, process=session)
-    return book
+# Two sessions, each prolonged once.
+KEPT_ALIVE = Book(**facts("revoked-early", lease="session", ttl=50))
+for session in (1, 2):
+    KEPT_ALIVE.add(F.KEEP_ALIVE, 11 + session, 12 + session, session=session, process=session)
 
 
 def revoked(told: int = 40, outcome: Outcome = FAIL, answered: int = 0) -> Book:
     """Session 1's lease was prolonged at 12, to 62 at least; then the service says that it is gone."""
-    book = kept_alive().acquire(9, 10, 1, sent=9, ttl=50, session=1)
+    book = KEPT_ALIVE.then().acquire(9, 10, 1, sent=9, ttl=50, session=1)
     if answered:
         book.add(F.KEEP_ALIVE, answered - 1, answered, session=1, process=1)
     reason = Reason.NOT_OWNER if outcome == FAIL else Reason.NONE
@@ -189,7 +187,7 @@ def revoked_unnoticed(outcome: Outcome = FAIL) -> Book:
 
 def granted_side_by_side(first: int = 11) -> Book:
     """Session 2 asks at `first` and is answered last, at 30; then it is told that its lease is gone."""
-    book = kept_alive().acquire(9, 29, 1, sent=9, ttl=50, session=1).release(60, 61, 1, session=1)
+    book = KEPT_ALIVE.then().acquire(9, 29, 1, sent=9, ttl=50, session=1).release(60, 61, 1, session=1)
     book.acquire(first, 30, 2, sent=first, ttl=50, session=2)
     return book.release(40, 41, 2, FAIL, reason=Reason.NOT_OWNER, session=2)
 

@@ -16,19 +16,17 @@ from checkers.history.interval_sets import Span, clipped, length, moment, united
 from checkers.row_format import F, Outcome
 from checkers.tests.build import FACTS, INFO, Book
 
-
-def some() -> Book:
-    """Each of its facts is of another type than the next."""
-    hazards = (Hazard("recovery", ("cut-*",), "frozen-past-ttl"),)
-    book = Book(claims=(Claim("token-order"),), hazards=hazards, versions={"redis": "8.0.2"}, drift=0.01, fair=True)
-    book.facts = replace(book.facts, silences=((3, 9), (12, 20)))
-    for owner in range(1, 20):
-        book.acquire(owner * 10, owner * 10 + 1, owner, token=owner).release(owner * 10 + 2, 0, owner, INFO)
-    return book.fault("cut-client-drop", 3, 9, target="c1", owner=4, process=2)
+HAZARD = Hazard("recovery", ("cut-*",), "frozen-past-ttl")
+# Each of its facts is of another type than the next.
+SOME = Book(claims=(Claim("token-order"),), hazards=(HAZARD,), versions={"redis": "8.0.2"}, drift=0.01, fair=True)
+SOME.facts = replace(SOME.facts, silences=((3, 9), (12, 20)))
+for number in range(1, 20):
+    SOME.acquire(10 * number, 10 * number + 1, number, token=number).release(10 * number + 2, 0, number, INFO)
+SOME.fault("cut-client-drop", 3, 9, target="c1", owner=4, process=2)
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
-    history = some().history()
+    history = SOME.history()
     save(history, tmp_path / "lane.arrow")
     again = load(tmp_path / "lane.arrow")
     assert (again.facts, again.faults, again.errors) == (history.facts, history.faults, history.errors)
@@ -45,7 +43,7 @@ def test_an_empty_history_is_one(tmp_path: Path) -> None:
 
 def test_truncated_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "lane.arrow"
-    save(some().history(), path)
+    save(SOME.history(), path)
     data = path.read_bytes()
     for size in (0, 1, 7, 8, 100, len(data) // 2, len(data) - 9, len(data) - 1):
         path.write_bytes(data[:size])
@@ -57,7 +55,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
 
 def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "lane.arrow"
-    history = some().history()
+    history = SOME.history()
     save(history, path)
     data, rng = path.read_bytes(), Random(5)
     noticed = 0
@@ -109,7 +107,7 @@ def test_contradictions(tmp_path: Path, book: Book, problem: str) -> None:
     "wrong", [{"workers": 0}, {"workers": "5"}, {"permits": 0}, {"properties": [["recovery"]]}, {"silences": [[3]]}]
 )
 def test_facts_that_nobody_can_have_recorded(tmp_path: Path, wrong: dict[str, object]) -> None:
-    save(replace(some().history(), facts=replace(FACTS, **wrong)), tmp_path / "lane.arrow")  # type: ignore[arg-type]
+    save(replace(SOME.history(), facts=replace(FACTS, **wrong)), tmp_path / "lane.arrow")  # type: ignore[arg-type]
     with pytest.raises(BadHistory, match="its description is missing or damaged"):
         load(tmp_path / "lane.arrow")
 

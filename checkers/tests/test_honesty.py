@@ -12,12 +12,6 @@ from checkers.tests.compare import DOCUMENTED, GOOD, INVALID, VALID, VIOLATED, k
 BELIEF = "honest-belief"
 
 
-def two(bound: int = 5, **facts: Any) -> Book:
-    """Worker 1 is granted at 10, worker 2 at 30; the bound is 5."""
-    book = Book(keys=("a",), bounds={BELIEF: bound}, **facts)
-    return book.acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, ttl=10)
-
-
 def queued(lease: str, *tokens: int) -> Book:
     """Simultaneous requests."""
     book = Book(keys=("a",), bounds={BELIEF: 0}, lease=lease)
@@ -40,6 +34,9 @@ def cut_short(mechanism: str, kind: str) -> Book:
     return book.fault("f", 12, 60, kind=kind, healing=12)
 
 
+# Worker 1 is granted at 10, worker 2 at 30; the bound is 5.
+TWO = Book(keys=("a",), bounds={BELIEF: 5})
+TWO.acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, ttl=10)
 # Nobody else asks: sent at 9, its lease can end at 19, and the bound is 5.
 ALONE = Book(keys=("a",), bounds={BELIEF: 5}).acquire(8, 10, 1, sent=9, ttl=10)
 # The answer to the first was overtaken.
@@ -47,19 +44,19 @@ OVERTAKEN = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 60, 1, sent=9, toke
 OVERTAKEN.acquire(25, 30, 2, token=2).release(70, 71, 1)
 READING = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 10, 1, flags=SHARED).acquire(25, 30, 2, flags=SHARED)
 READING.release(40, 41, 1)
-STALLED = two(lease="grant").release(37, 38, 1).add(F.STALL, 31, 33, process=1)
+STALLED = TWO.then(lease="grant").release(37, 38, 1).add(F.STALL, 31, 33, process=1)
 PAST_LEASE = {"kinds": ["believed-past-lease"]}
 NO_BOUND = {"valid": True, "unexercised": "the lock declares no bound"}
 
 
 @cases(
     "book, at",
-    ("up to the bound", two().release(35, 36, 1), []),
-    ("beyond the bound", two().release(36, 37, 1), [35]),
+    ("up to the bound", TWO.then().release(35, 36, 1), []),
+    ("beyond the bound", TWO.then().release(36, 37, 1), [35]),
     ("simultaneous requests have no order", queued("grant"), []),
     ("but by tokens", queued("grant", 1, 2), [40]),
     ("readers lose to no readers", READING, []),
-    ("who holds one of several permits loses to nobody", two(permits=2).release(60, 61, 1), []),
+    ("who holds one of several permits loses to nobody", TWO.then(permits=2).release(60, 61, 1), []),
     ("without a lease a client that is stalled cannot ask", STALLED.then(lease="none"), []),
     ("stalled with a lease", STALLED, [35]),
 )
@@ -78,10 +75,10 @@ test_honest_belief = known(
     ("pings may keep a session alive", ALONE.then(lease="touch").release(90, 91, 1), VALID),
     ("no bound is declared", ALONE.then(bounds={}).release(90, 91, 1), NO_BOUND),
     # A late notice counts from when it was due: its process did not run in between.
-    ("noticed", two().add(F.LOST, 90, 91, owner=1, process=1, sent=35), {NOTICED: 1}),
+    ("noticed", TWO.then().add(F.LOST, 90, 91, owner=1, process=1, sent=35), {NOTICED: 1}),
     ("rounded up", OVERTAKEN, {LONGEST: 1}),
     ("one grant", Book(bounds={BELIEF: 1}).acquire(1, 2, 1), {"unexercised": "1 grant, 2 needed"}),
-    ("the story names the first", two().release(37, 40, 1), {"told": ("worker 1 was granted",)}),
+    ("the story names the first", TWO.then().release(37, 40, 1), {"told": ("worker 1 was granted",)}),
     ("a jump cuts a lease short", cut_short("expired-by-jump", "clock"), DOCUMENTED),
     ("lost data cut a lease short", cut_short("state-lost", "wipe"), DOCUMENTED),
     ("a frozen holder exercises it", under("freeze-holder"), {"word": Verdict.NOT_STRESSED}),
@@ -181,9 +178,9 @@ test_renewals = known(
 )
 
 
-def followed(flags: int = 0, **more: Any) -> Book:
+def followed(**more: Any) -> Book:
     """Worker 1 is granted at 10 for 10, worker 2 at 30."""
-    return Book(keys=("a",)).acquire(8, 10, 1, ttl=10, flags=flags).acquire(25, 30, 2, flags=flags, **more)
+    return Book(keys=("a",)).acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, **more)
 
 
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}

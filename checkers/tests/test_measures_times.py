@@ -1,7 +1,6 @@
 """Holds against leases, availability, recovery, fairness and latencies."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,20 +15,16 @@ from checkers.tests.build import FAIL, INFO, Book
 from checkers.tests.compare import known
 
 
-def a_book(**facts: Any) -> Book:
-    return Book(**{"keys": ("a",), **facts})
-
-
 def kept_alive(lease: str) -> Book:
     """Created at 1, TTL 10, kept alive at 8 and, when it had left, at 30."""
-    book = a_book(lease=lease).add(F.SESSION_OPEN, 1, 2, session=7).add(F.KEEP_ALIVE, 8, 9, session=7)
+    book = Book(keys=("a",), lease=lease).add(F.SESSION_OPEN, 1, 2, session=7).add(F.KEEP_ALIVE, 8, 9, session=7)
     book.acquire(9, 10, 1, session=7).release(15, 16, 1, session=7).add(F.KEEP_ALIVE, 30, 31, session=7)
     return book.add(F.KEEP_ALIVE, 14, 15, session=8)
 
 
 def passed(took: int, inv: int = 7, **more: int) -> Book:
     """Owner 2 asked at 5, and got it after owner 3, who asked later; a release took so long."""
-    book = a_book(ttl=1000).acquire(5, 50, 2, base=more.pop("queued", -1)).release(60, 60 + took, 2)
+    book = Book(keys=("a",), ttl=1000).acquire(5, 50, 2, base=more.pop("queued", -1)).release(60, 60 + took, 2)
     return book.acquire(inv, inv + 1, 3, **more).release(inv + 2, inv + 3, 3)
 
 
@@ -39,37 +34,37 @@ def at_times(book: Book, *clock: tuple[int, int]) -> MeasuredHistory:
 
 
 # Took 1, 2, 3 and 4; one was given up after 2; a fault is there in [100, 200].
-TIMED = a_book(ttl=1000)
+TIMED = Book(keys=("a",), ttl=1000)
 for n in (1, 2, 3, 4):
     TIMED.acquire(10 * n, 11 * n, n).release(11 * n, 11 * n + n, n)
 TIMED.acquire(60, 62, 0, outcome=FAIL, reason=Reason.TIMEOUT)
 # a is held in [2, 5] and from 20 on, and asked for in [3, 9] and [12, 20]: nobody's in [5, 9] and [12, 20].
-WANTED = a_book(ttl=50).acquire(1, 2, 1).release(5, 6, 1)
+WANTED = Book(keys=("a",), ttl=50).acquire(1, 2, 1).release(5, 6, 1)
 WANTED.acquire(3, 9, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
 WANTED.acquire(12, 20, 3).release(30, 31, 3)
 # TTL 10: left 8 before the end, 1 after it, and, renewed at 45, 5 before.
-MARGINS = a_book().acquire(1, 2, 1).release(3, 4, 1).acquire(11, 12, 2).release(22, 23, 2).acquire(31, 32, 3)
+MARGINS = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(11, 12, 2).release(22, 23, 2).acquire(31, 32, 3)
 MARGINS.renew(36, 37, 3).renew(45, 46, 3).release(50, 51, 3)
 MARGINS.acquire(61, 62, 4).renew(65, 66, 4).renew(75, 76, 4).release(82, 83, 4)
-OUTLIVED = a_book().acquire(1, 2, 1).acquire(12, 13, 2).release(15, 16, 1)
+OUTLIVED = Book(keys=("a",)).acquire(1, 2, 1).acquire(12, 13, 2).release(15, 16, 1)
 NO_LEASE = {"unexercised": "no lease ends by itself"}
-AT_ONCE = a_book().acquire(1, 10, 1).release(10, 11, 1).acquire(1, 15, 2)
+AT_ONCE = Book(keys=("a",)).acquire(1, 10, 1).release(10, 11, 1).acquire(1, 15, 2)
 HEALED = WANTED.then().fault("pause-server", 7, 10).fault("pause-server", 14, 40)
 # Released at 5; asked for from 10 to 90 in vain. The TTL is 10, the bound 20.
-IN_VAIN = a_book(bounds={"recovery": 20}).acquire(1, 2, 1).release(5, 6, 1).acquire(3, 4, 2).release(5, 6, 2)
+IN_VAIN = Book(keys=("a",), bounds={"recovery": 20}).acquire(1, 2, 1).release(5, 6, 1).acquire(3, 4, 2).release(5, 6, 2)
 IN_VAIN.acquire(10, 0, 0, process=3, outcome=INFO).acquire(20, 90, 0, outcome=FAIL)
 VAIN = {"alert": "somebody asked in vain until the end for what nobody held", "rows": ((4, 5),)}
-HELD = a_book().acquire(1, 2, 1).renew(50, 51, 1).acquire(10, 55, 0, outcome=FAIL)
+HELD = Book(keys=("a",)).acquire(1, 2, 1).renew(50, 51, 1).acquire(10, 55, 0, outcome=FAIL)
 NO_DELTA = {"unexercised": "nothing tells how long a request takes to the service"}
 ONE_WORKER = Book().acquire(1, 2, 1, process=1).release(3, 4, 1).acquire(5, 6, 2, process=1)
 PHASES = TIMED.then().fault("pause-server", 100, 200).acquire(99, 150, 7).acquire(199, 0, 0, outcome=INFO)
 PHASES.acquire(300, 309, 8).acquire(400, 0, 0, outcome=INFO)
 # Owner 2 asks at 5 and waits; 3, 4 and 5 ask later and go first. A release takes 2.
-QUEUE = a_book(ttl=1000).acquire(1, 2, 1).release(8, 10, 1).acquire(5, 50, 2).release(60, 61, 2)
+QUEUE = Book(keys=("a",), ttl=1000).acquire(1, 2, 1).release(8, 10, 1).acquire(5, 50, 2).release(60, 61, 2)
 for owner, inv in ((3, 11), (4, 21), (5, 31)):
     QUEUE.acquire(inv, inv + 1, owner).release(inv + 5, inv + 6, owner)
 # Three workers: one gets 3, one 1; one asks in vain for 40.
-UNEQUAL = a_book(ttl=1000)
+UNEQUAL = Book(keys=("a",), ttl=1000)
 for n, (inv, process) in enumerate(((1, 0), (11, 0), (21, 0), (31, 1)), 1):
     UNEQUAL.acquire(inv, inv + n, n, process=process).release(inv + 5, inv + 6, n, process=process)
 UNEQUAL.acquire(2, 42, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
@@ -126,7 +121,7 @@ test_bypass = known(
     ("not at nearly the same time", passed(1), {"bypasses": 1}),
     ("who tells when it was queued needs no delta", passed(9, queued=6, base=8), {"bypasses": 1, "delta": None}),
     ("readers pass rightly", passed(1, 9, flags=SHARED), {"bypasses": 0}),
-    ("no delta", a_book(ttl=1000).acquire(1, 2, 1), NO_DELTA),
+    ("no delta", Book(keys=("a",), ttl=1000).acquire(1, 2, 1), NO_DELTA),
 )
 
 test_starvation = known(

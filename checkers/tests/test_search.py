@@ -1,7 +1,8 @@
 """The general search: states, tables, budgets, keys, and the order of its answers."""
 
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,7 +14,6 @@ from checkers.engines.search import Searched, search, search_keys
 from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, STEPS_SPENT, search_table, table
-from checkers.history.history import History
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, State
 from checkers.models.operations import WHOLE, ByKey, Operations, Source
 from checkers.row_format import INFINITY, NONE, F
@@ -203,13 +203,10 @@ def test_operations_are_read_from_columns() -> None:
 
 
 def test_values_of_files_from_elsewhere_are_told_in_their_words() -> None:
-    history = words(Book().write(1, 2, 1, 1).read(3, 4, 1, 0).read(5, 6, 1, NONE), (None, "x"))
-    assert [o.value for o in Operations(Source(history), np.arange(3))] == ["x", None, UNSET]
-
-
-def words(book: Book, values: Sequence[Hashable]) -> History:
-    history = book.history()
-    return History(history.facts, history.columns, values=tuple(values))
+    history = replace(Book().write(1, 2, 1, 1).read(3, 4, 1, 0).read(5, 6, 1, NONE).history(), values=(None, "x"))
+    operations = Operations(Source(history), np.arange(3))
+    assert [o.value for o in operations] == ["x", None, UNSET]
+    assert [o.row for o in operations.where(value="x")] == [0]
 
 
 def test_operations_are_looked_up() -> None:
@@ -229,8 +226,6 @@ def test_operations_are_looked_up() -> None:
     assert rows(tokens=(4, 8)) == [1, 2]
     assert rows(meets=(4, 5)) == [1, 2]
     assert rows(meets=(100, 200)) == [3]
-    foreign = words(Book().write(1, 2, 1, 1).read(3, 4, 1, 0), (None, "x"))
-    assert [o.row for o in Operations(Source(foreign), np.arange(2)).where(value="x")] == [0]
 
 
 def test_without_keys_all_operations_stand_together() -> None:

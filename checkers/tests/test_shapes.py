@@ -31,12 +31,12 @@ def overtaken(reader: int = 0, **more: Any) -> Book:
     return book
 
 
-def woken(*wakes: int, **more: Any) -> Book:
+def woken(*wakes: int) -> Book:
     """Worker 1 holds until 20, the others wait, and are woken that often."""
     book = Book(keys=("a",), ttl=100).acquire(1, 2, 1, value=0).release(20, 21, 1)
     for owner, times in enumerate(wakes, 2):
         ret = 20 + 4 * owner
-        book.acquire(owner + 2, ret, owner, value=times, **more).release(ret + 1, ret + 2, owner)
+        book.acquire(owner + 2, ret, owner, value=times).release(ret + 1, ret + 2, owner)
     return book
 
 
@@ -102,8 +102,7 @@ SERVER, TOKENS = "server-exclusion", "token-order"
 
 
 def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, book: Book | None = None) -> Book:
-    book = READING.then() if book is None else book
-    return book.acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
+    return (book or READING.then()).acquire(inv, ret, 0, process=3, outcome=FAIL, flags=SHARED, reason=reason)
 
 
 def downgraded(renewed: int, worker: int = 1) -> Book:
