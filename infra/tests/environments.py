@@ -5,8 +5,8 @@ Both folders `live` take over what stands here. A test says what it needs:
     pytest.mark.needs("redis", "postgres")  # of the versions of every other test
     pytest.mark.needs("etcd", etcd="3.4")
 
-All tests of a process that need the same versions share an environment, which is clean before each and after it. What
-any of them needs is booted when the first needs something: side by side clusters are there sooner.
+All tests of a process that need the same versions share an environment, which is clean before each and after it, and
+which has, from the first on, what any of them needs: side by side clusters are there sooner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,11 +43,7 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvir
 
 
 def await_unclean(environment: Environment, *lines: str) -> None:
-    """Until just this is not as at the start.
-
-    A server that stands still for a second is told of as well, and followers whose leader does so elect another: that
-    passes by itself. What somebody has left behind does not.
-    """
+    """Until just this is not as at the start. A server that stood still, or an election, is over by itself."""
     seen: list[str] = []
 
     def so() -> bool:
@@ -61,7 +57,6 @@ def await_unclean(environment: Environment, *lines: str) -> None:
 
 
 def target_of(environment: OwnEnvironment, backend: str) -> Target:
-    """What faults are done to, without workers."""
     return Target.of(environment, backend, OneProcess(None, 1.0), MonotonicClock())
 
 

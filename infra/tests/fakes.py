@@ -1,7 +1,4 @@
-"""Stand-ins for this machine: commands that answer from a table, executables that are a line of shell.
-
-And how long a process of a test is waited for.
-"""
+"""Stand-ins for this machine: commands that answer from a table, executables that are a line of shell."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence

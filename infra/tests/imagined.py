@@ -1,7 +1,6 @@
 """A star of the imagination: our nodes, links and faults over an engine, a Toxiproxy and servers that only remember.
 
-What a question through a link comes to is worked out from what was done to the link and to the node at its end, and
-who leads from who still hears whom, under the clock of `infra.tests.simulated`, which only waits move on.
+Answers follow from what was done to a link and its node, who leads from who still hears whom; time is simulated.
 """
 
 import time

@@ -254,7 +254,6 @@ def test_nothing_is_done_to_the_disk_of_a_server_that_is_down(name: str) -> None
 
 def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_common() -> None:
     def views(name: str) -> list[set[str]]:
-        """What the groups see, each view once, the smallest first."""
         with imagined("redis") as star:
             target = star.target("a", alone=True)
             injection_of(name, "redis").apply(target)
@@ -268,5 +267,4 @@ def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_com
 
 
 def seen(star: Star, group: str) -> set[str]:
-    """The nodes that answer these clients."""
     return {node for node in star.engines if star.ask(f"{group}:{node}")[0] is LinkAnswer.ANSWERED}

@@ -1,7 +1,4 @@
-"""A process that is asked to end twice while it heals: it heals, and ends without a traceback.
-
-And pytest that is asked to end anywhere: it says so, and ends with the status of an interrupted run.
-"""
+"""A process that is asked to end twice while it heals, and pytest anywhere: they end in order, without a traceback."""
 
 import os
 import signal

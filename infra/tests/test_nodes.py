@@ -43,7 +43,6 @@ def made() -> tuple[Node, Engine, Star]:
 
 
 def refused(star: Star) -> set[str]:
-    """The nodes whose links refuse."""
     return {proxy.upstream.partition("-node")[0] for proxy in star.toxiproxy.proxies.values() if not proxy.enabled}
 
 

@@ -187,7 +187,7 @@ def _freezing(for_: float) -> Step:
 
 
 def _times(records: list[Record]) -> list[tuple[str, float, float]]:
-    """Fault, and the seconds at which it was applied and healed, of each record; the world begins at second 1."""
+    """Of each record its fault and when it was applied and healed, in seconds since the world began at 1."""
     return [(record.name, record.applied / 1e9 - 1, record.healed / 1e9 - 1) for record in records]
 
 

@@ -35,7 +35,6 @@ def acquired(lane: Lane, *, without: int) -> list[int]:
 
 
 def done(lane: Lane, what: str, process: int) -> list[int]:
-    """When a process did it (ns)."""
     return [now for now, said, who, _ in lane.story if (said, who) == (what, process)]
 
 

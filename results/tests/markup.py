@@ -102,7 +102,6 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """All words in one line."""
         return " ".join(" ".join(self._said).split())
 
     @property
@@ -116,7 +115,6 @@ class Page(HTMLParser):
         return (one for one in self.elements if one.tag == tag and wanted.items() <= one.given.items())
 
     def one(self, tag: str, **attributes: str) -> str:
-        """The text of the only one."""
         [element] = self.all(tag, **attributes)
         return element.text
 

@@ -1,6 +1,4 @@
-"""What a certificate says of the stages of an upgrade; and beside it whether the test bit, what was caught, what
-clients were told, under which conditions.
-"""
+"""What a certificate says of an upgrade, whether the test bit, what clients were told, and under which conditions."""
 
 from collections.abc import Sequence
 from dataclasses import replace

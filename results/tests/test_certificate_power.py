@@ -1,7 +1,4 @@
-"""How often a certificate accuses a version of itself, and how often it notices that one is three times slower.
-
-As `test_compare_power`: stored trials of one version, drawn again and again.
-"""
+"""How often a certificate accuses a version of itself, or notices a slow one; as in `test_compare_power`."""
 
 import random
 from dataclasses import replace

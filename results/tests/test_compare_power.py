@@ -1,8 +1,7 @@
 """How often a comparison calls a version worse than itself, and how often it notices that one is slower.
 
-Stored trials of one version are drawn again and again: for each fault one trial for A and another for B, either from
-any two runs (how busy the machine was differs from trial to trial), or all of A's from one run and all of B's from
-another (then it differs between the two). Its statistics are compared with enumeration, and with simulation.
+Stored trials of one version are drawn again and again, for each fault one for A and another for B: from any two runs
+(each on a machine as busy as it was), or all of A's from one run and all of B's from another.
 """
 
 import itertools
@@ -137,8 +136,6 @@ def test_measures_share_the_machines_slowness_as_declared(measure: TimeOrRate) -
     assert abs(machine).max() > 2  # the machine was seven times as busy at times
     assert measure.share == pytest.approx(slope if measure.rises else -slope, abs=0.15)
 
-
-# Statistics
 
 small = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=8)
 

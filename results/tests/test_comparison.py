@@ -130,9 +130,6 @@ def test_versions_of_one_run_do_not_hide_each_other() -> None:
     assert apart([run(old), run(new)]) == [run(old), run(new)], "one version each is what one compares"
 
 
-# Times and rates
-
-
 def speeds(before: RunContents, after: RunContents) -> dict[str, Speed]:
     return {speed.measure: speed for speed in compare(before, after).speeds if speed.lock}
 

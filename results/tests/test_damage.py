@@ -1,6 +1,4 @@
-"""Run folders as disks, other programs and attackers leave them, every value of another type, every file cut off: what
-is wrong is named, the rest is told, and nothing outside of the folder is read.
-"""
+"""Damaged and forged run folders: what is wrong is named, the rest is told, and nothing outside of them is read."""
 
 import copy
 import io

@@ -1,6 +1,4 @@
-"""What runs of other versions look like: older formats open, newer ones say so; the summary obeys its schema; what was
-stored is judged today as it was.
-"""
+"""Older formats open, newer ones are named; a summary obeys its schema; what was stored is judged as it was."""
 
 import json
 import shutil
@@ -63,7 +61,6 @@ def test_a_run_of_an_older_format_is_read(old: Run) -> None:
 
 
 def contents_of(run: Run) -> RunContents:
-    """What its summary says that the run holds."""
     made = summary.load(run.path)
     return RunContents(made.cells, made.lanes, made.problems)
 

@@ -41,11 +41,7 @@ QUIET = {"cycles": [cycle("before", 12.34, None)], "recovery_s": []}
 """Measures of a lane without a fault."""
 
 
-# The matrix
-
-
 def square(page: Page) -> Element:
-    """The first of the matrix."""
     [found] = page.all("a", data_i="0")
     return found
 
@@ -128,9 +124,6 @@ def test_short_names_are_the_shortest_tails_that_tell_names_apart(names: list[st
     assert list(grid.short_names(names).values()) == short
 
 
-# What is told below
-
-
 def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
     cells = [
         cell("redis", "none", Verdict.NOT_STRESSED, "recovery", lane=f"l{n}", because=f"{why} grants: {n}, 9 needed")
@@ -188,9 +181,6 @@ def test_what_became_of_the_run(about: dict[str, Any], says: str) -> None:
     assert says in drawn([cell("redis", "none", Verdict.UPHELD)], **about).one("main")
 
 
-# Latency, throughput, recovery
-
-
 def test_rates_weigh_lanes_by_their_acquires() -> None:
     measures: list[dict[str, Any]] = [
         {"cycles": [cycle("before", 10.0, 90.0, count=100)], "recovery_s": []},
@@ -227,9 +217,6 @@ def test_what_nobody_knows_is_no_number_and_without_measures_there_is_no_table()
     assert nothing.one("h1", id="verdict") == "NOT CLEAN: nothing was judged"
     assert not list(nothing.all("table"))
     assert not list(nothing.all("section", id="rates"))
-
-
-# As a whole
 
 
 def test_stories_of_what_fails_are_all_there_however_many_there_are() -> None:

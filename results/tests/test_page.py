@@ -250,9 +250,6 @@ def test_the_picture_of_a_judgement_stands_alone_whether_it_broke_or_held(name: 
     assert root.findtext("{http://www.w3.org/2000/svg}style")
 
 
-# Stories: at most five lines, in which every operation of the witness stands once
-
-
 def told(view: View, *rows: int) -> Violation:
     at = max(view.column("ret")[row] for row in rows)
     [violation] = Narrator(view).tell([Finding("lost-update", at, rows)], lambda *_: "So one was lost.")

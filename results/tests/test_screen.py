@@ -1,6 +1,4 @@
-"""What the processes of a run say is read by others while they write, and when they died half-way; and what a person
-sees of it: on terminals of every width and encoding, and in a log.
-"""
+"""What the processes of a run say, as others read it at any time, and as a person sees it on terminals and in logs."""
 
 import errno
 import io

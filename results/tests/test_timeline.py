@@ -88,7 +88,6 @@ def figure(history: History, moments: tuple[tuple[int, str], ...] = ()) -> Marku
 
 
 def about(figure: str) -> dict[str, Any]:
-    """The data in it."""
     told: dict[str, Any] = json.loads(unpacked(Page(figure).one("script", type="application/octet-stream")))
     return told
 

@@ -171,9 +171,6 @@ def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
-# What is read again
-
-
 def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in range(1, 9):
         stored(tmp_path, day, *([cell(Verdict.UPHELD)] if day > 3 else []))
@@ -237,9 +234,6 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert len(list(page.all("script"))) == 1
     assert not list(page.all("img"))
     assert "<script>alert(1)" in page.one("main")
-
-
-# Charts
 
 
 def test_a_line_has_a_gap_where_nobody_knows() -> None:

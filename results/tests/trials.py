@@ -1,8 +1,7 @@
 """Real trials, condensed to what comparisons look at, the machine being as busy as it happened to be.
 
-`one-version.json` holds runs of one version; in `slow-server.json` every second run is that of a server which is slow
-(`python -m infra planted`), and the run before it that of the sound one. Each is made by `python -m
-results.tests.trials RUN... > FILE`; a certified upgrade is two runs, one of each stage.
+`python -m results.tests.trials RUN... > FILE` made `one-version.json` of runs of one version, and `slow-server.json` of
+pairs of runs, of a sound server and of a slow one (`python -m infra planted`). An upgrade is two runs.
 """
 
 import json
