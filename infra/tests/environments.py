@@ -77,7 +77,6 @@ def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
 
 @pytest.fixture
 def target(environment: OwnEnvironment, request: pytest.FixtureRequest) -> Target:
-    """`on` names the backends."""
     return target_of(environment, request.param)
 
 

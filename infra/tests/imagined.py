@@ -5,7 +5,7 @@ Answers follow from what was done to a link and its node, who leads from who sti
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -50,28 +50,25 @@ class Toxiproxy(Api):
 
     def apply(self, changes: Iterable[ProxyChange]) -> None:
         for change in changes:
-            self._do(change)
-
-    def _do(self, change: ProxyChange) -> None:
-        now = self.proxies[change.proxy]
-        if change.anew:
-            now = ProxyState(now.name, now.listen, now.upstream, enabled=False)
-        chains = dict(now.toxics)
-        for name in change.remove:
-            toxic = chains[name]
-            assert now.enabled, "dead connections block its removal"
-            assert toxic == self._last(chains, toxic.stream), f"{name} goes from under another"
-            assert not toxics.keeps(toxic) or toxic == toxics.opened(toxic), f"{name} keeps bytes"
-            del chains[name]
-        for toxic in change.add:
-            last = self._last(chains, toxic.stream)
-            if toxic.name in chains:
-                assert toxics.keeps(toxic), f"{toxic.type} is changed in place"
-            elif now.enabled and last:
-                assert not toxics.is_cut(last), f"{toxic.name} comes behind a cut"
-            chains[toxic.name] = toxic
-        enabled = now.enabled if change.enabled is None else change.enabled
-        self.proxies[change.proxy] = replace(now, enabled=enabled, toxics=chains)
+            now = self.proxies[change.proxy]
+            if change.anew:
+                now = ProxyState(now.name, now.listen, now.upstream, enabled=False)
+            chains = dict(now.toxics)
+            for name in change.remove:
+                toxic = chains[name]
+                assert now.enabled, "dead connections block its removal"
+                assert toxic == self._last(chains, toxic.stream), f"{name} goes from under another"
+                assert not toxics.keeps(toxic) or toxic == toxics.opened(toxic), f"{name} keeps bytes"
+                del chains[name]
+            for toxic in change.add:
+                last = self._last(chains, toxic.stream)
+                if toxic.name in chains:
+                    assert toxics.keeps(toxic), f"{toxic.type} is changed in place"
+                elif now.enabled and last:
+                    assert not toxics.is_cut(last), f"{toxic.name} comes behind a cut"
+                chains[toxic.name] = toxic
+            enabled = now.enabled if change.enabled is None else change.enabled
+            self.proxies[change.proxy] = replace(now, enabled=enabled, toxics=chains)
 
     @staticmethod
     def _last(chains: dict[str, Toxic], stream: str) -> Toxic | None:
@@ -277,19 +274,6 @@ class Star:
         return Written("silent" if silent else "kept", sum(what for what in done if isinstance(what, float)))
 
 
-class Connection(AbstractContextManager["Connection"]):
-    """Up until what its link is said to be says otherwise."""
-
-    def __init__(self, endpoint: str) -> None:
-        self.endpoint = endpoint
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def sendall(self, _: bytes) -> None:
-        pass
-
-
 class ImaginedProber(Prober):
     star: Star
 
@@ -309,7 +293,7 @@ class ImaginedProber(Prober):
     def connect(self, endpoint: str, patience: float = 0.0) -> Any:
         if self.ask(endpoint) is LinkAnswer.CLOSED:
             raise ConnectionRefusedError(endpoint)
-        return Connection(endpoint)
+        return nullcontext(SimpleNamespace(endpoint=endpoint, sendall=lambda _: None))
 
     def answer(self, connection: Any) -> LinkAnswer:
         return self.ask(connection.endpoint)
@@ -336,9 +320,8 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
         patch.setattr(links_module, "_DRAIN", 0.0)
         patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
         patch.setattr(Etcd, "hand_over", hand_over)
-        patch.setattr(Redis, "refuse_writes", refuse_writes)
-        patch.setattr(Etcd, "refuse_writes", refuse_writes)
-        patch.setattr(Postgres, "refuse_writes", refuse_writes)
+        for kind in (Redis, Etcd, Postgres):
+            patch.setattr(kind, "refuse_writes", refuse_writes)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
         try:
             yield star

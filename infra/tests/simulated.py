@@ -248,7 +248,6 @@ class World:
         )  # fmt: skip
 
     def at_rest(self) -> bool:
-        """Nobody is caught, nothing is armed, and no clock is moved."""
         caught = any(lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes)
         return not self.skewed and not caught
 
@@ -258,7 +257,6 @@ def nobody() -> None:
 
 
 def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
-    """One worker per given key."""
     base = 10 * sum(name.encode())
     return Lane(name, [Worker(base + number, key) for number, key in enumerate(keys)], expires)
 
