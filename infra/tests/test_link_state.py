@@ -1,8 +1,11 @@
-"""The star's links, and what several want of the same, on a Toxiproxy that tells whoever steps into its traps."""
+"""The star's links and what several want of the same, on a Toxiproxy with traps; how long servers behind are mute."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +15,8 @@ from infra.backends import BACKENDS
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
 from infra.errors import Failed, UnknownName
+from infra.faults import link_question
+from infra.faults.link_question import LinkAnswer, Watch
 from infra.network import links as links_module
 from infra.network import topology, toxics
 from infra.network.links import Cut, Links
@@ -19,6 +24,21 @@ from infra.network.topology import Proxy
 from infra.network.toxics import RESET, STREAMS, Impairment, Stream, bandwidth, delay, late_end, slices
 from infra.network.toxiproxy_api import Api, ProxyState
 from infra.tests.imagined import Toxiproxy
+from infra.waiting import comes_true
+
+A, S, C = LinkAnswer.ANSWERED, LinkAnswer.SILENT, LinkAnswer.CLOSED
+KEYS = ("a", "b/1", "hand")
+PAIRS = (("c1", "redis1"), ("zk1", "zk2"), ("zk2", "zk1"))
+BY_OTHERS = Impairment("limit_data", {"bytes": 9})
+KINDS = (delay(20, 5), delay(70), bandwidth(10), bandwidth(20), slices(5), late_end(100), RESET, BY_OTHERS)
+
+steps = st.one_of(
+    st.tuples(st.just("cut"), st.sampled_from(PAIRS), st.sampled_from(Cut)),
+    st.tuples(st.just("block"), st.sampled_from(PAIRS), st.sampled_from((Cut.DROP, Cut.HOLD))),
+    st.tuples(st.just("impair"), st.sampled_from(PAIRS), st.sampled_from(KINDS)),
+    st.tuples(st.just("lift")),
+    st.tuples(st.sampled_from(("bury", "revive")), st.sampled_from(("zk1", "redis1"))),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,75 +56,53 @@ def links(api: Toxiproxy) -> Links:
     return Links(api)
 
 
-KEYS = ("a", "b/1", "hand")
-PAIRS = (("c1", "redis1"), ("zk1", "zk2"), ("zk2", "zk1"))
-BY_OTHERS = Impairment("limit_data", {"bytes": 9})
-KINDS = (delay(20, 5), delay(70), bandwidth(10), bandwidth(20), slices(5), late_end(100), RESET, BY_OTHERS)
-
-steps = st.one_of(
-    st.tuples(st.just("cut"), st.sampled_from(PAIRS), st.sampled_from(Cut)),
-    st.tuples(st.just("block"), st.sampled_from(PAIRS), st.sampled_from((Cut.DROP, Cut.HOLD))),
-    st.tuples(st.just("impair"), st.sampled_from(PAIRS), st.sampled_from(KINDS)),
-    st.tuples(st.just("lift")),
-    st.tuples(st.sampled_from(("bury", "revive")), st.sampled_from(("zk1", "redis1"))),
-)
-
-
 class Wishes:
     """What everybody wants of one direction of each proxy, kept in the plainest way."""
 
     def __init__(self) -> None:
-        self.refused: set[tuple[str, str]] = set()  # (key, proxy)
-        self.cuts: dict[tuple[str, str, str], Cut] = {}  # (key, proxy, stream) -> how
-        self.others: dict[tuple[str, str, str, str], Any] = {}  # (key, proxy, stream, type) -> attributes
+        self.wanted: dict[tuple[str, str, str, str], Any] = {}
+        """(key, proxy, stream, what) -> how. what: "refuse" (of no stream), "cut" or the type of a toxic."""
         self.dead: set[str] = set()
 
     def take(self, key: str, verb: str, *args: Any) -> None:
         if verb == "lift":
-            self.refused = {wish for wish in self.refused if wish[0] != key}
-            self.cuts = {wish: how for wish, how in self.cuts.items() if wish[0] != key}
-            self.others = {wish: how for wish, how in self.others.items() if wish[0] != key}
+            self.wanted = {wish: how for wish, how in self.wanted.items() if wish[0] != key}
         elif verb in ("bury", "revive"):
             (self.dead.add if verb == "bury" else self.dead.discard)(args[0])
         else:
             (a, b), what = args
             for proxy in topology.proxies():
                 if {proxy.source, proxy.target} == {a, b}:
-                    self._on(key, verb, proxy, "upstream" if proxy.source == a else "downstream", what)
+                    self._on(key, verb, proxy.name, "upstream" if proxy.source == a else "downstream", what)
 
-    def _on(self, key: str, verb: str, proxy: Proxy, stream: Stream, what: Any) -> None:
+    def _on(self, key: str, verb: str, proxy: str, stream: Stream, what: Any) -> None:
         if verb == "impair":
-            self.others[key, proxy.name, stream, what.type] = dict(what.attributes)
+            self.wanted[key, proxy, stream, what.type] = sorted(what.attributes.items())
             return
-        self.refused.discard((key, proxy.name))
+        self.wanted.pop((key, proxy, "", "refuse"), None)
         if what is Cut.REFUSE:
-            self.refused.add((key, proxy.name))
+            self.wanted[key, proxy, "", "refuse"] = what
             for each in STREAMS:
-                self.cuts.pop((key, proxy.name, each), None)
+                self.wanted.pop((key, proxy, each, "cut"), None)
         else:
             for each in STREAMS if verb == "cut" else (stream,):
-                self.cuts[key, proxy.name, each] = what
+                self.wanted[key, proxy, each, "cut"] = what
 
     def check(self, proxy: Proxy, state: ProxyState) -> None:
-        refused = any(of == proxy.name for _, of in self.refused)
-        open_ = not refused and proxy.target not in self.dead
+        wanted = [(stream, what, how) for (_, of, stream, what), how in self.wanted.items() if of == proxy.name]
+        open_ = not any(what == "refuse" for _, what, _ in wanted) and proxy.target not in self.dead
         assert state.enabled == open_
         if not open_:
             return
         for stream in STREAMS:
             now = [toxic for toxic in state.toxics.values() if toxic.stream == stream]
-            wanted = {toxics.cut(how, stream).type for (_, *of), how in self.cuts.items() if of == [proxy.name, stream]}
-            if wanted:
+            here = [(what, how) for of, what, how in wanted if of == stream]
+            if cuts := {toxics.cut(how, stream).type for what, how in here if what == "cut"}:
                 assert toxics.is_cut(now[-1])
-                assert now[-1].type in wanted
+                assert now[-1].type in cuts
                 assert not any(map(toxics.is_cut, now[:-1]))
             else:
-                said = sorted((toxic.type, sorted(toxic.attributes.items())) for toxic in now)
-                assert said == sorted(
-                    (kind, sorted(of.items()))
-                    for (_, name, direction, kind), of in self.others.items()
-                    if (name, direction) == (proxy.name, stream)
-                )
+                assert sorted((toxic.type, sorted(toxic.attributes.items())) for toxic in now) == sorted(here)
 
 
 def do(links: Links, key: str, verb: str, *args: Any) -> None:
@@ -138,8 +136,7 @@ def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tup
         wishes.take(key, "lift")
         links.lift(key)
         check()
-    assert links.active() == []
-    assert api.proxies == Toxiproxy().proxies
+    assert (links.active(), api.proxies) == ([], Toxiproxy().proxies)
 
 
 @settings(max_examples=80)
@@ -185,16 +182,6 @@ def slow(links: Links, node: str, latency_ms: int, jitter_ms: int = 0, *, by: st
         links.impair(node, "c1", delay(latency_ms, jitter_ms), by)
 
 
-def test_delays_of_several_add_up(links: Links) -> None:
-    slow(links, "redis1", 50, by="a")
-    slow(links, "redis1", 20, 5, by="b")
-    assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms, slow by 50 ± 0 ms"]
-    slow(links, "redis1", 10, by="a")
-    assert links.active() == ["c1 <-> redis1: slow by 10 ± 0 ms, slow by 20 ± 5 ms"]
-    links.lift("a")
-    assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms"]
-
-
 def test_the_two_directions_are_cut_in_different_ways(links: Links) -> None:
     links.block("c1", "store", Cut.HOLD)
     links.block("store", "c1", Cut.DROP)
@@ -207,11 +194,12 @@ def test_what_is_wanted_of_a_held_link_waits(links: Links) -> None:
     links.cut("c1", "redis1", Cut.HOLD, "a")
     links.cut("c1", "redis1", Cut.DROP, "b")
     slow(links, "redis1", 50, by="c")
+    slow(links, "redis1", 20, 5, by="d")
     assert links.active() == ["c1 <-> redis1: bytes held"]
     links.lift("a")
-    assert links.active() == ["c1 <-> redis1: bytes dropped, slow by 50 ± 0 ms"]
-    links.lift("c")
-    links.lift("b")
+    assert links.active() == ["c1 <-> redis1: bytes dropped, slow by 20 ± 5 ms, slow by 50 ± 0 ms"]
+    for by in "cbd":
+        links.lift(by)
     assert links.active() == []
 
 
@@ -293,3 +281,59 @@ def test_backends_and_nodes_have_names() -> None:
     assert topology.own_image_variable(REPLICA) == "REDIS1_REPLICA_IMAGE"
     with pytest.raises(KeyError):
         topology.backend_of("store")
+
+
+class Script:
+    """A server, and the clock: what it answers, and after how many seconds, until the watch ends."""
+
+    def __init__(self, *answers: tuple[LinkAnswer, float]) -> None:
+        self.answers = list(answers)
+        self.clock = 0.0
+
+    def wait(self, seconds: float) -> bool:
+        if self.answers:
+            self.clock += seconds
+        return not self.answers
+
+    def ask(self, _: str) -> LinkAnswer:
+        answer, took = self.answers.pop(0)
+        self.clock += took
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("script", "silences"),
+    [
+        ([(A, 0.002)] * 5, []),
+        ([(A, 0), (S, 0.25), (S, 0.25), (A, 0), (A, 0)], [(0.2, 1.3)]),
+        ([(A, 0), (A, 1.3), (A, 0)], [(0.2, 1.7)]),
+        ([(A, 0), (C, 0), (C, 0), (A, 0)], [(0.2, 0.8)]),
+        ([(A, 0), (C, 0), (A, 0)], []),
+        ([(A, 0), (S, 0.25), (S, 0.25)], [(0.2, 1.1)]),
+    ],
+    ids=["it answers", "it is silent", "it is slow", "it refuses", "it refuses once", "it is silent to the end"],
+)
+def test_a_silence_lasts_from_one_answer_to_the_next(
+    script: Sequence[tuple[LinkAnswer, float]], silences: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server: Any = Script(*script)
+    monkeypatch.setattr(link_question, "time", SimpleNamespace(monotonic_ns=lambda: int(server.clock * 1e9)))
+    watch = Watch(server, ["a:1"])
+    watch._over = server
+    watch._watch()
+    assert [(begin / 1e9, end / 1e9) for begin, end in watch.silences] == [pytest.approx(span) for span in silences]
+
+
+def test_it_asks_all_between_its_begin_and_its_end_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_question, "EVERY", 0.001)
+    servers, ends = Mock(), ("a:1", "b:1")
+    servers.ask.return_value = A
+    watch = Watch(servers, ends)
+    watch.end()
+    for _ in range(2):
+        servers.reset_mock()
+        watch.begin()
+        assert comes_true(lambda: all(call(end) in servers.ask.call_args_list for end in ends), 30.0)
+        watch.end()
+        watch.end()
+        assert not [thread for thread in threading.enumerate() if thread.name.endswith("(_watch)")]
