@@ -16,7 +16,6 @@ from markupsafe import escape
 
 from checkers.claims import Verdict
 from checkers.properties.shared_counters import CONTENDED
-from results.__main__ import main
 from results.certificate import serialize
 from results.certificate.certify import Decision, sentence
 from results.certificate.write_certificate import issue
@@ -25,9 +24,9 @@ from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CALIBRATION, COLUMNS, MIXED
 from results.storage import files
-from results.storage.files import BadFile
 from results.tests import hostile, samples
 from results.tests.browser.made import violated
+from results.tests.conftest import Results
 from results.tests.markup import Page, golden
 from results.tests.upgrades import closed, judged, record
 from results.tests.upgrades import run as made_run
@@ -52,21 +51,7 @@ def run(made: Path, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def issued(certified: Path, tmp_path: Path) -> Run:
-    """With a certificate."""
     return Run.open(shutil.copytree(certified, tmp_path / certified.name))
-
-
-Verify = Callable[[Path], tuple[int, str, str]]
-"""Status and both outputs of `results verify`."""
-
-
-@pytest.fixture
-def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
-    def verified(path: Path) -> tuple[int, str, str]:
-        capsys.readouterr()
-        return main(["verify", str(path)]), *capsys.readouterr()
-
-    return verified
 
 
 def read(run: Run, name: str = files.CERTIFICATE) -> dict[str, Any]:
@@ -84,7 +69,7 @@ def edit(file: Path, old: str, new: str, count: int = -1) -> None:
     assert file.read_text() != before
 
 
-def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_written_and_verified(run: Run, results: Results) -> None:
     certificate, page = issue(run)
     assert certificate.decision is Decision.NO_REGRESSION, certificate.doubts
     told = read(run)
@@ -93,22 +78,23 @@ def test_it_is_written_and_verified(run: Run, verify: Verify, capsys: pytest.Cap
     trials = [name.split("/")[1] for name in told["evidence"] if name != "run.json"]
     assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
-    assert verify(run.path / files.CERTIFICATE)[0] == 0
-    assert main(["--results", str(run.path.parent), "verify", "last"]) == 0
-    assert main(["certificate", str(run.path)]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    assert results("verify", run.path / files.CERTIFICATE)[0] == 0
+    assert results("--results", run.path.parent, "verify", "last")[0] == 0
+    status, out, _ = results("certificate", run.path)
+    assert status == 0
+    said = " ".join(out.split())
     assert f"certificate: {page}" in said
     assert "no way back from the end, redis: redis1 stays 8.0: it does not start on its data" in said
 
 
-def test_times_with_intervals_are_verified_too(tmp_path: Path, verify: Verify) -> None:
+def test_times_with_intervals_are_verified_too(tmp_path: Path, results: Results) -> None:
     trials = (
         judged(samples.trial(f"redis-{number}-{stage}", samples.stale_write(seed=number), stage=stage, attempt=1))
         for stage, number in product(ALONE, range(8))
     )
     certificate, _ = issue(run := closed(tmp_path, *trials, parts=[]))
     assert any(speed.interval for speed in certificate.comparison.speeds)
-    assert verify(run.path)[0] == 0
+    assert results("verify", run.path)[0] == 0
 
 
 def test_issued_again_or_elsewhere_it_is_the_same(issued: Run, tmp_path: Path) -> None:
@@ -157,19 +143,19 @@ CHANGES: dict[str, tuple[Callable[[Run], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_what_was_changed_is_named(issued: Run, what: str, verify: Verify) -> None:
-    change, said = CHANGES[what]
+@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
+def test_what_was_changed_is_named(issued: Run, change: Callable[[Run], None], said: str, results: Results) -> None:
     change(issued)
-    status, _, errors = verify(issued.path / files.CERTIFICATE if (issued.path / "run.json").exists() else issued.path)
+    place = issued.path / files.CERTIFICATE if (issued.path / "run.json").exists() else issued.path
+    status, _, errors = results("verify", place)
     assert status == NOT_BORNE_OUT
     assert said in errors
     assert not any(name in errors for name in (files.JUNIT, files.ATTESTATION) if not said.startswith(name))
 
 
-def test_another_format_is_for_the_version_that_wrote_it(issued: Run, verify: Verify) -> None:
+def test_another_format_is_for_the_version_that_wrote_it(issued: Run, results: Results) -> None:
     better(issued, format=serialize.FORMAT - 1)
-    status, _, errors = verify(issued.path / files.CERTIFICATE)
+    status, _, errors = results("verify", issued.path / files.CERTIFICATE)
     assert status == 2
     assert f"format {serialize.FORMAT - 1}, this version verifies {serialize.FORMAT}; make it" in errors
 
@@ -206,69 +192,65 @@ FORGED: dict[str, tuple[Callable[[Run], object], str]] = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_forged_claims_of_a_trial_are_found(run: Run, what: str, verify: Verify) -> None:
+def test_forged_claims_of_a_trial_are_found(run: Run, what: str, results: Results) -> None:
     forge, said = FORGED[what]
     forge(run)
     issue(run)
-    status, _, errors = verify(run.path)
+    status, _, errors = results("verify", run.path)
     assert status == NOT_BORNE_OUT
     assert errors.count(said) == 1 or not said
 
 
-def test_an_honest_doubt_is_verified(run: Run, verify: Verify) -> None:
+def test_an_honest_doubt_is_verified(run: Run, results: Results) -> None:
     history(run).write_bytes(b"no history")
     (run.path / "trials" / "notes.txt").write_text("no trial")
     certificate, _ = issue(run)
     assert re.match("2 trials came to no verdict: trials/.*notes.txt", certificate.doubts[-1])
-    status, out, _ = verify(run.path)
+    status, out, _ = results("verify", run.path)
     assert (status, out.partition(": ")[2][:14]) == (5, "INCONCLUSIVE: ")
 
 
-def test_what_was_not_tried_is_evidence(run: Run, verify: Verify) -> None:
+def test_what_was_not_tried_is_evidence(run: Run, results: Results) -> None:
     run.save_not_run([NotRun("redis", "redis", "clock-jump", "no clock")])
     issue(run)
     (file,) = (run.path / "not-run").iterdir()
     edit(file, "no clock", "no time")
-    assert f"not-run/{file.name} was changed" in verify(run.path)[2]
+    assert f"not-run/{file.name} was changed" in results("verify", run.path)[2]
 
 
-def test_a_folder_of_another_name_is_verified(issued: Run, tmp_path: Path, verify: Verify) -> None:
-    copy = shutil.copytree(issued.path, tmp_path / "evidence")
-    status, said, wrong = verify(copy)
+def test_a_folder_of_another_name_is_verified(issued: Run, tmp_path: Path, results: Results) -> None:
+    status, said, wrong = results("verify", shutil.copytree(issued.path, tmp_path / "evidence"))
     assert (status, wrong) == (0, "")
     assert f"its run was {issued.path.name}, and is in a folder of another name now: evidence\n" in said
 
 
-def test_what_is_replaced_is_told(issued: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_replaced_is_told(issued: Run, results: Results) -> None:
     for words in ("", "it takes the place of another, which said: REGRESSION: so it was\n"):
-        assert main(["certificate", str(issued.path)]) == 0
-        out = capsys.readouterr().out
-        assert (out.endswith(words), "takes the place" in out) == (True, bool(words))
+        status, out, _ = results("certificate", issued.path)
+        assert (status, out.endswith(words), "takes the place" in out) == (0, True, bool(words))
         better(issued, sentence="REGRESSION: so it was")
 
 
-def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, results: Results) -> None:
     certificate, _ = issue(run := lost(tmp_path))
     told = sentence(certificate)
     assert told.startswith("REGRESSION: ")
     for page in (run.path / "index.html", tmp_path / "index.html"):
         heading = page.read_text().partition('<h1 id="verdict">')[2].partition("</h1>")[0]
         assert escape(told) in heading
-    for command in ("list", "show", "digest"):
-        capsys.readouterr()
-        assert main(["--results", str(tmp_path), command, *([] if command == "list" else [run.path.name])]) == 0
-        first = capsys.readouterr().out.partition("\n")[0]
-        assert "REGRESSION: redis lost " in unescape(first)
+    for words in (["list"], ["show", run.path.name], ["digest", run.path.name]):
+        status, out, _ = results("--results", tmp_path, *words)
+        assert (status, "REGRESSION: redis lost " in unescape(out.partition("\n")[0])) == (0, True)
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"format": 9}', '{"format": 3, "sentence": 1}', '{"format": 3, "run": NaN}', "[" * 100_000],
 )
-def test_what_is_no_certificate_is_named_in_a_line(run: Run, text: str, verify: Verify) -> None:
+def test_what_is_no_certificate_is_named_in_a_line(run: Run, text: str, results: Results) -> None:
     file = run.path / files.CERTIFICATE
     file.write_text(text)
-    status, _, errors = verify(file)
+    status, _, errors = results("verify", file)
     assert (status, errors.count("\n")) == (2, 1)
 
 
@@ -286,12 +268,11 @@ def test_a_run_that_was_cut_short_is_inconclusive(run: Run, about: dict[str, Any
     if about:
         run.close(about)
     certificate, _ = issue(run)
-    assert certificate.decision is Decision.INCONCLUSIVE
-    assert certificate.doubts[0] == doubt
+    assert (certificate.decision, certificate.doubts[0]) == (Decision.INCONCLUSIVE, doubt)
 
 
 def test_a_run_that_tried_no_upgrade_has_none_and_one_from_before_there_were_rolling_ones_has(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="no upgrade was tried"):
+    with pytest.raises(files.BadFile, match="no upgrade was tried"):
         issue(Run.create(tmp_path, {}))
     certificate, _ = issue(closed(tmp_path, parts=None))
     assert (certificate.decision, certificate.parts) == (Decision.NO_REGRESSION, ALONE)
@@ -303,7 +284,6 @@ def lost(root: Path) -> Run:
 
 
 def interrupted(root: Path) -> Run:
-    """And not all was tried."""
     run = made_run(root, parts=ALONE)
     absent = (("a", "slow-disk", "no disk"), ("a", "x", "no clock"), ("b", "y", "no clock"))
     run.save_not_run([NotRun(lock, "redis", fault, because) for lock, fault, because in absent])
@@ -368,17 +348,17 @@ def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None
 
 @pytest.mark.parametrize(("command", "interruptions"), [(5, [5]), ("pytest", {"at": "now"})])
 def test_what_was_asked_for_may_be_damaged(
-    tmp_path: Path, command: object, interruptions: object, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: object, interruptions: object, results: Results
 ) -> None:
     """A command that is none is left out; interruptions that are none are named."""
     _, page = issue(closed(tmp_path, parts=ALONE, command=command))
     assert ">again<" not in page.read_text()
-    assert main(["certificate", str(closed(tmp_path, parts=ALONE, interruptions=interruptions).path)]) == 2
-    assert "run.json: damaged (" in capsys.readouterr().err
+    status, _, errors = results("certificate", closed(tmp_path, parts=ALONE, interruptions=interruptions).path)
+    assert (status, "run.json: damaged (" in errors) == (2, True)
 
 
-def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path, verify: Verify) -> None:
+def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path, results: Results) -> None:
     issue(run := hostile.upgrade(tmp_path))
     assert ElementTree.fromstring((run.path / files.JUNIT).read_bytes()).find("testsuite") is not None
     assert read(run, files.ATTESTATION)["predicate"]["result"]
-    assert verify(run.path)[0] == NOT_BORNE_OUT  # no history says so
+    assert results("verify", run.path)[0] == NOT_BORNE_OUT  # no history says so

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from rich.console import Console
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult
-from results.__main__ import main
 from results.comparison import difference_page
 from results.comparison import presentation as compared_
 from results.comparison.compare import Comparison, compare
@@ -22,6 +20,7 @@ from results.comparison.presentation import Side
 from results.record import TrialRecord
 from results.run import Run
 from results.tests import hostile
+from results.tests.conftest import Results
 from results.tests.markup import Page, golden
 from results.tests.samples import HOSTILE, one_lane, stale_write, trial
 from results.tests.trials import contents, load, slower
@@ -45,27 +44,9 @@ def stored(root: Path, *records: TrialRecord) -> str:
     return str(run.path)
 
 
-Compared = Callable[..., tuple[int, str]]
-"""Status and output of `results compare` with these arguments."""
-
-
-@pytest.fixture
-def compared(capsys: pytest.CaptureFixture[str]) -> Compared:
-    def with_words(*arguments: str) -> tuple[int, str]:
-        capsys.readouterr()
-        return main(["compare", *arguments]), capsys.readouterr().out
-
-    return with_words
-
-
 @pytest.fixture
 def upheld(tmp_path: Path) -> str:
     return stored(tmp_path, judged(*WORDS))
-
-
-@pytest.fixture
-def violated(tmp_path: Path) -> str:
-    return stored(tmp_path, judged(Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN))
 
 
 @pytest.mark.parametrize(
@@ -78,68 +59,70 @@ def violated(tmp_path: Path) -> str:
     ],
     ids=["same", "violated", "silent", "unexercised"],
 )
-def test_exit_status(upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, compared: Compared) -> None:
+def test_exit_status(upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, results: Results) -> None:
     other = stored(tmp_path, judged(*words))
-    for form in ([], ["--json"], ["--markdown"]):
-        assert compared(upheld, other, *form)[0] == status
-    assert ("B is no worse than A in 3 common verdicts." in compared(upheld, other)[1]) == (status == 0)
+    for form in (["--json"], ["--markdown"], []):
+        told, out, _ = results("compare", upheld, other, *form)
+        assert told == status
+    assert ("B is no worse than A in 3 common verdicts." in out) == (status == 0)
 
 
-def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, compared: Compared) -> None:
-    assert compared(upheld, "nowhere") == (2, "")
+def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, results: Results) -> None:
+    assert results("compare", upheld, "nowhere")[:2] == (2, "")
     with pytest.raises(SystemExit, match="2"):
-        compared(upheld)
+        results("compare", upheld)
 
 
 def test_all_that_is_said_where_something_is_worse(
-    upheld: str, violated: str, tmp_path: Path, compared: Compared, monkeypatch: pytest.MonkeyPatch
+    upheld: str, tmp_path: Path, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is worse first, with both pages: in a terminal, in Markdown, as JSON, on a page that stands elsewhere."""
     monkeypatch.setenv("COLUMNS", "100")
     page = tmp_path / "deep" / "er" / "page.html"
     page.parent.mkdir(parents=True)
+    violated = stored(tmp_path, judged(Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN))
     forms = ((), ("--markdown",), ("--json",), ("--html", str(page)))
-    said = [compared(upheld, violated, *form)[1] for form in forms]
+    said = [results("compare", upheld, violated, *form)[1] for form in forms]
     text = "\n".join([*said[:3], Page(page.read_text("utf-8")).lines]).replace(str(tmp_path), "ROOT")
     text = text.replace(Path(upheld).name, "RUN-A").replace(Path(violated).name, "RUN-B")
     assert text == golden("compared.txt", text)
 
 
-def test_what_was_aborted_is_said(upheld: str, tmp_path: Path, compared: Compared) -> None:
+def test_what_was_aborted_is_said(upheld: str, tmp_path: Path, results: Results) -> None:
     broken = replace(trial("redis-kill-1", error="a worker hung"), lanes=())
-    status, out = compared(upheld, stored(tmp_path, judged(*WORDS), broken))
+    status, out, _ = results("compare", upheld, stored(tmp_path, judged(*WORDS), broken))
     assert status == 0
     assert "B lacks 1 trial" in out
 
 
-def test_an_interrupted_run_is_compared_as_far_as_it_came(upheld: str, tmp_path: Path, compared: Compared) -> None:
+def test_an_interrupted_run_is_compared_as_far_as_it_came(upheld: str, tmp_path: Path, results: Results) -> None:
     run = Run.create(tmp_path, {})
     run.save_trial(judged(*WORDS[:2]))
-    assert "B is still going on" in compared(upheld, str(run.path))[1]
+    assert "B is still going on" in results("compare", upheld, run.path)[1]
     assert run.going_on is not None
     run.going_on.close()
-    status, out = compared(upheld, str(run.path))
+    status, out, _ = results("compare", upheld, run.path)
     assert status == 0
     assert "B is interrupted" in out
     assert "1 verdict is in A only" in out
 
 
-def test_hostile_strings_stay_text(tmp_path: Path, compared: Compared) -> None:
+def test_hostile_strings_stay_text(tmp_path: Path, results: Results) -> None:
     bad = hostile.trial()
     calm = replace(bad, lanes=tuple(replace(lane, judgements=()) for lane in bad.lanes))
     both = stored(tmp_path, calm), stored(tmp_path, bad)
     page = tmp_path / "page.html"
-    _, out = compared(*both, "--html", str(page))
+    _, out, _ = results("compare", *both, "--html", page)
     text = page.read_text("utf-8")
     assert "<script>pwned" not in text
     assert len(re.findall("<script", text)) == 1
     assert "<img" not in text
     assert "\ud800" not in out
-    _, out = compared(*both, "--markdown")
+    _, out, _ = results("compare", *both, "--markdown")
     assert "<script" not in out
     assert "&#60;script&#62;" in out
     assert not re.search(r"(?<!\\)[|\n]\s*<(?!code>)", out)
-    assert json.loads(compared(*both, "--json")[1])["changes"][0]["lane"] == hostile.attack("lane")
+    assert json.loads(results("compare", *both, "--json")[1])["changes"][0]["lane"] == hostile.attack("lane")
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +147,5 @@ def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side]
 def test_what_is_slower_is_told_in_markdown_and_on_a_page(slow: tuple[Comparison, Side, Side], tmp_path: Path) -> None:
     assert "| worse | redis | redis | release p50 |" in compared_.markdown(*slow)
     page = difference_page.render(*slow, tmp_path / "page.html")
-    assert page.count('<tr data-word="worse">') == 7
-    assert page.count("<svg") == len(slow[0].speeds)
+    assert (page.count('<tr data-word="worse">'), page.count("<svg")) == (7, len(slow[0].speeds))
     assert HOSTILE[:20] not in page
