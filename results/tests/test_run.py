@@ -18,11 +18,13 @@ from results.commands import find
 from results.record import NotRun, settled, version_of
 from results.run import Run
 from results.storage import files
-from results.storage.files import BadFile
 from results.storage.measured import measured
 from results.storage.reading import load_trial
 from results.tests import hostile, samples
 from results.tests.samples import cell
+
+SILENT = cell(Verdict.WEAKNESS_NOT_SHOWN, seed=7)
+SHOWN = cell(Verdict.WEAKNESS_SHOWN, seed=8, attempt=2)
 
 
 @pytest.fixture
@@ -57,12 +59,6 @@ def test_cells_say_what_was_judged(run: Run) -> None:
     )  # fmt: skip
 
 
-def test_boundaries_that_were_hit_are_counted_for_each_lane(run: Run) -> None:
-    run.save_trial(samples.trial())
-    struck, other = run.read().lanes
-    assert (struck.boundaries, other.boundaries) == ({"acquire at once": {"messages": 3, "hit": 2}}, {})
-
-
 def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: Run) -> None:
     history = samples.stale_write()
     excused = samples.stale_violation(history)
@@ -82,8 +78,7 @@ def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatc
         return real(text, next(listings, taken) if first.parent.name in taken else taken)
 
     monkeypatch.setattr(files, "safe_name", late)
-    assert run.save_trial(samples.trial()).parent.name == "redis-freeze-holder-7~2"
-    assert len(run.read().cells) == 16
+    assert (run.save_trial(samples.trial()).parent.name, len(run.read().cells)) == ("redis-freeze-holder-7~2", 16)
 
 
 def test_two_save_into_one_run_at_once(run: Run) -> None:
@@ -106,7 +101,7 @@ def test_a_damaged_trial_is_named_and_skipped(run: Run, hurt: str, data: bytes) 
     assert {cell.trial for cell in contents.cells} == {"good"}
     [problem] = contents.problems
     assert problem.startswith("trials/bad")
-    with pytest.raises(BadFile, match="bad"):
+    with pytest.raises(files.BadFile, match="bad"):
         load_trial(bad)
 
 
@@ -121,11 +116,12 @@ def test_nothing_is_left_of_a_trial_that_could_not_be_stored(run: Run) -> None:
     assert list((run.path / "trials").iterdir()) == []
 
 
-def test_what_was_measured_stands_beside_the_judgements(run: Run) -> None:
+def test_what_was_measured_and_the_boundaries_hit_stand_beside_the_judgements(run: Run) -> None:
     run.save_trial(samples.trial())
-    for lane, history in zip(run.read().lanes, samples.trial().lanes, strict=True):
-        assert lane.measures == measured(history.history)
-        assert lane.measures["grants"] == 6
+    struck, other = run.read().lanes
+    assert (struck.boundaries, other.boundaries) == ({"acquire at once": {"messages": 3, "hit": 2}}, {})
+    for lane, history in zip((struck, other), samples.trial().lanes, strict=True):
+        assert (lane.measures, lane.measures["grants"]) == (measured(history.history), 6)
         assert (lane.operations, lane.started) == (len(history.history), "2025-11-21T07:49:00+00:00")
 
 
@@ -133,8 +129,7 @@ def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: 
     monkeypatch.setattr("results.storage.verdicts.measured", Mock(side_effect=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
         run.save_trial(samples.trial())
-    assert [lane.measures for lane in run.read().lanes] == [None, None]
-    assert len(run.read().cells) == 8
+    assert ([lane.measures for lane in run.read().lanes], len(run.read().cells)) == ([None, None], 8)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +163,7 @@ def test_what_was_not_run_is_told_once(run: Run) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"run\.json"):
+    with pytest.raises(files.BadFile, match=r"run\.json"):
         Run.open(tmp_path)
 
 
@@ -198,24 +193,13 @@ def test_safe_names(text: str, name: str) -> None:
     assert files.safe_name(text) == (name or "unnamed")
 
 
-def test_safe_names_are_never_taken_twice() -> None:
-    assert files.safe_name("Etcd", ["etcd", "etcd~2"]) == "Etcd~3"
-
-
-SILENT = cell(Verdict.WEAKNESS_NOT_SHOWN, seed=7)
-SHOWN = cell(Verdict.WEAKNESS_SHOWN, seed=8, attempt=2)
-
-
-def test_a_hazard_shown_at_the_second_attempt_settles_the_first() -> None:
-    assert settled([SILENT, SHOWN]) == settled([SHOWN, SILENT]) == [SHOWN]
-
-
 @pytest.mark.parametrize(
     "change",
     [{"seed": 50, "attempt": 1}, {"lane": "redis/set/unfenced"}, {"word": Verdict.UPHELD}, {"version": "3.5.16"}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_hazard_is_settled_by_nothing_else_and_a_violation_by_nothing(change: dict[str, Any]) -> None:
+def test_a_hazard_is_settled_by_an_attempt_that_shows_it_alone_and_a_violation_by_none(change: dict[str, Any]) -> None:
+    assert settled([SILENT, SHOWN]) == settled([SHOWN, SILENT]) == [SHOWN]
     other, violated = replace(SHOWN, **change), replace(SILENT, word=Verdict.VIOLATED)
     assert settled([SILENT, other]) == [SILENT, other]
     assert violated in settled([violated, SHOWN])
@@ -227,6 +211,5 @@ def test_a_run_that_was_removed_while_it_went_on_is_closed_with_what_came_after(
     shutil.rmtree(run.path)
     run.save_trial(samples.trial("after"))
     run.close({"exit status": 0})
-    assert run.about() == asked
-    assert {cell.trial for cell in run.read().cells} == {"after"}
+    assert (run.about(), {cell.trial for cell in run.read().cells}) == (asked, {"after"})
     assert [stored.path for stored in find.runs(run.path.parent)] == [run.path]
