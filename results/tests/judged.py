@@ -35,15 +35,12 @@ def keep(run: Path, name: str) -> None:
     """Make the archive of a run folder."""
     files = {file.relative_to(run / "trials").as_posix(): file for file in sorted(run.glob("trials/*/*.arrow"))}
     answers = json.dumps({name: judged(load(file)) for name, file in files.items()}, indent=0).encode()
+    contents = {ANSWERS: answers, **{place: file.read_bytes() for place, file in files.items()}}
     with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz") as archive:
-        entry = tarfile.TarInfo(ANSWERS)
-        entry.size = len(answers)
-        archive.addfile(entry, BytesIO(answers))
-        for place, file in files.items():
+        for place, content in contents.items():
             entry = tarfile.TarInfo(place)
-            entry.size = file.stat().st_size
-            with file.open("rb") as content:
-                archive.addfile(entry, content)
+            entry.size = len(content)
+            archive.addfile(entry, BytesIO(content))
 
 
 def kept(archive: Path, folder: Path) -> dict[str, Answers]:

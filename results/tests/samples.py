@@ -23,6 +23,7 @@ from results.run import Run
 MS = 1_000_000
 START = 5_000_000 * MS  # CLOCK_MONOTONIC of a machine that has been up for a while
 OWNER = 0x1234_5678_9ABC_0000
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}\ud800"
 
 
 def cell(word: Verdict, property: str = "server-exclusion", **given: Any) -> Cell:
@@ -82,12 +83,10 @@ def facts(**given: Any) -> Facts:
     return replace(made, **given)
 
 
-def hold(
-    process: int, token: int, begin: float, end: float, writes: int, found: int, wait: float = 30.0
-) -> list[dict[str, Any]]:
+def hold(process: int, token: int, begin: float, end: float, writes: int, found: int) -> list[dict[str, Any]]:
     """An ordinary hold: acquire, reads and writes, release. `found`: the value that its first read returns."""
     given: dict[str, Any] = {"owner": OWNER + token, "token": token}
-    operations = [row(F.ACQUIRE, begin - wait, begin, process, sent=begin - 1, ttl=1000 * MS, **given)]
+    operations = [row(F.ACQUIRE, begin - 30, begin, process, sent=begin - 1, ttl=1000 * MS, **given)]
     step = (end - begin) / (writes + 1)
     for number in range(writes):
         at = begin + step * (number + 0.5)
@@ -100,8 +99,8 @@ def hold(
 
 def stale_write(store: str = "unfenced", **given: Any) -> History:
     """Worker 3 is frozen while it holds token 41; 42 is granted; then 3's write with 41 arrives."""
-    fenced = store != "unfenced"
     held: dict[str, Any] = {"owner": OWNER + 41, "token": 41}
+    late = {} if store == "unfenced" else {"outcome": Outcome.FAIL, "reason": Reason.STALE_TOKEN}
     operations = [
         *hold(1, 39, 60, 160, 3, NONE),
         *hold(2, 40, 165, 290, 3, 3902),
@@ -112,10 +111,7 @@ def stale_write(store: str = "unfenced", **given: Any) -> History:
         row(F.READ, 1664, 1667, 1, value=4002, owner=OWNER + 42, token=42),
         row(F.WRITE, 1690, 1694, 1, value=4200, owner=OWNER + 42, token=42),
         row(F.ACQUIRE, 350, 380, 2, outcome=Outcome.FAIL, reason=Reason.TIMEOUT, error=1),
-        row(
-            F.WRITE, 1900, 1905, 3, value=4100, **held,
-            outcome=Outcome.FAIL if fenced else Outcome.OK, reason=Reason.STALE_TOKEN if fenced else 0,
-        ),
+        row(F.WRITE, 1900, 1905, 3, value=4100, **held, **late),
         row(F.WRITE, 1930, 1935, 1, value=4201, owner=OWNER + 42, token=42),
         row(F.RELEASE, 1950, 1952, 3, outcome=Outcome.FAIL, reason=Reason.NOT_OWNER, error=2, **held),
         row(F.LOST, 1953, 1953, 3, **held),
@@ -134,7 +130,6 @@ def stale_write(store: str = "unfenced", **given: Any) -> History:
 
 
 def find(history: History, f: F, **columns: int) -> int:
-    """The first row of this kind with these values."""
     matching = history.columns["f"] == f
     for name, value in columns.items():
         matching = matching & (history.columns[name] == value)
@@ -189,11 +184,7 @@ def trial(name: str = "redis-freeze-holder-7", *histories: History, **about: Any
 
 
 def one_lane(history: History, *judgements: Judgement, name: str = "redis-freeze-holder-7") -> TrialRecord:
-    """A trial of one lane that was judged so."""
     return replace(trial(name), lanes=(LaneRecord(history, judgements),))
-
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}\ud800"
 
 
 def long(size: int = 100_000, processes: int = 8) -> History:
