@@ -138,8 +138,7 @@ def test_one_server_crashes_for_each_message_while_all_who_are_at_it_are_frozen(
 
     monkeypatch.setattr(between_requests, "crash_one", crash)
     FAULTS["at-every-request-crash"].make("redis", {}).apply(workers.walked())
-    assert workers.noted[AT_ONCE] == (3, [1, 2, 3])
-    assert workers.noted[WAITING] == (3, [1, 2, 3])
+    assert (workers.noted[AT_ONCE], workers.noted[WAITING]) == ((3, [1, 2, 3]), (3, [1, 2, 3]))
     assert crashes == [4, 7, 9]  # of the first message four pairs, of the second three, of the third two
 
 

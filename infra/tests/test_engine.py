@@ -137,11 +137,8 @@ def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: P
             raise SILENT
         return "28.5.2\n"
 
-    policy = f"docker-cli:\n  Candidate: {split}\n"
-    called = commands(
-        monkeypatch,
-        {ASK: version, "docker context": "default\n", "apt-get install": installs, "apt-cache policy": policy},
-    )
+    said_at_once = {"docker context": "default\n", "apt-cache policy": f"docker-cli:\n  Candidate: {split}\n"}
+    called = commands(monkeypatch, {ASK: version, "apt-get install": installs, **said_at_once})
     said: list[str] = []
     try:
         engine.ensure(said.append)

@@ -23,6 +23,18 @@ from infra.tests.imagined import Star, imagined
 ALIKE = {"nodes": {group: ["etcd1"] for group in ALL_GROUPS}}
 BRIDGE = {"bridge": "redis1", "nodes": [], "groups": ["c1"]}
 ROLL = {"version": "3.5", "first": "leader", "members": 2}
+ELSEWHERE = ("promote-replica", "terminate-backends")
+"""Faults that only real servers can show; those on workers, on versions and at messages have tests of their own."""
+CONTRACT = [
+    (name, backend)
+    for name, fault in FAULTS.items()
+    for backend in BACKENDS
+    if not (
+        fault.applies(backend) or fault.planned or fault.needs == ("workers",) or name in ELSEWHERE or fault.workload
+    )
+]
+SECONDS = ("cut-client-hold", "kill-server", "slow-disk", "stall-holder")
+"""What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
 
 
 @pytest.mark.parametrize(
@@ -81,21 +93,6 @@ def test_versions_are_named_in_a_plan() -> None:
     ]
     assert [Plan("p", "etcd", 1, (step,)).lasting for step in (replaced, rolled)] == [False, True]
     assert [name for name, fault in FAULTS.items() if fault.lasting] == ["roll-version"]
-
-
-ELSEWHERE = ("promote-replica", "terminate-backends")
-"""Faults that only tests on real servers can do: a pair of these has to disagree, one has to have sessions. Those on
-workers alone have tests of their own, those on versions as well, and those at messages (test_between_requests.py)."""
-CONTRACT = [
-    (name, backend)
-    for name, fault in FAULTS.items()
-    for backend in BACKENDS
-    if not (
-        fault.applies(backend) or fault.planned or fault.needs == ("workers",) or name in ELSEWHERE or fault.workload
-    )
-]
-SECONDS = ("cut-client-hold", "kill-server", "slow-disk", "stall-holder")
-"""What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
 
 
 def injection_of(name: str, backend: str, seed: int = 1) -> FaultInjection:

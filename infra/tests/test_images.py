@@ -39,12 +39,9 @@ case "$1 $2" in
 esac
 """
 UNBUILT: dict[str, Answer] = {
-    "docker image inspect": Failed("no such image"),
-    "docker image ls": "sha256:base\n",
-    "docker info": "/nowhere\n",
-    "docker build": "",
-    "docker image prune": "",
-}
+    "docker image inspect": Failed("no such image"), "docker image ls": "sha256:base\n", "docker info": "/nowhere\n",
+    "docker build": "", "docker image prune": "",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,28 @@ with lifetime.asked_once():
         assert sys.stdin.readline() == "go on\\n"
         print("healed", flush=True)
 """
+# A code whose instructions belong to no line, as some of any judge's do.
+NO_LINE = """
+def judge(error, cause=None):
+    raise error from cause
+
+code = judge.__code__
+units = len(code.co_code) // 2
+table = b"".join(bytes([0xF8 | min(units - done, 8) - 1]) for done in range(0, units, 8))
+judge.__code__ = code.replace(co_linetable=table)
+"""
+ROOT = Path(__file__).parents[2]
+
+RUN = """
+from types import SimpleNamespace
+from results.run import Run
+from suites.selection.upgrade_stages import ONLY
+from suites.terminal import Terminal
+
+def pytest_sessionstart(session):
+    config = session.config
+    config.pluginmanager.register(Terminal(config, SimpleNamespace(stages=ONLY), Run.create(config.rootpath, {})))
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -48,18 +70,6 @@ def test_the_first_begins_the_heal_and_the_second_waits(number: signal.Signals) 
         assert process.stderr.read() == ""
 
 
-# A code whose instructions belong to no line, as some of any judge's do.
-NO_LINE = """
-def judge(error, cause=None):
-    raise error from cause
-
-code = judge.__code__
-units = len(code.co_code) // 2
-table = b"".join(bytes([0xF8 | min(units - done, 8) - 1]) for done in range(0, units, 8))
-judge.__code__ = code.replace(co_linetable=table)
-"""
-
-
 def test_a_place_without_a_line_is_given_one() -> None:
     space: dict[str, Any] = {}
     exec(NO_LINE, space)
@@ -75,20 +85,6 @@ def test_a_place_without_a_line_is_given_one() -> None:
 
 def _lines(error: BaseException) -> list[int | None]:
     return [line for _, line in traceback.walk_tb(error.__traceback__)]
-
-
-ROOT = Path(__file__).parents[2]
-
-RUN = """
-from types import SimpleNamespace
-from results.run import Run
-from suites.selection.upgrade_stages import ONLY
-from suites.terminal import Terminal
-
-def pytest_sessionstart(session):
-    config = session.config
-    config.pluginmanager.register(Terminal(config, SimpleNamespace(stages=ONLY), Run.create(config.rootpath, {})))
-"""
 
 
 @pytest.mark.parametrize("error", ['KeyboardInterrupt("now")', 'pytest.exit.Exception("now", 2)'])

@@ -21,6 +21,8 @@ from infra.faults.plan import compile_plan
 from infra.faults.target import Aim
 
 FREEZE, KILL = Aim("between-read-and-write", "freeze"), Aim("after-acquire", "kill")
+Sent = list[tuple[int, int]]
+"""Signals that would have been sent to whom."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sent() -> Iterator[list[tuple[int, int]]]:
-    """What would have been sent to whom."""
-    sent: list[tuple[int, int]] = []
+def sent() -> Iterator[Sent]:
+    sent: Sent = []
     with pytest.MonkeyPatch.context() as patch:  # undone before the sleeper ends
         patch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
         yield sent
@@ -39,16 +40,13 @@ def sent() -> Iterator[list[tuple[int, int]]]:
 
 class TestWhoMayBeHit:
     @pytest.mark.parametrize("text", ["-1", "0", "1", "-4711", "+7", "4711.0", "all", ""])
-    def test_only_a_process_number_is_accepted(
-        self, text: str, sent: list[tuple[int, int]], capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit) as caught:
+    def test_only_a_process_number_is_accepted(self, text: str, sent: Sent, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit, match=r"^2$"):
             manual.main(["freeze-holder", "redis", f"--pid={text}"])
-        assert caught.value.code == 2
         assert f"must be the number of your client's process, not {text!r}" in capsys.readouterr().err
         assert sent == []
 
-    def test_this_command_and_its_parent_may_not_be_hit(self, sent: list[tuple[int, int]]) -> None:
+    def test_this_command_and_its_parent_may_not_be_hit(self, sent: Sent) -> None:
         living = {pid for pid in (os.getpid(), os.getppid(), os.getpgrp()) if Path(f"/proc/{pid}").exists()}
         for pid in living - {0, 1}:  # whoever began our process group may have ended since
             with pytest.raises(argparse.ArgumentTypeError, match=f"process {pid} is this command, or runs it"):
@@ -80,16 +78,15 @@ class TestWhoMayBeHit:
 
 
 class TestOneProcess:
-    def test_it_is_frozen_noted_and_thawed(self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]]) -> None:
+    def test_it_is_frozen_noted_and_thawed(self, sleeper: subprocess.Popen[bytes], sent: Sent) -> None:
         actors = OneProcess(sleeper.pid, 1.0, "env")
         actors.arm("by hand", FREEZE)
         assert len(list(frozen._noted("env"))) == 1
         actors.release_all()
-        assert sent == [(sleeper.pid, signal.SIGSTOP), (sleeper.pid, signal.SIGCONT)]
-        assert frozen._noted("env") == []
+        assert (sent, frozen._noted("env")) == ([(sleeper.pid, signal.SIGSTOP), (sleeper.pid, signal.SIGCONT)], [])
 
     def test_a_later_process_of_its_number_is_left_alone(
-        self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+        self, sleeper: subprocess.Popen[bytes], sent: Sent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         actors = OneProcess(sleeper.pid, 1.0, "env")
         monkeypatch.setattr(owner, "_started", lambda _: "another time")
@@ -129,12 +126,11 @@ class TestFrozen:
         assert frozen.active("env") == []
 
     def test_one_that_goes_on_and_a_later_process_of_its_number_are_left_alone(
-        self, sleeper: subprocess.Popen[bytes], sent: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+        self, sleeper: subprocess.Popen[bytes], sent: Sent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         frozen.note("env", sleeper.pid)
         assert frozen.active("env") == []
         monkeypatch.setattr(owner, "_started", lambda _: "another time")
         assert frozen.active("env") == []
         frozen.thaw("env")
-        assert sent == []
-        assert frozen._noted("env") == []
+        assert (sent, frozen._noted("env")) == ([], [])

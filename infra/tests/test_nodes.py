@@ -29,11 +29,14 @@ FIVE, SEVEN = Skew(offset=5.0), Skew(offset=7.0)
 KEYS = ("step1", "step2", "step3")
 CENTRE = ("toxiproxy", "store")
 CHANGES = st.lists(st.tuples(st.sampled_from(["pause", "kill", "stop", "let_go"]), st.sampled_from(KEYS)), max_size=12)
+BOOTED, OTHER = "mine:1", "mine:2"
 
 
 @pytest.fixture(autouse=True)
-def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     engines_have_clocks(monkeypatch)
+    for module in (node_repair, upgrades):
+        monkeypatch.setattr(module, "remake", lambda node, image, links, clock: node.remake(image))
 
 
 def made() -> tuple[Node, Engine, Star]:
@@ -57,8 +60,7 @@ def test_a_node_is_what_those_want_who_still_want_something(changes: list[tuple[
         else:
             wishes[by] = "paused" if verb == "pause" else "exited"
         wanted = "exited" if "exited" in wishes.values() else "paused" if wishes else "running"
-        assert engine.status == wanted
-        assert refused(star) == ({"redis1"} if wanted == "exited" else set())
+        assert (engine.status, refused(star)) == (wanted, {"redis1"} if wanted == "exited" else set())
     for by in KEYS:
         node.let_go(by)
     assert (engine.status, refused(star)) == ("running", set())
@@ -170,9 +172,6 @@ def test_one_that_refuses_writes_is_told_again_when_it_was_started_anew(forgets:
             assert engine.refuses is wanted
 
 
-BOOTED, OTHER = "mine:1", "mine:2"
-
-
 class Server:
     """A node as the recovery sees it. starts: the images that start on its data."""
 
@@ -212,12 +211,6 @@ class Server:
         return ""
 
 
-@pytest.fixture(autouse=True)
-def _remade(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (node_repair, upgrades):
-        monkeypatch.setattr(module, "remake", lambda node, image, links, clock: node.remake(image))
-
-
 def give_back(*servers: Server) -> list[str]:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
     return node_repair.give_back(*cast("Any", (servers, booted, None, None)))
@@ -231,29 +224,24 @@ def runs(*servers: Server) -> list[str]:
 class TestGiveBack:
     def test_who_can_becomes_what_he_was(self) -> None:
         servers = Server("redis1"), Server("redis2", BOOTED), Server("redis1-replica")
-        assert give_back(*servers) == []
-        assert runs(*servers) == [BOOTED] * 3
+        assert (give_back(*servers), runs(*servers)) == ([], [BOOTED] * 3)
 
     def test_who_cannot_goes_on_and_says_why(self) -> None:
         servers = Server("redis1"), Server("redis2", starts=(OTHER,))
-        assert give_back(*servers) == [f"redis2 does not start as {BOOTED}"]
-        assert runs(*servers) == [BOOTED, OTHER]
+        assert (give_back(*servers), runs(*servers)) == ([f"redis2 does not start as {BOOTED}"], [BOOTED, OTHER])
 
     def test_a_replica_goes_where_its_primary_does(self) -> None:
         servers = Server("redis1", starts=(OTHER,)), Server("redis1-replica")
-        assert len(give_back(*servers)) == 1
-        assert runs(*servers) == [OTHER, OTHER]
+        assert (len(give_back(*servers)), runs(*servers)) == (1, [OTHER, OTHER])
 
     def test_an_etcd_among_those_that_are_as_they_were_gets_its_data_from_them(self) -> None:
         servers = Server("etcd1", BOOTED), Server("etcd2", starts=(OTHER,)), Server("etcd3", BOOTED)
-        assert give_back(*servers) == []
-        assert runs(*servers) == [BOOTED] * 3
+        assert (give_back(*servers), runs(*servers)) == ([], [BOOTED] * 3)
         assert servers[1].done == ["wiped"]
 
     def test_etcds_that_all_moved_on_keep_their_data(self) -> None:
         servers = [Server(f"etcd{number}", starts=(OTHER,)) for number in (1, 2, 3)]
-        assert len(give_back(*servers)) == 3
-        assert runs(*servers) == [OTHER] * 3
+        assert (len(give_back(*servers)), runs(*servers)) == (3, [OTHER] * 3)
         assert [server.done for server in servers] == [[], [], []]
 
 
@@ -308,5 +296,4 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     ],
 )
 def test_last_words(said: str, words: str) -> None:
-    log = "".join(f"T {line}\n" for line in said.split("|") if line)
-    assert last_words(log.encode()) == words
+    assert last_words("".join(f"T {line}\n" for line in said.split("|") if line).encode()) == words

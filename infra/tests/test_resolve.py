@@ -12,7 +12,7 @@ import pytest
 
 from infra.docker import base, images, machine, sources, versions
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
-from infra.docker.versions import Offer, offers
+from infra.docker.versions import offers
 from infra.errors import Failed, NotPossible, UnknownName
 from infra.tests.fakes import Commands, commands
 
@@ -22,6 +22,25 @@ HAD = {
     "sid": {"redis": ["8.0.6"], "valkey": ["9.1.2"], "etcd": ["3.5.30"], "postgres": ["18.6"]},
     "modules": {"etcd": ["3.7.3", "3.7.2", "3.6.16", "3.6.0", "3.5.30", "3.5.16", "3.5.9", "3.5.0"]},
 }
+POLICY = """\
+redis-server:
+  Installed: (none)
+  Candidate: 5:8.0.2-3+deb13u1
+  Version table:
+     5:8.0.2-3+deb13u1 500
+        500 http://mirror.example/debian trixie/main amd64 Packages
+valkey-server:
+  Candidate: (none)
+postgresql:
+  Candidate: 17+278
+postgresql-17:
+  Candidate: 17.11-0+deb13u1
+debconf:
+  Installed: 1.5.91
+  Candidate: 1.5.91
+etcd-server:
+  Candidate: 3.6.0~rc.1-1
+"""
 
 
 @pytest.fixture
@@ -78,15 +97,11 @@ def test_which_image_a_version_means_and_who_is_asked(
 @pytest.mark.parametrize(
     ("pair", "backend", "version"),
     [
-        ("etcd=3.4", "etcd", "3.4"),
-        ("etcd=image:a=b", "etcd", "image:a=b"),
-        ("valkey=8", "redis", "valkey:8"),
-        ("redis=valkey:8", "redis", "valkey:8"),
-        ("valkey=", "redis", ""),
-        ("valkey", "redis", ""),
+        ("etcd=3.4", "etcd", "3.4"), ("etcd=image:a=b", "etcd", "image:a=b"), ("valkey=8", "redis", "valkey:8"),
+        ("redis=valkey:8", "redis", "valkey:8"), ("valkey=", "redis", ""), ("valkey", "redis", ""),
         ("nope=1", "nope", "1"),
     ],
-)
+)  # fmt: skip
 def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
     assert spelled(pair) == (backend, version)
 
@@ -127,8 +142,7 @@ def test_what_cannot_be_a_version_asks_nobody(asked: list[str]) -> None:
 
 def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(HAD, "sid")
-    assert resolve("etcd", "3.7").name == "fencepost/etcd:3.7.3"
-    assert asked == ["sid", "modules"]
+    assert (resolve("etcd", "3.7").name, asked) == ("fencepost/etcd:3.7.3", ["sid", "modules"])
     with pytest.raises(UnknownVersion, match="could not be asked: sid is away"):
         resolve("postgres", "18")
 
@@ -148,20 +162,14 @@ def test_an_exact_version_that_is_built_asks_nobody(asked: list[str], monkeypatc
 
 
 def test_each_version_is_offered_once_where_it_is_looked_for_first() -> None:
-    assert [offer for offer in offers(HAD) if offer.server in ("redis", "valkey", "etcd")] == [
-        Offer("redis", "8.0.2", "trixie", "8.0"),
-        Offer("redis", "7.0.15", "bookworm", "7.0"),
-        Offer("redis", "8.0.6", "sid"),
-        Offer("valkey", "8.1.1", "trixie", "8.1"),
-        Offer("valkey", "9.1.2", "sid", "9.1"),
-        Offer("etcd", "3.5.16", "trixie", "3.5"),
-        Offer("etcd", "3.4.23", "bookworm", "3.4"),
-        Offer("etcd", "3.5.30", "sid"),
-        Offer("etcd", "3.7.3", "modules", "3.7"),
-        Offer("etcd", "3.7.2", "modules"),
-        Offer("etcd", "3.6.16", "modules", "3.6"),
-        *(Offer("etcd", version, "modules") for version in ("3.6.0", "3.5.9", "3.5.0")),
-    ]
+    there = [offer for offer in offers(HAD) if offer.server in ("redis", "valkey", "etcd")]
+    assert [f"{offer.server} {offer.version} {offer.source} {offer.series}".strip() for offer in there] == [
+        "redis 8.0.2 trixie 8.0", "redis 7.0.15 bookworm 7.0", "redis 8.0.6 sid",
+        "valkey 8.1.1 trixie 8.1", "valkey 9.1.2 sid 9.1",
+        "etcd 3.5.16 trixie 3.5", "etcd 3.4.23 bookworm 3.4", "etcd 3.5.30 sid",
+        "etcd 3.7.3 modules 3.7", "etcd 3.7.2 modules", "etcd 3.6.16 modules 3.6",
+        "etcd 3.6.0 modules", "etcd 3.5.9 modules", "etcd 3.5.0 modules",
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("asked")
@@ -207,32 +215,6 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
     assert (told.out, len(told.err.splitlines())) == ("", 4)
 
 
-POLICY = """\
-redis-server:
-  Installed: (none)
-  Candidate: 5:8.0.2-3+deb13u1
-  Version table:
-     5:8.0.2-3+deb13u1 500
-        500 http://mirror.example/debian trixie/main amd64 Packages
-valkey-server:
-  Installed: (none)
-  Candidate: (none)
-  Version table:
-postgresql:
-  Installed: (none)
-  Candidate: 17+278
-postgresql-17:
-  Installed: (none)
-  Candidate: 17.11-0+deb13u1
-debconf:
-  Installed: 1.5.91
-  Candidate: 1.5.91
-etcd-server:
-  Installed: (none)
-  Candidate: 3.6.0~rc.1-1
-"""
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -261,14 +243,10 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("debian", "own"),
     [
-        ("5:8.0.2-3+deb13u1", "8.0.2"),
-        ("3.5.16-4+b3", "3.5.16"),
-        ("3.8.0+dfsg-2", "3.8.0"),
-        ("8.1.1+dfsg1-3+deb13u2", "8.1.1"),
-        ("17.11-0+deb13u1", "17.11"),
-        ("2.0", "2.0"),
+        ("5:8.0.2-3+deb13u1", "8.0.2"), ("3.5.16-4+b3", "3.5.16"), ("3.8.0+dfsg-2", "3.8.0"),
+        ("8.1.1+dfsg1-3+deb13u2", "8.1.1"), ("17.11-0+deb13u1", "17.11"), ("2.0", "2.0"),
     ],
-)
+)  # fmt: skip
 def test_upstream_version(debian: str, own: str) -> None:
     assert sources.upstream(debian) == own
 
@@ -291,8 +269,7 @@ class TestSuites:
         asked = len(engine.called)
         assert sources.ask("sid") == had
         later(monkeypatch, 80000)
-        assert sources.ask("sid") == had
-        assert len(engine.called) == asked
+        assert (sources.ask("sid"), len(engine.called)) == (had, asked)
         sources.forget("sid")
         sources.ask("sid")
         assert len(engine.called) == 2 * asked

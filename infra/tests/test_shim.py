@@ -18,45 +18,6 @@ from infra.docker import images
 from infra.errors import Failed
 
 SECOND = 1_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("options", "wrong"),
-    [
-        ({"offset": float("nan")}, "offset: must be seconds"),
-        ({"offset": 1e9}, "offset: must be seconds"),
-        ({"rate": -0.1}, "rate: must be from 0 to 100"),
-        ({"rate": float("nan")}, "rate: must be"),
-        ({"amplitude": -1.0, "period": 1.0}, "amplitude: must be seconds"),
-        ({"amplitude": 1.0}, "period: goes with an amplitude"),
-        ({"period": 1.0}, "period: goes with an amplitude"),
-        ({"amplitude": 1.0, "period": 0.0001}, "period: must be 0, or seconds from"),
-        ({"amplitude": 1.0, "period": float("inf")}, "period: must be 0, or seconds from"),
-    ],
-)
-def test_a_skew_that_cannot_be_is_refused(options: dict[str, Any], wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        Skew(**options)
-
-
-def test_skews_add_up() -> None:
-    skews = [Skew(5.0, since=0), Skew(rate=3.0, since=10 * SECOND), Skew(amplitude=0.5, period=2.0, since=10 * SECOND)]
-    assert clock_skew.ahead(skews, 10 * SECOND) == 5.5
-    assert clock_skew.ahead(skews, 11 * SECOND) == 5.0 + 2.0 - 0.5
-    assert clock_skew.ahead(skews, 14 * SECOND) == 5.0 + 8.0 + 0.5
-    assert clock_skew.ahead([], 14 * SECOND) == 0.0
-    with pytest.raises(Failed, match="wrong in 8 ways at once, not in 9"):
-        clock_skew.content([Skew(1.0)] * 9)
-
-
-def test_a_clock_is_astray_when_it_is_surely_so() -> None:
-    told = {"right": Health("", ahead=100.1), "fast": Health("", ahead=161.0), "mute": Health(""), "down": None}
-    told |= {"slow": Health("", ahead=99.0, unsure=0.001), "busy": Health("", ahead=101.0, unsure=0.9)}
-    right = Health("", ahead=100.0)  # an engine whose own clock is another
-    assert clock_skew.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
-    assert clock_skew.astray(told, None) == []
-
-
 TELL = """
 import ctypes, json, sys, time
 libc = ctypes.CDLL(None)
@@ -78,6 +39,38 @@ for line in sys.stdin:
         "monotonic": time.clock_gettime(time.CLOCK_MONOTONIC), "boot": time.clock_gettime(time.CLOCK_BOOTTIME),
     }), flush=True)
 """
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"offset": float("nan")}, "offset: must be seconds"), ({"offset": 1e9}, "offset: must be seconds"),
+        ({"rate": -0.1}, "rate: must be from 0 to 100"), ({"rate": float("nan")}, "rate: must be"),
+        ({"amplitude": -1.0, "period": 1.0}, "amplitude: must be seconds"),
+        ({"amplitude": 1.0}, "period: goes with an amplitude"), ({"period": 1.0}, "period: goes with an amplitude"),
+        ({"amplitude": 1.0, "period": 0.0001}, "period: must be 0, or seconds from"),
+        ({"amplitude": 1.0, "period": float("inf")}, "period: must be 0, or seconds from"),
+    ],
+)  # fmt: skip
+def test_a_skew_that_cannot_be_is_refused(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        Skew(**options)
+
+
+def test_skews_add_up() -> None:
+    skews = [Skew(5.0, since=0), Skew(rate=3.0, since=10 * SECOND), Skew(amplitude=0.5, period=2.0, since=10 * SECOND)]
+    assert (clock_skew.ahead(skews, 10 * SECOND), clock_skew.ahead(skews, 11 * SECOND)) == (5.5, 5.0 + 2.0 - 0.5)
+    assert (clock_skew.ahead(skews, 14 * SECOND), clock_skew.ahead([], 14 * SECOND)) == (5.0 + 8.0 + 0.5, 0.0)
+    with pytest.raises(Failed, match="wrong in 8 ways at once, not in 9"):
+        clock_skew.content([Skew(1.0)] * 9)
+
+
+def test_a_clock_is_astray_when_it_is_surely_so() -> None:
+    told = {"right": Health("", ahead=100.1), "fast": Health("", ahead=161.0), "mute": Health(""), "down": None}
+    told |= {"slow": Health("", ahead=99.0, unsure=0.001), "busy": Health("", ahead=101.0, unsure=0.9)}
+    right = Health("", ahead=100.0)  # an engine whose own clock is another
+    assert clock_skew.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
+    assert clock_skew.astray(told, None) == []
 
 
 def apart(clock: int, other: int) -> float:

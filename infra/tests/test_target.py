@@ -25,7 +25,10 @@ from infra.target.external_environment import HookedServer
 from infra.target.hooks import BadHook, Hooks
 from infra.tests.fakes import HANGS_AFTER, running
 
-WITH_NODES = ("pause-server", "kill-server", "wipe-server", "restart-leader")
+PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
+SAYS_WHY = "import sys; print('no such', flush=True); sys.exit('unit {name}')"
+SECRET = "p/ss'w%rd"
+VARIABLES = {"FENCEPOST_REDIS_USER": "ann", "FENCEPOST_REDIS_PASSWORD": SECRET}
 
 
 def of(backend: str, nodes: int) -> External:
@@ -36,8 +39,7 @@ class TestNaming:
     def test_nodes_are_called_as_ours_are_however_many(self) -> None:
         told = external_cluster.parse(["redis=" + ",".join(f"h{n}:1" for n in range(7)), "zookeeper=[::1]:2181"], {})
         assert told["redis"].names == ("redis1", "redis2", "redis3", "redis4", "redis5", "redis6", "redis7")
-        assert told["zookeeper"].names == ("zk1",)
-        assert told["zookeeper"].addresses == (("::1", 2181),)
+        assert (told["zookeeper"].names, told["zookeeper"].addresses) == (("zk1",), (("::1", 2181),))
         assert told["zookeeper"].where(0) == "zk1 ([::1]:2181)"
 
     @pytest.mark.parametrize("text", ["redis=tls://a:1,b:2", "redis=tls://a:1,tls://b:2"])
@@ -48,18 +50,13 @@ class TestNaming:
     @pytest.mark.parametrize(
         ("pairs", "says"),
         [
-            (["mysql=a:1"], "one of redis, zookeeper, etcd, postgres"),
-            (["redis"], "'' is not HOST:PORT"),
-            (["redis=a"], "'a' is not HOST:PORT"),
-            (["redis=a:0"], "is not HOST:PORT"),
-            (["redis=a:1,"], "'' is not HOST:PORT"),
-            (["redis=http://a:1"], "is not HOST:PORT"),
-            (["redis=a:1,tls://b:1"], "is not HOST:PORT"),
-            (["redis=a:1,a:1"], "names a node twice"),
-            (["redis=a:1", "redis=b:1"], "there is one of redis already"),
-            (["postgres=a:1,b:1"], "one server"),
+            (["mysql=a:1"], "one of redis, zookeeper, etcd, postgres"), (["redis"], "'' is not HOST:PORT"),
+            (["redis=a"], "'a' is not HOST:PORT"), (["redis=a:0"], "is not HOST:PORT"),
+            (["redis=a:1,"], "'' is not HOST:PORT"), (["redis=http://a:1"], "is not HOST:PORT"),
+            (["redis=a:1,tls://b:1"], "is not HOST:PORT"), (["redis=a:1,a:1"], "names a node twice"),
+            (["redis=a:1", "redis=b:1"], "there is one of redis already"), (["postgres=a:1,b:1"], "one server"),
         ],
-    )
+    )  # fmt: skip
     def test_what_cannot_be_understood_is_said_in_a_line(self, pairs: Sequence[str], says: str) -> None:
         with pytest.raises(BadTarget, match=says):
             external_cluster.parse(pairs, {})
@@ -74,7 +71,7 @@ class TestNaming:
 class TestWorld:
     def test_without_hooks_nothing_is_done_to_nodes_nor_between_them(self) -> None:
         world = external_cluster.world(of("etcd", 3), Hooks())
-        for name in WITH_NODES:
+        for name in ("pause-server", "kill-server", "wipe-server", "restart-leader"):
             assert "no control over the nodes of a target: --hook" in (FAULTS[name].applies("etcd", world) or "")
         for name in ("isolate-leader-drop", "clock-jump-forward", "replace-version", "change-leader"):
             assert any(FAULTS[name].applies(backend, world) for backend in ("redis", "etcd")), name
@@ -173,9 +170,6 @@ def test_what_is_not_ours_to_do() -> None:
     assert (node.process.has_clock(), node.process.carry("other")) == (False, None)
 
 
-PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
-
-
 def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = f"import sys; open({str(out)!r}, 'w').write(chr(0).join(sys.argv[1:]))"
@@ -187,14 +181,12 @@ def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("pairs", "says"),
     [
-        (["freeze=x"], "pause, resume, kill, start, stop, wipe"),
-        (["pause"], "pause, resume"),
-        (["pause="], "pause: no command"),
-        (["pause=ssh 'x"], "pause: no closing quotation"),
+        (["freeze=x"], "pause, resume, kill, start, stop, wipe"), (["pause"], "pause, resume"),
+        (["pause="], "pause: no command"), (["pause=ssh 'x"], "pause: no closing quotation"),
         (["pause=ssh {host}"], r"pause: nothing stands for \{host\}; there are \{node\}"),
         (["pause=a", "pause=b"], "pause: there is one already"),
     ],
-)
+)  # fmt: skip
 def test_a_hook_that_cannot_be_understood_says_what_can(pairs: list[str], says: str) -> None:
     with pytest.raises(BadHook, match=says):
         hooks.parse(pairs)
@@ -202,9 +194,6 @@ def test_a_hook_that_cannot_be_understood_says_what_can(pairs: list[str], says: 
 
 def test_the_same_command_again_and_braces_of_others_are_left_alone() -> None:
     assert hooks.parse(["pause=a {{.Id}}"] * 2).commands == {"pause": ("a", "{{.Id}}")}
-
-
-SAYS_WHY = "import sys; print('no such', flush=True); sys.exit('unit {name}')"
 
 
 @pytest.mark.parametrize(
@@ -228,14 +217,8 @@ def test_a_hook_that_does_not_end_is_given_up() -> None:
 
 def test_what_cannot_be_undone_is_not_offered() -> None:
     told = hooks.parse(["pause=a", "kill=a", "start=a"])
-    assert told.missing("pause") == ("resume",)
-    assert told.missing("kill") == ()
-    assert told.missing("stop") == ("stop",)
-    assert told.missing("wipe") == ("wipe",)
-
-
-SECRET = "p/ss'w%rd"
-VARIABLES = {"FENCEPOST_REDIS_USER": "ann", "FENCEPOST_REDIS_PASSWORD": SECRET}
+    missing = {verb: told.missing(verb) for verb in ("pause", "kill", "stop", "wipe")}
+    assert missing == {"pause": ("resume",), "kill": (), "stop": ("stop",), "wipe": ("wipe",)}
 
 
 def test_user_and_password_are_taken_from_the_variables_of_the_backend_and_given_to_workers_as_they_are() -> None:
