@@ -62,8 +62,7 @@ def test_each_turn_of_a_word_while_versions_change(old: Verdict, new: Verdict, s
 )
 def test_the_sentence_says_when_it_was_lost(stages: list[str], said: str) -> None:
     made = whole(*(cell(stage, Verdict.VIOLATED) for stage in stages))
-    assert sentence(made) == f"REGRESSION: {said}"
-    assert {one.stage for one in made.regressed} == set(stages)
+    assert (sentence(made), {one.stage for one in made.regressed}) == (f"REGRESSION: {said}", set(stages))
 
 
 def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> None:
@@ -72,8 +71,7 @@ def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> No
     cells += [cell(stage, word, fault="none") for stage, word in turned]
     made = of(*cells)
     assert made.decision is Decision.NO_REGRESSION
-    assert [one.fault for one in made.known] == ["none", "upgrade-leader-last"]
-    assert made.cleared == ()
+    assert ([one.fault for one in made.known], made.cleared) == (["none", "upgrade-leader-last"], ())
     of_another = [replace(one, property="fenced-store") if one.fault == "none" else one for one in cells]
     assert sentence(of(*of_another)) == "REGRESSION: redis lost fenced-store under none"
 
@@ -103,8 +101,7 @@ def test_a_defect_that_shows_while_old_servers_are_there_is_known_and_cleared() 
 @pytest.mark.parametrize("new", [Verdict.NOT_PROMISED_BROKEN, Verdict.WEAKNESS_SHOWN])
 def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Verdict) -> None:
     made = of(cell(BASELINE, Verdict.NOT_PROMISED_HELD), cell(CANDIDATE, new))
-    assert [one.property for one in made.turned] == ["token-order"]
-    assert made.decision is Decision.NO_REGRESSION
+    assert ([one.property for one in made.turned], made.decision) == (["token-order"], Decision.NO_REGRESSION)
     elsewhere = cell(BASELINE, new, fault="stall-holder")
     assert not of(cell(BASELINE, Verdict.NOT_PROMISED_HELD), elsewhere, cell(CANDIDATE, new)).turned
 
@@ -153,9 +150,8 @@ DOUBTS: dict[str, tuple[Sequence[Cell], dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("what", DOUBTS)
-def test_doubts(what: str) -> None:
-    more, given, doubts = DOUBTS[what]
+@pytest.mark.parametrize(("more", "given", "doubts"), DOUBTS.values(), ids=DOUBTS)
+def test_doubts(more: Sequence[Cell], given: dict[str, Any], doubts: list[str]) -> None:
     made = of(*KEPT, *more, **given)
     assert list(made.doubts) == doubts
     assert made.decision is (Decision.INCONCLUSIVE if doubts else Decision.NO_REGRESSION)
@@ -182,8 +178,7 @@ def test_what_could_not_be_asked_of_one_lock_says_nothing_of_the_others() -> Non
     other = [replace(one, lock="redlock") for one in KEPT]
     made = whole(*other, not_run(COLUMNS[MIXED][0], lock="redlock", because="it needs five"))
     reasons = {one.lock: one.absent for one in made.promises}
-    assert reasons == {"redis": {}, "redlock": {MIXED: "it needs five"}}
-    assert made.absent == {}
+    assert (reasons, made.absent) == ({"redis": {}, "redlock": {MIXED: "it needs five"}}, {})
     alone = of(*KEPT, *other, *(not_run(COLUMNS[stage][0], lock="redlock") for stage in TOGETHER), parts=STAGES)
     assert alone.doubts == tuple(f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER)
 
@@ -192,8 +187,7 @@ def test_what_could_not_be_asked_of_one_lock_says_nothing_of_the_others() -> Non
 def test_no_operation_in_the_mixed_state_is_a_doubt(stage: str, number: int, doubtful: bool) -> None:
     counters = {**OCCURRED, "operations in the mixed state": number}
     made = whole(cell(stage, Verdict.UPHELD, counters=counters))
-    said = f"redis: no operations in the mixed state {WHEN[stage]}"
-    assert made.doubts == ((said,) if doubtful else ())
+    assert made.doubts == ((f"redis: no operations in the mixed state {WHEN[stage]}",) if doubtful else ())
 
 
 def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
@@ -202,8 +196,7 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
     trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": rolled})]
     stayed = cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1})
     made = whole(stayed, trials=trials)
-    assert made.decision is Decision.NO_REGRESSION
-    assert made.no_way_back == (f"from half-way, redis: {words}",)
+    assert (made.decision, made.no_way_back) == (Decision.NO_REGRESSION, (f"from half-way, redis: {words}",))
     assert [(one.stage, one.at) for one in made.steps] == [(ROLLBACK, 2.0), (ROLLBACK, 3.0), (ROLLBACK, 4.0)]
     # So it is where nothing could be judged behind it.
     alone = [cell(stage, Verdict.UPHELD) for stage in STAGES[:3]]
@@ -230,8 +223,7 @@ def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() 
     words = "etcd:new does not start on its data: unknown file format"
     trials = [*(told(stage) for stage in ALONE), told(MIXED, lanes=(), about={"no_way_there": words})]
     made = whole(trials=trials, problems=(f"trials/x: aborted: {words}",))
-    assert made.no_way_there == (f"redis: {words}",)
-    assert made.warnings[0] == f"no way there: redis: {words}"
+    assert (made.no_way_there, made.warnings[0]) == ((f"redis: {words}",), f"no way there: redis: {words}")
     assert made.decision is Decision.INCONCLUSIVE
 
 

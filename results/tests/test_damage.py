@@ -18,7 +18,6 @@ from results.commands import find, listing, prune
 from results.commands.redraw import redraw
 from results.run import Run
 from results.storage import files, running, summary
-from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.terminal import matrix
 from results.tests import samples
@@ -29,33 +28,20 @@ RUNS: Final = {path.parent.name: path for path in sorted(FORMATS.glob("*/*")) if
 TRIAL = "redis-late-write-1"
 
 VALUES: Final[dict[str, Any]] = {
-    "nothing": None,
-    "true": True,
-    "a fraction": 0.5,
-    "minus one": -1,
-    "huge": 10**400,
-    "infinite": float("inf"),
-    "no number": float("nan"),
-    "a text": "\ud800<script>\x1b[2J",
-    "a path": "../../../../etc/passwd",
-    "a list": [[]],
+    "nothing": None, "true": True, "a fraction": 0.5, "minus one": -1, "huge": 10**400, "infinite": float("inf"),
+    "no number": float("nan"), "a text": "\ud800<script>\x1b[2J", "a path": "../../../../etc/passwd", "a list": [[]],
     "an object": {"": {}},
-}
+}  # fmt: skip
 TEXTS: Final[dict[str, bytes]] = {
-    "empty": b"",
-    "cut": b'{"format": 2, "name": "x',
-    "a list": b"[]",
-    "no format": b"{}",
-    "a future format": b'{"format": 3}',
-    "true": b'{"format": true}',
-    "a fraction": b'{"format": 2.0}',
+    "empty": b"", "cut": b'{"format": 2, "name": "x', "a list": b"[]", "no format": b"{}",
+    "a future format": b'{"format": 3}', "true": b'{"format": true}', "a fraction": b'{"format": 2.0}',
     "a deep format": b'{"format": ' + b"[" * 900 + b"]" * 900 + b"}",
     "deep": b'{"format": 2, "about": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
-    "not a text": b'{"format": 2, "name": "\xff\xfe"}',
-    "another text": '{"format": 2}'.encode("utf-16"),
-    "too long a number": b'{"format": 2, "about": ' + b"9" * 5000 + b"}",
-    "zeros": bytes(4096),
-}
+    "not a text": b'{"format": 2, "name": "\xff\xfe"}', "another text": '{"format": 2}'.encode("utf-16"),
+    "too long a number": b'{"format": 2, "about": ' + b"9" * 5000 + b"}", "zeros": bytes(4096),
+}  # fmt: skip
+MISSING: Final = object()
+ABOVE = "../etcd-none-1/etcd-set-fence-reads-and-writes.arrow"
 
 
 def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -64,9 +50,6 @@ def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
             yield from places(value, (*way, key))
-
-
-MISSING: Final = object()
 
 
 def mutated(data: Any, way: tuple[Any, ...], value: Any) -> Any:
@@ -98,7 +81,6 @@ def variants(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def some(path: Path, most: int = 40) -> list[tuple[str, bytes]]:
-    """Of thousands of variants."""
     found = list(variants(path))
     return random.Random(7).sample(found, min(most, len(found)))
 
@@ -114,7 +96,7 @@ def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
     assert listing.list_(["--results", str(run.path.parent), "--json"]) == 0
     try:
         contents = find.find("last", run.path.parent).read()
-    except BadFile as error:
+    except files.BadFile as error:
         return str(error)
     screen = io.StringIO()
     matrix.render(contents.cells, Console(file=screen, width=100), contents.problems)
@@ -150,7 +132,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
         whole = path.read_bytes()
         for _, text in some(path, 25):
             path.write_bytes(text)
-            with suppress(BadFile):
+            with suppress(files.BadFile):
                 run.draw_trial(folder)
                 drawn += 1
         path.write_bytes(whole)
@@ -169,7 +151,7 @@ def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
 def test_a_history_that_is_cut_off(run: Run, size: int) -> None:
     [path] = (run.path / "trials" / TRIAL).glob("*.arrow")
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(BadFile, match=path.name):
+    with pytest.raises(files.BadFile, match=path.name):
         load_trial(path.parent)
     assert len({cell.trial for cell in run.read().cells}) == 2, "what was judged is still told"
 
@@ -187,7 +169,7 @@ def test_a_file_that_is_none(run: Run, name: str, instead: str, tmp_path: Path) 
         os.mkfifo(path)
     elif instead != "nothing":
         path.symlink_to(elsewhere if instead == "a link" else tmp_path / "nowhere")
-    with pytest.raises(BadFile, match=path.name):
+    with pytest.raises(files.BadFile, match=path.name):
         load_trial(run.path / "trials" / TRIAL)
     assert run.read().problems or not name.endswith(".json")
 
@@ -195,8 +177,7 @@ def test_a_file_that_is_none(run: Run, name: str, instead: str, tmp_path: Path) 
 @pytest.mark.parametrize("what", ["trials", f"trials/{TRIAL}", "not-run"])
 def test_a_folder_that_is_a_link_is_not_followed(run: Run, what: str, tmp_path: Path) -> None:
     path = run.path / what
-    moved = path.rename(tmp_path / "elsewhere")
-    path.symlink_to(moved)
+    path.symlink_to(path.rename(tmp_path / "elsewhere"))
     contents = run.read()
     assert contents.problems == (f"{what}: a link, which is not followed",)
     assert TRIAL not in {cell.trial for cell in contents.cells} or what == "not-run"
@@ -205,11 +186,8 @@ def test_a_folder_that_is_a_link_is_not_followed(run: Run, what: str, tmp_path: 
 def test_logs_that_stand_elsewhere_are_not_read(run: Run, tmp_path: Path) -> None:
     logs = run.path / "trials" / TRIAL / "logs"
     logs.symlink_to(logs.rename(tmp_path / "elsewhere"))
-    with pytest.raises(BadFile, match="logs: a link, which is not followed"):
+    with pytest.raises(files.BadFile, match="logs: a link, which is not followed"):
         load_trial(logs.parent)
-
-
-ABOVE = "../etcd-none-1/etcd-set-fence-reads-and-writes.arrow"
 
 
 @pytest.mark.parametrize("name", [ABOVE, "/etc/passwd", ".", "..", "", "a\0b", "..\\x.arrow"])
@@ -220,7 +198,7 @@ def test_a_name_that_leads_elsewhere_is_refused(run: Run, name: str, where: str)
     data = files.read_json(path)
     way = ("lanes", 0, "file") if where == "file" else ("logs", "redis1")
     files.write_json(path, mutated(data, way, name))
-    with pytest.raises(BadFile, match="is not the name of a file in it"):
+    with pytest.raises(files.BadFile, match="is not the name of a file in it"):
         load_trial(folder)
 
 
@@ -230,7 +208,7 @@ def test_a_row_that_the_history_does_not_have(run: Run) -> None:
     broken = next(judgement for judgement in data["lanes"][0]["judgements"] if judgement["violation"])
     broken["violation"]["rows"][0] = 10**9
     files.write_json(folder / "verdicts.json", data)
-    with pytest.raises(BadFile, match="tells of a row that"):
+    with pytest.raises(files.BadFile, match="tells of a row that"):
         load_trial(folder)
 
 
@@ -238,7 +216,7 @@ def test_a_row_that_the_history_does_not_have(run: Run) -> None:
 def test_a_link_of_a_summary_that_leads_elsewhere_is_refused(run: Run, page: str) -> None:
     path = run.path / "summary.json"
     files.write_json(path, mutated(files.read_json(path), ("cells", 0, "page"), page))
-    with pytest.raises(BadFile, match="page"):
+    with pytest.raises(files.BadFile, match="page"):
         summary.load(run.path)
 
 
@@ -267,7 +245,7 @@ def test_nothing_is_written_through_a_link(run: Run, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (run.path / "assets").symlink_to(tmp_path / "elsewhere")
     (run.path / "index.html").symlink_to(tmp_path / "page")
-    with pytest.raises(BadFile, match="assets: a link, which is not followed"):
+    with pytest.raises(files.BadFile, match="assets: a link, which is not followed"):
         run.close({})
     (run.path / "assets").unlink()
     run.close({})
@@ -289,8 +267,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     heard: list[str] = []
     assert run.close({"exit status": 0}, heard.append) == run.path / "index.html"
     line = f"the page of all runs was not written: {page}: Is a directory"
-    assert heard == [line]
-    assert run.head()[1] == "closed"
+    assert (heard, run.head()[1]) == ([line], "closed")
     assert not running.is_running(run.path)
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")

@@ -28,18 +28,30 @@ cell = partial(
     samples.cell, property="no-lost-update", workload="set", lane="redis/set/unfenced", version="8.0",
     because="because", page=ROOT / "trials" / "redis-none-1" / "index.html",
 )  # fmt: skip
-
-
-def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Side:
-    return Side(name, ROOT, RunContents(cells, (), problems), (), state="closed")
-
-
+HOSTILE = {
+    "row": "a | b |\n| c |",
+    "code": "`` ` ``` x",
+    "tag": "</details><script>alert(1)</script><img src=x onerror=alert(1)>",
+    "link": "[x](javascript:alert(1)) ![y](http://e.example/z) <http://e.example>",
+    "newline": "one\n\n# two\r\n- three\n    four\n***\n---\n===",
+    "reference": "&lt;script&gt; &#60;b&#62; &amp;",
+    "emphasis": "*a* _b_ ~~c~~ **d** __e__ $f$",
+    "escape": "\x1b[31mred\x07 \u202eback \udcff \x00",
+    "list": "1. x",
+    "backslash": "\\| \\` \\<",
+    "comment": "<!-- x --> --> ]]> <?x",
+    "mention": "@somebody #123 :tada: http://e.example www.e.example a@e.example",
+}
 FAILING = [word for word in Verdict if word.fails]
 BAD = cell(Verdict.VIOLATED, story=STORY)
 BLANK = (Verdict.UNKNOWN, Verdict.NOT_STRESSED, None)
 """What a night may come to that says nothing of a lock; None: it was not judged."""
 OTHER = cell(Verdict.UPHELD, property="fenced-store")
 BROKE = "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)"
+
+
+def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Side:
+    return Side(name, ROOT, RunContents(cells, (), problems), (), state="closed")
 
 
 class TestNews:
@@ -57,8 +69,7 @@ class TestNews:
             ([Verdict.VIOLATED, Verdict.UPHELD], 0, "cleared"),
             *(
                 ([word, blank, word], 0, "known")
-                for word in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN)
-                for blank in BLANK
+                for word, blank in product((Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN), BLANK)
             ),
             ([Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED], RED, "red"),
             ([Verdict.VIOLATED, Verdict.UPHELD, None, Verdict.VIOLATED], RED, "red"),
@@ -94,8 +105,7 @@ class TestNews:
 
     def test_an_upgrade_is_compared_across_its_versions(self) -> None:
         found = news(contents(cell(Verdict.UPHELD, version="7.0")), contents(cell(Verdict.VIOLATED, version="8.0")))
-        assert found.comparison.common == 1
-        assert found.status == RED
+        assert (found.comparison.common, found.status) == (1, RED)
 
     def test_an_attempt_that_another_one_made_good_is_nothing(self) -> None:
         silent = cell(Verdict.WEAKNESS_NOT_SHOWN)
@@ -115,11 +125,7 @@ class TestPage:
     @pytest.mark.parametrize(
         ("now", "before", "heading"),
         [
-            (
-                side(BAD),
-                side(BAD),
-                f"{BROKE}\n\nNothing worse in 1 judgement&#46; 1 failing verdict known before&#46;",
-            ),
+            (side(BAD), side(BAD), f"{BROKE}\n\nNothing worse in 1 judgement&#46; 1 failing verdict known before&#46;"),
             (side(OTHER), None, "PASSED&#58; 1 of 1 promises upheld\n"),
             (side(BAD), None, f"{BROKE}\n"),
             (side(problems=("x",)), None, "NOT CLEAN&#58; no promise broken, 1 trial without a verdict"),
@@ -128,22 +134,6 @@ class TestPage:
     )
     def test_headings(self, now: Side, before: Side | None, heading: str) -> None:
         assert digest(now, before).startswith(f"## {heading}")
-
-
-HOSTILE = {
-    "row": "a | b |\n| c |",
-    "code": "`` ` ``` x",
-    "tag": "</details><script>alert(1)</script><img src=x onerror=alert(1)>",
-    "link": "[x](javascript:alert(1)) ![y](http://e.example/z) <http://e.example>",
-    "newline": "one\n\n# two\r\n- three\n    four\n***\n---\n===",
-    "reference": "&lt;script&gt; &#60;b&#62; &amp;",
-    "emphasis": "*a* _b_ ~~c~~ **d** __e__ $f$",
-    "escape": "\x1b[31mred\x07 \u202eback \udcff \x00",
-    "list": "1. x",
-    "backslash": "\\| \\` \\<",
-    "comment": "<!-- x --> --> ]]> <?x",
-    "mention": "@somebody #123 :tada: http://e.example www.e.example a@e.example",
-}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -14,7 +14,6 @@ from results.commands import schema
 from results.record import NotRun
 from results.run import Run
 from results.storage import files, summary
-from results.storage.files import BadFile
 from results.storage.reading import RunContents, load_trial
 from results.storage.summary import Head
 from results.tests import hostile, samples
@@ -28,7 +27,6 @@ PUBLISHED = json.loads((FORMATS / "summary-3.schema.json").read_text("utf-8"))
 
 @pytest.fixture(params=sorted(RUNS))
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    """A run as that format stored it."""
     return Run(shutil.copytree(RUNS[request.param], tmp_path / "runs" / RUNS[request.param].name))
 
 
@@ -70,8 +68,7 @@ def test_its_summary_is_read(old: Run) -> None:
     assert {cell.trial for cell in made.cells} == {cell.trial for cell in old.read().cells}
     head = summary.load_head(old.path)
     assert all(getattr(made, name) == getattr(head, name) for name in Head.__slots__)
-    assert made.words[Verdict.WEAKNESS_SHOWN] == 2
-    assert made.started == "2026-11-22T07:31:15+00:00"
+    assert (made.words[Verdict.WEAKNESS_SHOWN], made.started) == (2, "2026-11-22T07:31:15+00:00")
     assert old.head()[1] == "closed"
 
 
@@ -113,7 +110,7 @@ def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) ->
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, SCHEMA)
     (run.path / summary.NAME).write_text(json.dumps(broken))
-    with pytest.raises(BadFile, match=r"summary\.json: damaged"):
+    with pytest.raises(files.BadFile, match=r"summary\.json: damaged"):
         summary.load(run.path)
 
 
@@ -143,15 +140,14 @@ def test_what_was_described_is_described() -> None:
 
 def test_a_summary_comes_back_as_it_was_written(run: Run) -> None:
     made = summary.load(run.path)
-    assert contents_of(run) == run.read()
-    assert (made.about, made.failed) == ({"exit status": 1}, True)
+    assert (contents_of(run), made.about, made.failed) == (run.read(), {"exit status": 1}, True)
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "trials/long/trial.json", "trials/long/verdicts.json"])
 def test_a_future_format_gets_one_clear_line(run: Run, name: str) -> None:
     path = run.path / name
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 4}))
-    with pytest.raises(BadFile) as caught:
+    with pytest.raises(files.BadFile) as caught:
         files.read_json(path)
     assert str(caught.value) == f"{path}: format 4, this version reads 1 to 3; a newer version wrote it"
     if "trials" in name:

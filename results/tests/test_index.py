@@ -111,15 +111,13 @@ def test_rows_are_grouped_by_backend_and_named_as_shortly_as_they_can_be() -> No
 @pytest.mark.parametrize(
     ("names", "short"),
     [
-        (["redis", "redis-fair"], ["redis", "redis-fair"]),
-        (["a.b.locks:Mine", "etcd"], ["Mine", "etcd"]),
-        (["a.b.locks:Mine", "Mine"], ["locks:Mine", "Mine"]),
+        (["redis", "redis-fair"], ["redis", "redis-fair"]), (["a.b.locks:Mine", "etcd"], ["Mine", "etcd"]),
+        (["a.b.locks:Mine", "Mine"], ["locks:Mine", "Mine"]), (["a/", ":", "", "."], ["a/", ":", "", "."]),
         (["/x/a.py:L", "/y/a.py:L", "/y/b.py:M"], ["x/a.py:L", "y/a.py:L", "M"]),
         (["/v1.2/a.py:L", "/v1.3/a.py:L"], ["v1.2/a.py:L", "v1.3/a.py:L"]),
-        (["a/", ":", "", "."], ["a/", ":", "", "."]),
     ],
-    ids=["ours", "module", "tail-of-another", "files", "dotted-folder", "hostile"],
-)
+    ids=["ours", "module", "tail-of-another", "hostile", "files", "dotted-folder"],
+)  # fmt: skip
 def test_short_names_are_the_shortest_tails_that_tell_names_apart(names: list[str], short: list[str]) -> None:
     assert list(grid.short_names(names).values()) == short
 
@@ -188,22 +186,17 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
         {"cycles": [cycle("during", 700.0, None), cycle("after", 1.0, 1.0)], "recovery_s": [4.0, 3.0]},
     ]
     [one] = rates.per(lambda lane: lane.lock, [samples.summary(one) for one in measures]).values()
-    assert one.quiet == rates.Phase(10.0, 90.0, 5.0, 130)
-    assert one.faulted == rates.Phase(500.0, None, 5.0, 20)
+    assert (one.quiet, one.faulted) == (rates.Phase(10.0, 90.0, 5.0, 130), rates.Phase(500.0, None, 5.0, 20))
     assert (one.recovery, one.slowest, one.missing, one.heals, one.lanes) == (3.0, 4.0, 1, 4, 3)
 
 
 @pytest.mark.parametrize(
     ("values", "middle"),
     [
-        ([], None),
-        ([(5.0, 0)], None),
-        ([(3.0, 1), (1.0, 1), (2.0, 1)], 2.0),
-        ([(1.0, 1), (9.0, 5)], 9.0),
-        ([(1.0, 1), (math.inf, 5)], None),
-        ([(1.0, 5), (math.inf, 5)], 1.0),
+        ([], None), ([(5.0, 0)], None), ([(3.0, 1), (1.0, 1), (2.0, 1)], 2.0), ([(1.0, 1), (9.0, 5)], 9.0),
+        ([(1.0, 1), (math.inf, 5)], None), ([(1.0, 5), (math.inf, 5)], 1.0),
     ],
-)
+)  # fmt: skip
 def test_middle(values: list[tuple[float, int]], middle: float | None) -> None:
     assert rates.middle(values) == middle
 
@@ -211,8 +204,7 @@ def test_middle(values: list[tuple[float, int]], middle: float | None) -> None:
 def test_what_nobody_knows_is_no_number_and_without_measures_there_is_no_table() -> None:
     page = drawn([], [samples.summary(QUIET)])
     numbers = [(one.given.get("data-v"), one.text) for one in page.all("td", class_="number") if "title" in one.given]
-    assert numbers[:3] == [("12.34", "12.3"), (None, "-"), ("5.0", "5.00")]
-    assert set(numbers[3:]) == {(None, "-")}
+    assert (numbers[:3], set(numbers[3:])) == ([("12.34", "12.3"), (None, "-"), ("5.0", "5.00")], {(None, "-")})
     nothing = drawn([], [samples.summary(None)])
     assert nothing.one("h1", id="verdict") == "NOT CLEAN: nothing was judged"
     assert not list(nothing.all("table"))

@@ -18,6 +18,7 @@ from results.tests.markup import golden
 PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")
 cell = partial(test_index.cell, page=Path(PAGE), seed=7, trial="")
+MANY = [f"a-{backend}-{number}" for backend in ("redis", "etcd") for number in range(12)]
 
 
 def cells() -> list[Cell]:
@@ -112,9 +113,6 @@ def test_recorded_strings_neither_style_nor_steer_the_terminal() -> None:
     assert not {"\x1b", "\x07"} & {*text}
     assert "[red]x[/red]" in text
     text.encode()
-
-
-MANY = [f"a-{backend}-{number}" for backend in ("redis", "etcd") for number in range(12)]
 
 
 def of_many(word: Verdict = Verdict.UPHELD, faults: tuple[str, ...] = FAULTS, **given: Any) -> list[Cell]:

@@ -61,8 +61,7 @@ def test_faults_that_overlap_are_one_phase() -> None:
 
 def test_a_fault_that_never_healed_lasts_to_the_end() -> None:
     found = measured(history(replace(fault(250, 350), healing=0, healed=0)))
-    assert [one["phase"] for one in found["cycles"]] == ["before", "during"]
-    assert found["recovery_s"] == [None]
+    assert ([one["phase"] for one in found["cycles"]], found["recovery_s"]) == (["before", "during"], [None])
 
 
 def test_without_a_fault_there_is_one_phase() -> None:

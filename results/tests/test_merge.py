@@ -16,7 +16,6 @@ from results.commands import merge
 from results.record import NotRun
 from results.run import Run
 from results.storage import files
-from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.tests import samples
 from results.tests.test_damage import RUNS
@@ -63,8 +62,7 @@ def test_shards_become_one_run(shards: list[Run], out: Path) -> None:
     assert merge.merge(out, shards) == (out / "index.html", [])
     merged = Run.open(out)
     assert trials(out) == ["a", "b", "b~2", "c"]
-    assert {cell.trial for cell in merged.read().cells} == {"a", "b", "c"}
-    assert len(merged.read().lanes) == 8
+    assert ({cell.trial for cell in merged.read().cells}, len(merged.read().lanes)) == ({"a", "b", "c"}, 8)
     assert len(merged.read().cells) == sum(len(run.read().cells) for run in shards)
     head, state = merged.head()
     assert (state, head.started) == ("closed", "2026-11-22T08:00:01+00:00")
@@ -132,7 +130,7 @@ def test_runs_of_different_questions_are_not_merged(
     for run in runs:
         run.close({})
     said = f"^one and other are not parts of one run: .*{re.escape(why)}.*; --force merges them nevertheless$"
-    with pytest.raises(BadFile, match=said):
+    with pytest.raises(files.BadFile, match=said):
         merge.merge(out, runs)
     assert not out.exists(), "nothing was done"
     merge.merge(out, runs, force=True)
@@ -155,8 +153,7 @@ def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: 
 
 def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
     _, problems = merge.merge(out, [shard(tmp_path, 1, 3, "a"), shard(tmp_path, 3, 3, "c")])
-    assert problems == ["shard 2/3 is missing"]
-    assert Run.open(out).head()[0].about["missing shards"] == ["2/3"]
+    assert (problems, Run.open(out).head()[0].about["missing shards"]) == (["shard 2/3 is missing"], ["2/3"])
 
 
 def test_damaged_trials_are_merged_and_named(shards: list[Run], out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,8 +167,7 @@ def test_damaged_trials_are_merged_and_named(shards: list[Run], out: Path, capsy
     assert trials(out) == ["a", "b", "b~2", "c"]
     assert {cell.trial for cell in Run.open(out).read().cells} == {"b", "c"}
     before = snapshot(out)
-    assert merge.main([str(out), *words]) == 0
-    assert snapshot(out) == before
+    assert (merge.main([str(out), *words]), snapshot(out)) == (0, before)
 
 
 def test_nothing_that_a_link_leads_to_comes_along(shards: list[Run], out: Path, tmp_path: Path) -> None:
@@ -210,7 +206,7 @@ def test_runs_of_an_older_format_are_merged(out: Path, tmp_path: Path) -> None:
 def test_an_interrupted_shard_makes_the_whole_an_interrupted_one(tmp_path: Path, out: Path) -> None:
     run = make(tmp_path, "one", "a")
     assert run.going_on is not None
-    with pytest.raises(BadFile, match="still going on"):
+    with pytest.raises(files.BadFile, match="still going on"):
         merge.merge(out, [run])
     run.going_on.close()
     merge.merge(out, [run])
@@ -223,18 +219,17 @@ def test_only_the_folder_of_the_results_gets_a_page_of_its_runs(shards: list[Run
     (root / "index.html").unlink()
     for place in (tmp_path, root):
         assert merge.main(["--results", str(root), str(place / "merged"), "shard-1", "shard-2"]) == 0
-        assert (tmp_path / "index.html").read_text() == "mine"
-        assert (root / "index.html").exists() == (place == root)
+        assert ((tmp_path / "index.html").read_text(), (root / "index.html").exists()) == ("mine", place == root)
     assert "merged" in (root / "index.html").read_text("utf-8")
 
 
 def test_what_the_result_may_not_be(shards: list[Run], tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="was not made by merging"):
+    with pytest.raises(files.BadFile, match="was not made by merging"):
         merge.merge(shards[0].path, shards[1:])
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("mine")
-    with pytest.raises(BadFile, match="exists, and is not a run"):
+    with pytest.raises(files.BadFile, match="exists, and is not a run"):
         merge.merge(tmp_path / "folder", shards)
     merge.merge(tmp_path / "merged", shards)
-    with pytest.raises(BadFile, match="into itself"):
+    with pytest.raises(files.BadFile, match="into itself"):
         merge.merge(tmp_path / "merged", [Run.open(tmp_path / "merged")])

@@ -31,6 +31,8 @@ from results.tests.browser.made import RECORDED
 from results.tests.markup import Page, golden, unpacked
 from results.tests.samples import MS
 
+LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}}
+
 
 def read(record: TrialRecord) -> Page:
     stored = tuple(replace(lane, file=f"{n}.arrow") for n, lane in enumerate(record.lanes))
@@ -79,9 +81,6 @@ def test_the_sentence_covers_the_whole_trial() -> None:
     assert sentences.trial_sentence([]) == "No lane came to an end."
 
 
-LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}}
-
-
 @pytest.mark.parametrize(
     ("about", "command"),
     [
@@ -118,8 +117,7 @@ def test_a_hold_past_its_lease_is_hatched_right_of_the_part_before() -> None:
 
 
 def test_the_story_is_of_the_heaviest_word_and_among_equals_of_the_longest_witness() -> None:
-    record = samples.trial("t", samples.stale_write())
-    lane = record.lanes[0]
+    lane = samples.trial("t", samples.stale_write()).lanes[0]
     of = {judgement.property: judgement for judgement in lane.judgements}
     assert sentences.leading(lane) == of["fenced-store"]
     heavier = replace(of["holder-exclusion"], word=Verdict.VIOLATED)
@@ -192,8 +190,7 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
     broken = CheckResult("server-exclusion", False, (samples.stale_violation(history),) * 100)
     named = [replace(history, facts=replace(history.facts, lane=f"lane/{n}")) for n in range(20)]
     lanes = tuple(LaneRecord(one, (judge(broken, one),)) for one in named)
-    text = trial_page.render(replace(samples.trial(), lanes=lanes), Path("t"))
-    assert len(text.encode()) < 1_500_000
+    assert len(trial_page.render(replace(samples.trial(), lanes=lanes), Path("t")).encode()) < 1_500_000
 
 
 def test_a_passing_trial_shows_the_worker_that_the_fault_hit() -> None:
@@ -205,8 +202,7 @@ def test_a_passing_trial_shows_the_worker_that_the_fault_hit() -> None:
 
 
 def test_a_trial_without_faults_shows_a_contended_hand_over() -> None:
-    history = replace(samples.long(2000), faults=())
-    text = read(samples.one_lane(history)).text
+    text = read(samples.one_lane(replace(samples.long(2000), faults=()))).text
     assert "The most contended hand-over" in text
     assert "Nothing was judged" in text
 
@@ -218,8 +214,7 @@ def test_almost_empty_histories(size: int) -> None:
     result = CheckResult("server-exclusion", True, unexercised="no grant")
     page = read(samples.one_lane(history, judge(result, history)))
     assert "Nothing put server-exclusion of redis to the test" in page.text
-    assert ("Nothing was recorded" in page.text) == (size == 0)
-    assert len(list(page.all("canvas"))) == size
+    assert ("Nothing was recorded" in page.text, len(list(page.all("canvas")))) == (size == 0, size)
 
 
 def test_an_aborted_trial_without_lanes_has_a_page() -> None:
@@ -244,8 +239,7 @@ def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest
 @pytest.mark.parametrize(("name", "said"), [("holder-exclusion", "worker 3"), ("token-order", "token-order held: ")])
 def test_the_picture_of_a_judgement_stands_alone_whether_it_broke_or_held(name: str, said: str) -> None:
     history = samples.stale_write(keys=("<a>",))
-    judgement = judge(check(history, [name])[0], history)
-    root = ElementTree.fromstring(standalone(history, judgement))
+    root = ElementTree.fromstring(standalone(history, judge(check(history, [name])[0], history)))
     assert (root.findtext("{http://www.w3.org/2000/svg}desc") or "").startswith(said)
     assert root.findtext("{http://www.w3.org/2000/svg}style")
 

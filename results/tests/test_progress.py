@@ -80,8 +80,7 @@ class TestStanding:
         run = Run(redis=[(f"f{n}", 5) for n in range(20)])
         for number in range(20):
             run.trial(f"gw{number}", "redis", f"f{number}")
-        assert len(run.texts()) == MOST + 2
-        assert run.texts()[-1] == f"and {20 - MOST} more"
+        assert (len(run.texts()), run.texts()[-1]) == (MOST + 2, f"and {20 - MOST} more")
 
     def test_a_control_that_is_tried_again_is_one_trial(self) -> None:
         run = Run(redis=[("none", 5)])

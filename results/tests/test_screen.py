@@ -15,6 +15,9 @@ from results.terminal.event_journal import NAME, Event, Journal, Tail, says, ste
 from results.terminal.progress import Level, Progress, ScreenLine
 from results.terminal.screen import Screen, Watch
 
+FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
+"""What names a trial."""
+
 
 class Clock:
     def __init__(self) -> None:
@@ -22,10 +25,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
-"""What names a trial."""
 
 
 class TestJournal:
@@ -182,8 +181,7 @@ class TestScreen:
         assert asked == []
         screen.show(lines("mine"))
         screen.show(lines("mine too"))
-        assert asked == [True]
-        assert file.getvalue() == "suites/test_x.py \nmine\nmine too\n"
+        assert (asked, file.getvalue()) == ([True], "suites/test_x.py \nmine\nmine too\n")
 
     @pytest.mark.parametrize(("colour", "said"), [(False, "violated\n"), (True, "\x1b[1;31mviolated\x1b[0m\n")])
     def test_styles_only_with_colour(self, colour: bool, said: str) -> None:

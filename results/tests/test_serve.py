@@ -13,6 +13,7 @@ from results.tests import samples
 
 RUN = "/20261123T080000Z-0001"
 TRIAL = f"{RUN}/trials/t"
+HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +48,6 @@ def ask(port: int, path: str, method: str = "GET", host: str = "") -> tuple[http
     with closing(connection):
         answer = connection.getresponse()
         return answer, answer.read()
-
-
-HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize(
@@ -88,8 +86,7 @@ def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path:
 )  # fmt: skip
 def test_nothing_else_is_served(port: int, path: str) -> None:
     answer, body = ask(port, path)
-    assert answer.status == 404
-    assert body == b"404 Not Found\n"
+    assert (answer.status, body) == (404, b"404 Not Found\n")
 
 
 def test_a_folder_leads_to_its_page(port: int) -> None:

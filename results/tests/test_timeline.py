@@ -21,7 +21,6 @@ from results.tests.samples import MS, START, row
 
 
 def packed(history: History) -> dict[str, Any]:
-    """What the columns say, as the page has it."""
     data: dict[str, Any] = json.loads(json.dumps(columns(View(history))))
     return data
 
@@ -64,7 +63,6 @@ def two_locks() -> History:
 
 
 def large_numbers() -> History:
-    """Values and tokens as large as 64 bits can be."""
     numbers = [2**62, -5, 2**63 - 1, -(2**63), 0, 2**53 + 1]
     operations = [row(F.WRITE, n, n + 0.5, 0, value=v, token=-v // 2) for n, v in enumerate(numbers)]
     return from_rows(samples.facts(workers=1), samples.rows_of(operations))
@@ -139,11 +137,9 @@ def test_error_texts_stand_once_and_the_rarest_are_told_as_one() -> None:
         [row(F.READ, n, n + 0.5, 0, outcome=Outcome.FAIL, error=n % 3) for n in range(300)]
         + [row(F.READ, 300 + n, 300.5 + n, 0, outcome=Outcome.FAIL, error=3 + n) for n in range(602)]
     )
-    history = from_rows(samples.facts(workers=1), rows, errors=errors)
-    data = packed(history)
+    data = packed(from_rows(samples.facts(workers=1), rows, errors=errors))
     texts = data["errors"]
-    assert texts[:2] == ["", "often"]
-    assert len(texts) == MOST_ERRORS + 2
+    assert (texts[:2], len(texts)) == (["", "often"], MOST_ERRORS + 2)
     assert max(map(len, texts)) <= LONGEST_ERROR
     errors_of_rows = [texts[error] for error in data["columns"]["error"]]
     assert errors_of_rows[:6] == ["", "often", "often"] * 2
@@ -173,8 +169,7 @@ def test_the_canvas_has_its_height_before_any_script_runs() -> None:
 
 @pytest.mark.parametrize("workers", [1, 5, 12, 40, 200])
 def test_many_workers_have_low_rows_and_no_endless_canvas(workers: int) -> None:
-    history = replace(samples.stale_write(), facts=samples.facts(workers=workers))
-    places = about(figure(history))["places"]
+    places = about(figure(replace(samples.stale_write(), facts=samples.facts(workers=workers))))["places"]
     assert places["height"] < 900
     assert places["shown"] == min(places["row"] * workers, places["shown"])
     assert places["row"] >= 18
@@ -207,8 +202,7 @@ def test_the_same_stands_as_text() -> None:
 
 
 def test_hostile_strings_stay_inside_the_data() -> None:
-    history = hostile.trial().lanes[0].history
-    text = str(figure(history, ((START, samples.HOSTILE + "\u202e\0"),)))
+    text = str(figure(hostile.trial().lanes[0].history, ((START, samples.HOSTILE + "\u202e\0"),)))
     page, data = Page(text), about(text)
     assert not list(page.all("img"))
     assert [script.given.get("type") for script in page.all("script")] == ["application/octet-stream"]

@@ -27,6 +27,10 @@ from results.text import span
 
 COMMAND = ("pytest", "suites/", "-n", "2")
 cell = partial(samples.cell, version="8.0")
+MEASURED: Any = measured(samples.stale_write())
+CYCLES = [{**MEASURED["cycles"][0], **one} for one in (cycle("before", 100.0, 400.0), cycle("during", 200.0, None))]
+LANE = samples.summary({**MEASURED, "cycles": CYCLES, "recovery_s": [1.5, 3.5]})
+"""With numbers that are easy to find again."""
 
 
 def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = (), **asked: Any) -> Path:
@@ -43,12 +47,6 @@ def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = ()
     files.write_json(path / summary.NAME, encoded(made, path))
     (path / "index.html").write_text("drawn")
     return path
-
-
-MEASURED: Any = measured(samples.stale_write())
-CYCLES = [{**MEASURED["cycles"][0], **one} for one in (cycle("before", 100.0, 400.0), cycle("during", 200.0, None))]
-LANE = samples.summary({**MEASURED, "cycles": CYCLES, "recovery_s": [1.5, 3.5]})
-"""With numbers that are easy to find again."""
 
 
 def drawn(root: Path) -> Page:
@@ -75,17 +73,13 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "now", "kind"),
     [
-        (Verdict.UPHELD, Verdict.VIOLATED, "▲ new"),
-        (None, Verdict.NOT_STRESSED, "▲ new"),
-        (Verdict.VIOLATED, Verdict.UPHELD, "▼ cleared"),
-        (Verdict.VIOLATED, None, "? no longer judged"),
-        (Verdict.UNKNOWN, Verdict.VIOLATED, "~ changed"),
-        (Verdict.UPHELD, None, None),
-        (None, Verdict.UPHELD, None),
-        (Verdict.VIOLATED, Verdict.VIOLATED, None),
+        (Verdict.UPHELD, Verdict.VIOLATED, "▲ new"), (None, Verdict.NOT_STRESSED, "▲ new"),
+        (Verdict.VIOLATED, Verdict.UPHELD, "▼ cleared"), (Verdict.VIOLATED, None, "? no longer judged"),
+        (Verdict.UNKNOWN, Verdict.VIOLATED, "~ changed"), (Verdict.VIOLATED, Verdict.VIOLATED, None),
+        (Verdict.UPHELD, None, None), (None, Verdict.UPHELD, None),
     ],
     ids=lambda word: "" if word is None else str(word),
-)
+)  # fmt: skip
 def test_what_changed(tmp_path: Path, before: Verdict | None, now: Verdict | None, kind: str | None) -> None:
     same = cell(Verdict.UPHELD, "token-order")
     stored(tmp_path, 1, same, *([cell(before)] if before else []))
@@ -178,11 +172,9 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(summary, "load", read)
     first = trend.write(tmp_path).read_text()
     assert read.call_count == 8
-    assert trend.write(tmp_path).read_text() == first
-    assert read.call_count == 8
+    assert (trend.write(tmp_path).read_text(), read.call_count) == (first, 8)
     new = stored(tmp_path, 9, cell(Verdict.VIOLATED))
-    assert len(rows(drawn(tmp_path))) == 1
-    assert read.call_args_list[8:] == [call(new)]
+    assert (len(rows(drawn(tmp_path))), read.call_args_list[8:]) == (1, [call(new)])
 
 
 def test_a_run_that_was_written_again_is_read_again(tmp_path: Path) -> None:
@@ -220,8 +212,7 @@ def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypa
         kept.write_bytes(damaged[how])
     read = Mock(wraps=summary.load)
     monkeypatch.setattr(summary, "load", read)
-    assert trend.write(tmp_path).read_text() == whole
-    assert read.call_count == 2
+    assert (trend.write(tmp_path).read_text(), read.call_count) == (whole, 2)
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ class Trial:
 
 
 def contents(trials: Iterable[Trial]) -> RunContents:
-    """A run of these trials."""
     trials = list(trials)
     cells = tuple(cell for trial in trials for cell in trial.cells)
     return RunContents(cells, tuple(lane for trial in trials for lane in trial.lanes), ())

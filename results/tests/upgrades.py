@@ -25,7 +25,6 @@ OCCURRED: Final = {CONTENDED: 3, EXPIRED: 2, STALE: 1, MIXED: 40}
 
 
 def step(at: float, what: str, *, refused: bool = False) -> dict[str, Any]:
-    """Of a rolling upgrade."""
     return {"at": at, "what": what, "refused": refused}
 
 
@@ -81,7 +80,6 @@ def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
 
 
 def judged(record: TrialRecord) -> TrialRecord:
-    """By the checkers."""
     return replace(record, lanes=tuple(verdicts.again(lane) for lane in record.lanes))
 
 
