@@ -61,10 +61,9 @@ def upheld(tmp_path: Path) -> str:
 )
 def test_exit_status(upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, results: Results) -> None:
     other = stored(tmp_path, judged(*words))
-    for form in (["--json"], ["--markdown"], []):
-        told, out, _ = results("compare", upheld, other, *form)
-        assert told == status
-    assert ("B is no worse than A in 3 common verdicts." in out) == (status == 0)
+    said = [results("compare", upheld, other, *form) for form in ([], ["--json"], ["--markdown"])]
+    assert [told for told, *_ in said] == [status] * 3
+    assert ("B is no worse than A in 3 common verdicts." in said[0][1]) == (status == 0)
 
 
 def test_runs_that_cannot_be_read_are_bad_usage(upheld: str, results: Results) -> None:
