@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from html import unescape
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -17,7 +18,6 @@ from results.tests.samples import stale_result, stale_write, upheld
 from suites.commands import nightly
 from suites.commands.nightly import Job, Night, main
 from suites.selection.shards import Shard
-from suites.tests.bench import raising
 
 LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 ONE = (*LITTLE, "--version-of", "redis=8.0")
@@ -234,16 +234,11 @@ class TestInterrupted:
     ("ctrl-c", "_run_job", KeyboardInterrupt(), "--resume"),
 )
 def test_trouble_is_no_lock_that_became_worse(
-    suite: Suite,
-    broken: str,
-    error: BaseException,
-    says: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    suite: Suite, broken: str, error: BaseException, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """1 says that one did, and nothing else may say so."""
-    monkeypatch.setattr(nightly, broken, raising(error))
-    assert suite.night() == 2
+    with patch.object(nightly, broken, side_effect=error):
+        assert suite.night() == 2
     assert says in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ import pytest
 from checkers.claims import NO_FAULT, matches
 from checkers.judging.judgement import Standing, declared
 from checkers.properties.all_properties import PROPERTIES
-from checkers.tests.build import FACTS
+from checkers.tests.build import FACTS, cases
 from infra.faults.all_faults import FAULTS
 from suites.lanes.lane import Lane, lanes_of
 from suites.lock import LockClient
@@ -102,14 +102,12 @@ def test_where_the_fence_is_whole_no_update_is_lost(lock: str) -> None:
             assert standing(lock, "no-lost-update", fault, store=store).claimed
 
 
-@pytest.mark.parametrize(
-    ("lock", "fault", "certain"),
-    [
-        *(("redis", f"clock-{how}", how != "drift") for how in ("jump-forward", "jump-back", "strobe", "drift")),
-        ("redlock", "clock-jump-forward", False),
-        ("redlock", "wipe-server", False),
-        ("etcd", "pause-server", False),
-    ],
+@cases(
+    "lock, fault, certain",
+    *((how, "redis", f"clock-{how}", how != "drift") for how in ("jump-forward", "jump-back", "strobe", "drift")),
+    ("redlock, time", "redlock", "clock-jump-forward", False),
+    ("redlock, memory", "redlock", "wipe-server", False),
+    ("etcd", "etcd", "pause-server", False),
 )
 def test_what_breaks_exclusion_at_the_server(lock: str, fault: str, certain: bool) -> None:
     said = standing(lock, "server-exclusion", fault)
@@ -151,11 +149,18 @@ def lane(lock: type[LockClient]) -> Lane:
     return next(lanes_of("it", lock))
 
 
-@pytest.mark.parametrize(("lock", "hung"), [(RedisLock, True), (ZooKeeperLock, False)])
-def test_hung_holders_are_asked_where_locks_name_them(lock: type[LockClient], hung: bool) -> None:
-    assert lane(lock).asks("crash-release", ("kill-holder",))
-    assert lane(lock).asks("crash-release", ("stall-holder",)) is hung
-    assert not lane(lock).asks("crash-release", ("none",))
+@cases(
+    "name, fault, asking",
+    ("hung holders, where locks name them", "crash-release", "stall-holder", [RedisLock]),
+    ("a late release, by one that was frozen", "owner-release", "freeze-holder", [RedisLock, ZooKeeperLock]),
+    ("of several permits nobody knows whose was given on", "crash-release", "kill-holder", [RedisLock, ZooKeeperLock]),
+    ("nor who believed so", "honest-belief", "freeze-holder", [RedisLock, ZooKeeperLock]),
+    ("without a fault nobody died", "crash-release", "none", []),
+    ("nobody was frozen", "owner-release", "clock-jump-forward", []),
+    ("whatever it is", "fail-fast", "freeze-holder", [RedisLock, ZooKeeperLock, Permits]),
+)
+def test_lanes_ask_what_the_fault_can_show(name: str, fault: str, asking: list[type[LockClient]]) -> None:
+    assert [lock for lock in (RedisLock, ZooKeeperLock, Permits) if lane(lock).asks(name, (fault,))] == asking
 
 
 def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
@@ -172,16 +177,3 @@ def test_where_a_lock_may_be_held_for_ever_what_takes_no_fault_comes_before_the_
     assert lane(HashtextLock).before_the_fault(("kill-server",)) == ("independence",)
     assert lane(SetnxNoTtl).before_the_fault(("delayed-write",)) == ()
     assert lane(RedisLock).before_the_fault(("kill-holder",)) == ()
-
-
-@pytest.mark.parametrize("name", ["owner-release", "crash-release", "honest-belief"])
-def test_of_several_permits_nobody_can_tell_whose_was_given_on(name: str) -> None:
-    faults = ("freeze-holder", "kill-holder")
-    assert lane(RedisLock).asks(name, faults)
-    assert not lane(Permits).asks(name, faults)
-    assert lane(Permits).asks("fail-fast", faults)
-
-
-def test_a_late_release_takes_a_holder_that_was_frozen() -> None:
-    assert lane(RedisLock).asks("owner-release", ("freeze-holder",))
-    assert not lane(RedisLock).asks("owner-release", ("clock-jump-forward",))

@@ -39,25 +39,6 @@ class TestTheSentinel:
         bench.renewal.close()
         assert len(bench.rows(F.STALL)) > before
 
-    def test_it_watches_until_the_last_renewal_is_answered(
-        self, in_session: Bench[FakeSession], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", SOON)
-        answer, watched = threading.Event(), list[bool]()
-
-        def answered() -> None:
-            answer.wait(SOON)
-            watched.append(in_session.renewal._sentinel.is_alive())
-
-        in_session.client.answer = answered
-        in_session.await_rows(F.KEEP_ALIVE, 1)
-        in_session.renewal.stop()
-        threading.Timer(0.2, answer.set).start()
-        in_session.renewal.close()
-        assert watched == [True]
-        assert in_session.rows(F.KEEP_ALIVE)["outcome"].tolist() == [Outcome.OK]
-        assert not in_session.renewal._sentinel.is_alive()
-
     def test_it_does_not_wait_for_a_client_that_hangs(
         self, in_session: Bench[FakeSession], monkeypatch: pytest.MonkeyPatch
     ) -> None:

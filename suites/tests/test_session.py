@@ -182,11 +182,6 @@ def told(*words: Verdict) -> list[CaseAnswer]:
 
 
 class TestDecisive:
-    def test_a_control_that_was_shown_replaces_those_that_were_not(self) -> None:
-        answer = counting(told(Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_SHOWN))
-        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.WEAKNESS_SHOWN, 3, 3)
-        assert answer.page == Path("3")
-
     def test_nothing_but_a_shown_control_hides_a_heavier_word_here_and_in_the_report(self) -> None:
         for words in itertools.chain(zip(Verdict), itertools.product(POSSIBLE, repeat=CONTROLS)):
             left = set(words)

@@ -17,7 +17,7 @@ from suites.mutants.catalogue import catalogue
 from suites.selection import bugs_of_certification, rolling
 from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
 from suites.selection.selection import Selection
-from suites.selection.upgrade_stages import ONLY, Stage, in_turn, upgrade_lines
+from suites.selection.upgrade_stages import ONLY, upgrade_lines
 from suites.terminal import plans
 from suites.tests.bench import await_
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
@@ -56,18 +56,14 @@ def test_only_the_backends_of_the_upgrade_are_tried() -> None:
     assert set(asked().backends) == set(BACKENDS)
 
 
-def test_both_are_tried_in_turn() -> None:
-    turns = ["".join(stage.name for stage in in_turn((Stage("a"), Stage("b")), column)) for column in range(3)]
-    assert turns == ["ab", "ba", "ab"]
-
-
 def test_pytest_runs_them_in_turn() -> None:
     versions = ("--from", f"redis={OLD}", "--to", f"redis={NEW}")
-    done = collected("--lock", "redis", "--faults", ",".join(TRIED), *versions)
+    columns = [*TRIED, "kill-holder"]
+    done = collected("--lock", "redis", "--faults", ",".join(columns), *versions)
     assert done.returncode == 0, done.stdout + done.stderr
-    pairs = [(column, stage) for column in TRIED for stage in (BASELINE, CANDIDATE)]
+    pairs = [(column, stage) for column in columns for stage in (BASELINE, CANDIDATE)]
     ran = [pair for line in done.stdout.splitlines() for pair in pairs if line.endswith("-{}-{}]".format(*pair))]
-    assert [pair for pair, _ in groupby(ran)] == [pairs[0], pairs[1], pairs[3], pairs[2]]
+    assert [pair for pair, _ in groupby(ran)] == [pairs[number] for number in (0, 1, 3, 2, 4, 5)]
 
 
 def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Selection) -> None:

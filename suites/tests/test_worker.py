@@ -14,20 +14,7 @@ from suites.lanes.lane import WORKLOADS
 from suites.lock import Grant, Indeterminate, LockError, Refused, now
 from suites.locks.grants import BadGrant
 from suites.tests import bench
-from suites.tests.bench import (
-    Fake,
-    FakeSession,
-    MakeWorker,
-    Rich,
-    a_worker,
-    await_,
-    grant,
-    kinds,
-    lock_of,
-    raising,
-    rows,
-    store_of,
-)
+from suites.tests.bench import Fake, FakeSession, MakeWorker, Rich, a_worker, await_, kinds, lock_of, rows, store_of
 from suites.worker import lease_renewal, worker
 from suites.worker.critical_section import Section
 from suites.worker.lease_renewal import Holding
@@ -92,7 +79,7 @@ class TestWriting:
         assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
 
     def test_who_does_not_believe_any_more_touches_nothing(self, at_work: Worker) -> None:
-        holding = Holding(grant("k", 9, ttl=-1), 0)
+        holding = Holding(bench.grant("k", 9, ttl=-1), 0)
         section = Section(at_work, holding)
         for access in (section.read, section.write):
             with pytest.raises(Stopped):
@@ -108,18 +95,14 @@ class TestWriting:
         ("timeout", None, Outcome.FAIL, Reason.TIMEOUT),
     )
     def test_no_access_follows_an_acquire_without_grant(
-        self,
-        at_work: Worker,
-        error: LockError | None,
-        outcome: Outcome,
-        reason: Reason,
-        monkeypatch: pytest.MonkeyPatch,
+        self, a_worker: MakeWorker, error: LockError | None, outcome: Outcome, reason: Reason
     ) -> None:
-        monkeypatch.setattr(at_work.client, "acquire", raising(error) if error else lambda *_: None)
-        at_work._round()
-        (row,) = rows(at_work)
+        worker = a_worker(WORKLOADS["register"])
+        lock_of(worker).fails["a"] = error
+        worker._round()
+        (row,) = rows(worker)
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
-        assert at_work.process.number == 1 + (at_work.spec.step if outcome is Outcome.INFO else 0)
+        assert worker.process.number == 1 + (worker.spec.step if outcome is Outcome.INFO else 0)
 
     def test_it_asks_ever_less_often_while_nobody_answers(
         self, at_work: Worker, monkeypatch: pytest.MonkeyPatch
@@ -166,11 +149,13 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
         def keep_alive(self) -> None:
             self.closed.wait()
             time.sleep(0.2)
+            watched.append(at_work.renewal._sentinel.is_alive())
 
         def close(self) -> None:
             self.closed.set()
 
-    monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", 30.0)  # on whatever machine
+    watched = list[bool]()
+    monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, Slow, monkeypatch)
     page = at_work.recorder.page
     page[row_format.RUN] = row_format.Run.GO
@@ -185,6 +170,7 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
     (closed,) = rows(at_work, F.SESSION_CLOSE)
     assert kept["outcome"] == Outcome.OK
     assert kept["ret"] > closed["ret"]
+    assert watched == [True]
     assert not at_work.renewal._sentinel.is_alive()
 
 
