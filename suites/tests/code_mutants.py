@@ -5,10 +5,9 @@ python -m suites.tests.code_mutants run                the stored mutants whose 
                                                        that execute its line, those that take least first
 python -m suites.tests.code_mutants sample --seed 1    a new list of mutants, to be stored
 
-A mutant is one small change of one line. The sample is stratified by module: each module outside tests gives as many as
-its share of the places that can be changed, and at least one. A mutant is caught when a test fails or does not end.
-What `run` finds is written down as it goes, so that it goes on where it was interrupted; it ends with 1 where a mutant
-survives that was caught before (`mutants.json` in this folder says which those are; ``--store`` writes it anew).
+A mutant is one small change of one line. Each module outside tests gives as many as its share of the places that can be
+changed, and at least one. A mutant is caught when a test fails or does not end. `run` goes on where it was interrupted,
+and ends with 1 where a mutant survives that was caught before (`mutants.json` has those; ``--store`` writes it anew).
 
 A line that runs when its module is imported belongs to all tests that execute any line of the module, one that no test
 executes itself to the tests of the files that begin other processes.
@@ -28,7 +27,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -75,51 +74,41 @@ class Mutant:
         return f"{self.file}: {self.function}: {self.line}: {self.before} -> {self.after}"
 
 
-@dataclass(slots=True)
 class Module:
-    """A module's text and what can be changed in it."""
+    """A module's text and what can be changed in it. file: relative to the project."""
 
-    file: str
-    lines: list[bytes]
-    mutants: dict[Mutant, int] = field(default_factory=dict)  # mutant → the number of its line, from 1 on
+    def __init__(self, file: str) -> None:
+        text = (ROOT / file).read_bytes()
+        self.file, self.lines = file, text.splitlines(keepends=True)
+        self.mutants: dict[Mutant, int] = {}  # mutant → the number of its line, from 1 on
+        self._search(ast.parse(text), "")
 
     def changed(self, mutant: Mutant) -> bytes:
         """The whole text with that one change."""
-        number = self.mutants[mutant] - 1
+        number, before = self.mutants[mutant] - 1, mutant.before.encode()
         line = self.lines[number]
         start = len(line) - len(line.lstrip()) + mutant.column
-        end = start + len(mutant.before.encode())
-        assert line[start:end] == mutant.before.encode()
-        return b"".join(
-            [*self.lines[:number], line[:start], mutant.after.encode(), line[end:], *self.lines[number + 1 :]]
-        )
+        assert line[start:].startswith(before)
+        line = line[:start] + mutant.after.encode() + line[start + len(before) :]
+        return b"".join([*self.lines[:number], line, *self.lines[number + 1 :]])
 
-
-def module(file: str) -> Module:
-    """Read and search a module; `file` is relative to the project."""
-    text = (ROOT / file).read_bytes()
-    result = Module(file, text.splitlines(keepends=True))
-    _search(ast.parse(text), "", result)
-    return result
-
-
-def _search(node: ast.AST, function: str, module: Module) -> None:
-    """All changes below a node, but none of annotations, docstrings and assertions."""
-    for number, column, before, after in _changes(node, module.lines):
-        line = module.lines[number - 1]
-        indent = len(line) - len(line.lstrip())
-        mutant = Mutant(module.file, function, line.decode().strip(), column - indent, before, after)
-        module.mutants.setdefault(mutant, number)
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "type_params") or isinstance(node, (ast.Assert, ast.JoinedStr)):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST):
+    def _search(self, node: ast.AST, function: str) -> None:
+        """All changes below a node, but none of annotations, docstrings and assertions."""
+        for number, column, before, after in _changes(node, self.lines):
+            line = self.lines[number - 1]
+            indent = len(line) - len(line.lstrip())
+            mutant = Mutant(self.file, function, line.decode().strip(), column - indent, before, after)
+            self.mutants.setdefault(mutant, number)
+        for name, value in ast.iter_fields(node):
+            if name in ("annotation", "returns", "type_params") or isinstance(node, (ast.Assert, ast.JoinedStr)):
                 continue
-            inner = function
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                inner = f"{function}.{child.name}".lstrip(".")
-            _search(child, inner, module)
+            for child in value if isinstance(value, list) else [value]:
+                if not isinstance(child, ast.AST):
+                    continue
+                inner = function
+                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    inner = f"{function}.{child.name}".lstrip(".")
+                self._search(child, inner)
 
 
 def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str, str]]:
@@ -171,7 +160,7 @@ def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, 
 def sample(seed: int, count: int, docker: int) -> list[Mutant]:
     """That many mutants, of each module in proportion to what can be changed in it; few of them need Docker."""
     dice, tests = Random(seed), Tests.read()
-    modules = [module(file) for file in _files()]
+    modules = [Module(file) for file in _files()]
     modules = [each for each in modules if each.mutants]
     whole = sum(len(each.mutants) for each in modules)
     shares = {each.file: max(1.0, count * len(each.mutants) / whole) for each in modules}
@@ -183,7 +172,8 @@ def sample(seed: int, count: int, docker: int) -> list[Mutant]:
         for mutant in dice.sample(list(each.mutants), len(each.mutants)):
             if wanted == 0 or len(chosen) == count:
                 break
-            needs = tests.need_docker(tests.of(each.file, each.mutants[mutant]))
+            names = tests.of(each.file, each.mutants[mutant])
+            needs = bool(names) and tests.docker.issuperset(names)
             if needs and docker == 0:
                 continue
             docker -= needs
@@ -192,9 +182,12 @@ def sample(seed: int, count: int, docker: int) -> list[Mutant]:
     return sorted(chosen, key=lambda mutant: (mutant.file, mutant.place))
 
 
+def _listed(*words: str) -> list[str]:
+    return subprocess.check_output(["git", "ls-files", *words], cwd=ROOT, text=True).splitlines()
+
+
 def _files() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [file for file in listed.stdout.splitlines() if file.startswith(ROOMS) and "/tests/" not in file]
+    return [file for file in _listed("*.py") if file.startswith(ROOMS) and "/tests/" not in file]
 
 
 class Workspace:
@@ -203,10 +196,7 @@ class Workspace:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         subprocess.run(["git", "clone", "--quiet", "--local", ROOT, folder], check=True)
-        changed = subprocess.run(
-            ["git", "ls-files", "-mo", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
-        )
-        for file in changed.stdout.splitlines():
+        for file in _listed("-mo", "--exclude-standard"):
             if (ROOT / file).is_file():
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / file, folder / file)
@@ -248,7 +238,7 @@ class Workspace:
 
 def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
     """Try each that was not tried yet, and say how it ended as it goes. What is not found any more is left out."""
-    tests, modules = Tests.read(), {file: module(file) for file in _files()}
+    tests, modules = Tests.read(), {file: Module(file) for file in _files()}
     standing = {each: _standing(each, modules) for each in mutants}
     answers = dict(_answers())
     lock = threading.Lock()
@@ -283,12 +273,8 @@ def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
 
 def _standing(mutant: Mutant, modules: Mapping[str, Module]) -> tuple[Module, Mutant] | None:
     """Where a stored mutant's code stands now: in its file, or in whichever it was moved to."""
-    here = modules.get(mutant.file)
-    for each in [*([here] if here else []), *modules.values()]:
-        for other in each.mutants:
-            if other.place == mutant.place:
-                return each, other
-    return None
+    places = sorted(modules.values(), key=lambda each: each.file != mutant.file)
+    return next(((each, other) for each in places for other in each.mutants if other.place == mutant.place), None)
 
 
 def _answers() -> Iterator[tuple[tuple[object, ...], str]]:

@@ -66,10 +66,6 @@ class Tests:
         tests = lines.get(number, set()) or (set().union(*lines.values()) if number in lines else self.begin)
         return sorted(tests & self.seconds.keys(), key=lambda test: (test in self.docker, self.seconds[test], test))
 
-    def need_docker(self, tests: Sequence[str]) -> bool:
-        """Whether there is no other that could catch it."""
-        return bool(tests) and self.docker.issuperset(tests)
-
     def chosen(self, tests: Sequence[str], *, docker: bool) -> tuple[list[str], float]:
         """As many as the budget allows, at least one, and their seconds. docker: whether such may be among them."""
         result: list[str] = []
