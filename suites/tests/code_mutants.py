@@ -159,7 +159,7 @@ def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, 
 
 def sample(seed: int, count: int, docker: int) -> list[Mutant]:
     """That many mutants, of each module in proportion to what can be changed in it; few of them need Docker."""
-    dice, tests = Random(seed), Tests.read()
+    dice, tests = Random(seed), Tests()
     modules = [Module(file) for file in _files()]
     modules = [each for each in modules if each.mutants]
     whole = sum(len(each.mutants) for each in modules)
@@ -238,7 +238,7 @@ class Workspace:
 
 def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
     """Try each that was not tried yet, and say how it ended as it goes. What is not found any more is left out."""
-    tests, modules = Tests.read(), {file: Module(file) for file in _files()}
+    tests, modules = Tests(), {file: Module(file) for file in _files()}
     standing = {each: _standing(each, modules) for each in mutants}
     answers = dict(_answers())
     lock = threading.Lock()

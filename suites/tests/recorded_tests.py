@@ -10,9 +10,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import pytest
 from coverage import Coverage, CoverageData
@@ -26,44 +25,32 @@ LINES: Final = RECORDED / "lines"
 BUDGET: Final = 90.0  # seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run
 
 
-@dataclass(slots=True)
 class Tests:
-    """Which tests execute which line, as `record` saw it.
+    """Which tests execute which line, as `record` saw it."""
 
-    seconds  test → how long it took, its fixtures included.
-    docker   tests that need Docker.
-    begin    tests of files that begin other processes: whatever no test executes itself is executed there.
-    """
-
-    data: CoverageData
-    seconds: Mapping[str, float]
-    docker: frozenset[str]
-    begin: frozenset[str]
-    _lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls) -> Self:
+    def __init__(self) -> None:
         """Raises SystemExit where nothing was recorded."""
         if not DURATIONS.exists():
             raise SystemExit("nothing is recorded yet: python -m suites.tests.code_mutants record")
-        data = CoverageData(str(LINES))
-        data.read()
+        self._data = CoverageData(str(LINES))
+        self._data.read()
         recorded = json.loads(DURATIONS.read_text())
         files = {name.partition("::")[0] for name, (_, _, began) in recorded.items() if began}
-        return cls(
-            data,
-            {name: took for name, (took, _, _) in recorded.items()},
-            frozenset(name for name, (_, docker, _) in recorded.items() if docker),
-            frozenset(name for name in recorded if name.partition("::")[0] in files),
-        )
+        self.seconds: Mapping[str, float] = {name: took for name, (took, _, _) in recorded.items()}
+        self.docker = {name for name, (_, docker, _) in recorded.items() if docker}
+        self._begin = {name for name in recorded if name.partition("::")[0] in files}
+        self._lines: dict[str, dict[int, set[str]]] = {}
 
     def of(self, file: str, number: int) -> list[str]:
-        """The tests that execute a line of a file, those that take least first, those that need Docker last."""
+        """The tests that execute a line of a file, those that take least first, those that need Docker last.
+
+        What no test executes itself is executed by the processes that some begin.
+        """
         if file not in self._lines:
-            contexts = self.data.contexts_by_lineno(str(ROOT / file))
+            contexts = self._data.contexts_by_lineno(str(ROOT / file))
             self._lines[file] = {number: set(names) - {""} for number, names in contexts.items()}
         lines = self._lines[file]
-        tests = lines.get(number, set()) or (set().union(*lines.values()) if number in lines else self.begin)
+        tests = lines.get(number, set()) or (set().union(*lines.values()) if number in lines else self._begin)
         return sorted(tests & self.seconds.keys(), key=lambda test: (test in self.docker, self.seconds[test], test))
 
     def chosen(self, tests: Sequence[str], *, docker: bool) -> tuple[list[str], float]:
