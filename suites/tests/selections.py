@@ -25,6 +25,9 @@ class Mine:
 """
 OLD, NEW = "image:old:1", "image:new:2"
 
+USUAL: dict[str, object] = {"profile": "default", "seed": 1, "results": "results/runs", "from_": (), "to": ()}
+USUAL |= dict.fromkeys(("lock", "backend", "faults", "plan", "target", "hook", "version_of", "workload"), ())
+USUAL |= dict.fromkeys(("shard", "workers", "keys", "ttl", "rate", "duration"))
 USAGE = 4  # exit status of pytest
 
 
@@ -39,10 +42,7 @@ def collected(*argv: str, plugins: Sequence[object] = ()) -> CompletedProcess[st
 
 def asked(**given: object) -> Selection:
     """As `pytest suites/` with these options."""
-    default = {"lock": [], "backend": [], "faults": [], "profile": "default", "seed": 1, "version_of": []}
-    default |= {"plan": [], "target": [], "hook": [], "shard": None, "from_": [], "to": []}
-    default |= {"workload": [], "workers": None, "keys": None, "ttl": None, "rate": None, "duration": None}
-    return parse(Namespace(**{**default, "results": "results/runs", **given}))
+    return parse(Namespace(**{**USUAL, **given}))
 
 
 def upgrading(**given: object) -> Selection:

@@ -25,6 +25,7 @@ from results.terminal.event_journal import Tail
 from results.text import typed
 from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
+from suites.tests import selections
 from suites.tests.selections import USAGE, asked, collected, upgrading
 from suites.tests.world import World, breaks, case_of, every_case, key_of, shown_by, with_redlock
 from suites.trial import resume
@@ -299,14 +300,9 @@ def test_pytest_asks_what_the_run_asked(tmp_path: Path) -> None:
 
 
 class TestOptions:
-    BEGUN = Namespace(
-        file_or_dir=["suites/"], lock=["redis"], faults=["none"], seed=3, profile="default", keyword="fenced",
-        version_of=[], from_=["etcd=3.4"], to=["etcd=3.5"], plan=[], backend=[], target=[], hook=[], shard=None,
-        markexpr="", deselect=None, workload=[], workers=None, keys=3, ttl=None, rate=None, duration=None,
-    )  # fmt: skip
-    USUAL = Namespace(
-        **{**vars(BEGUN), "lock": [], "faults": [], "seed": 1, "keyword": "", "from_": [], "to": [], "keys": None}
-    )
+    USUAL = Namespace(**selections.USUAL, file_or_dir=["suites/"], keyword="", markexpr="", deselect=None)
+    SAID: ClassVar = {"lock": ["redis"], "faults": ["none"], "seed": 3, "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
+    BEGUN = Namespace(**{**vars(USUAL), **SAID, "keyword": "fenced", "keys": 3})
 
     def take(self, tmp_path: Path, words: Iterable[str] = (), **given: object) -> Namespace:
         run = Run.create(tmp_path, {"command": ["pytest", "as it was begun"]})
@@ -318,8 +314,7 @@ class TestOptions:
     def test_what_is_not_said_is_taken_from_the_run_and_may_be_said_again(self, tmp_path: Path) -> None:
         taken = self.take(tmp_path)
         assert vars(taken) == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
-        said = {"seed": 3, "lock": ["redis"], "from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
-        assert self.take(tmp_path / "again", ["--seed", "3"], **said) == taken
+        assert self.take(tmp_path / "again", ["--seed", "3"], **self.SAID) == taken
 
     @cases(
         "words, given, why",
