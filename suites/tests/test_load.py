@@ -7,11 +7,12 @@ import time
 import zlib
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -74,20 +75,18 @@ def test_recovery_takes_as_much_longer_as_leases_last(name: str, later: float) -
     assert long.bounds["fail-fast"] == long.lock.bounds["fail-fast"]
 
 
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [
-        ("--workers=1", "expected a whole number from 2 to 1000: with one worker nothing is contended"),
-        ("--workers=-3", "-3: expected a whole number"),
-        ("--keys=0", "0: expected a whole number from 1"),
-        ("--keys=99999999999", "expected a whole number"),
-        ("--ttl=nan", "nan: expected a number above 0"),
-        ("--rate=0", "0: expected a number above 0"),
-        ("--duration=ten", "ten: expected a number above 0"),
-        ("--count=0", "0: expected a whole number from 1"),
-        ("--workload=nope", "unknown workload 'nope'; there are: register, set,"),
-        ("--ttl=0.5", "--ttl 0.5: redis needs 0.6 s or more (--lock)"),
-    ],
+@cases(
+    "option, says",
+    ("one worker", "--workers=1", "expected a whole number from 2 to 1000: with one worker nothing is contended"),
+    ("fewer", "--workers=-3", "-3: expected a whole number"),
+    ("no key", "--keys=0", "0: expected a whole number from 1"),
+    ("many keys", "--keys=99999999999", "expected a whole number"),
+    ("no TTL", "--ttl=nan", "nan: expected a number above 0"),
+    ("no rate", "--rate=0", "0: expected a number above 0"),
+    ("a word", "--duration=ten", "ten: expected a number above 0"),
+    ("no run", "--count=0", "0: expected a whole number from 1"),
+    ("no workload", "--workload=nope", "unknown workload 'nope'; there are: register, set,"),
+    ("a short TTL", "--ttl=0.5", "--ttl 0.5: redis needs 0.6 s or more (--lock)"),
 )
 def test_what_cannot_be_is_refused_in_a_line(option: str, says: str) -> None:
     done = collected(option)
@@ -137,13 +136,14 @@ def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
     ("for as long as none fails", {"until_failed": True}, [0, 0, 0, 1], [5, 6, 7, 8], 1),
 )
 def test_runs_follow_one_another_with_the_next_seed(
-    monkeypatch: pytest.MonkeyPatch, option: dict[str, Any], answers: list[int], seeds: list[int], status: int
+    option: dict[str, Any], answers: list[int], seeds: list[int], status: int
 ) -> None:
-    ran = _runs(monkeypatch, answers)
     words = ["suites/", "--count", "3", "--lock", "redis", "--until-failed", "--seed=5", "-q"]
     given = Namespace(**{"resume": None, "count": None, "until_failed": False, "seed": 5, **option})
     assert rounds.several(given)
-    assert rounds.run_all(given, words, Path()) == status
+    with patch.object(rounds, "run_pytest", side_effect=answers) as run:
+        assert rounds.run_all(given, words, Path()) == status
+    ran = [call.args[0] for call in run.call_args_list]
     assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
 
 
@@ -154,23 +154,10 @@ def test_one_run_is_not_repeated() -> None:
     )
 
 
-def test_pytest_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = _runs(monkeypatch, [0, 0])
-    assert collected("--count", "2", "--lock", "redis").returncode == 0
-    assert [words[-2:] for words in ran] == [["--seed", "1"], ["--seed", "2"]]
-
-
-def _runs(monkeypatch: pytest.MonkeyPatch, answers: Iterable[int]) -> list[Sequence[str]]:
-    """The words of each run that is asked for from now on; each has the next of these exit statuses."""
-    ran: list[Sequence[str]] = []
-    left = iter(answers)
-
-    def run(words: Sequence[str], _: Path) -> int:
-        ran.append(words)
-        return next(left)
-
-    monkeypatch.setattr(rounds, "run_pytest", run)
-    return ran
+def test_pytest_runs_them() -> None:
+    with patch.object(rounds, "run_pytest", return_value=0) as run:
+        assert collected("--count", "2", "--lock", "redis").returncode == 0
+    assert [call.args[0][-2:] for call in run.call_args_list] == [["--seed", "1"], ["--seed", "2"]]
 
 
 def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:

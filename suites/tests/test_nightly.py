@@ -153,12 +153,9 @@ class TestNights:
         ("a control that fell silent", (UPHELD, SILENT), (0, 1), "a positive control fell silent"),
         ("evidence that is lost is not red", (UPHELD, NOT_STRESSED), (0, 3), ""),
         ("a night without a verdict counts for nothing", (VIOLATED, {}, VIOLATED), (1, 3, 0), "### Known"),
-        (
-            "nor does one without evidence; a verdict that is gone is missing",
-            (VIOLATED, UNKNOWN, NOT_ASKED, VIOLATED), (1, 3, 3, 0), "### Known",
-        ),
+        ("nor one without evidence or gone", (VIOLATED, UNKNOWN, NOT_ASKED, VIOLATED), (1, 3, 3, 0), "### Known"),
         ("what was well in between is new again", (VIOLATED, UPHELD, UNKNOWN, VIOLATED), (1, 0, 3, 1), "### New"),
-    )  # fmt: skip
+    )
     def test_one_after_another(self, suite: Suite, words: Sequence[Words], statuses: Sequence[int], says: str) -> None:
         came_to = []
         for suite.words in words:

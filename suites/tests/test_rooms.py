@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -53,14 +54,9 @@ def test_a_short_option_for_help_and_no_other(main: Callable[..., int], capsys: 
     assert "no command '--halp'" in told.err
 
 
-def test_a_command_that_is_interrupted_says_so_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(_: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("suites.commands.soak.main", interrupted)
-    assert suites(["soak"]) == 2
+def test_a_command_that_is_interrupted_says_so_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch("suites.commands.soak.main", side_effect=KeyboardInterrupt):
+        assert suites(["soak"]) == 2
     assert capsys.readouterr().err == "soak: interrupted\n"
 
 
