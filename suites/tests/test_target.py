@@ -1,10 +1,11 @@
 """Clusters of somebody else's: who is let in, what is swept, and TLS through a proxy with the server behind it."""
 
-import socket
+import contextlib
 import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from socketserver import StreamRequestHandler, TCPServer
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self, cast
 
@@ -123,6 +124,13 @@ class Server:
         return Access(tls=True, ca=self.ca, names={self.endpoint: name})
 
 
+class Byte(StreamRequestHandler):
+    def handle(self) -> None:
+        self.wfile.write(b"+")
+        with contextlib.suppress(OSError):
+            self.rfile.read(1)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("tls")
@@ -131,26 +139,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     run(["openssl", *new, "-subj", "/CN=x", "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", key, "-out", cert])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        there = Server(f"127.0.0.1:{listener.getsockname()[1]}", cert)
+    with TCPServer(("127.0.0.1", 0), Byte) as listener:
+        listener.socket = context.wrap_socket(listener.socket, server_side=True)
+        there = Server(f"127.0.0.1:{listener.server_address[1]}", cert)
         context.sni_callback = lambda _, name, __: there.asked_for.append(name)
-
-        def serve() -> None:
-            while True:
-                try:
-                    plain, _ = listener.accept()
-                except OSError:
-                    return
-                try:
-                    with context.wrap_socket(plain, server_side=True) as connection:
-                        connection.sendall(b"+")
-                        connection.recv(1)
-                except OSError:
-                    plain.close()
-
-        threading.Thread(target=serve, daemon=True).start()
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
         yield there
-        listener.shutdown(socket.SHUT_RDWR)
+        listener.shutdown()
 
 
 class TestZooKeeper:
