@@ -4,7 +4,7 @@ import mmap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, Generic, Self, TypeVar
@@ -53,11 +53,17 @@ class Fake:
     def renew(self, _: Grant) -> None:
         self.answer()
 
-    def release(self, _: Grant) -> None:
-        pass
+    def release(self, _: Grant) -> None: ...
+    def close(self) -> None: ...
 
-    def close(self) -> None:
-        pass
+
+class Believing(Fake):
+    """Learns by itself of the loss of its lock."""
+
+    believes = True
+
+    def belief(self, _: Grant) -> bool:
+        return self.believes
 
 
 class Rich(Fake):
@@ -153,8 +159,7 @@ class FakeStore:
         self._may_fail("claim")
         return job not in self.claimed
 
-    def close(self) -> None:
-        pass
+    def close(self) -> None: ...
 
 
 def grant(name: str, owner: int, session: int = 0, ttl: float = TTL) -> Grant:
@@ -172,22 +177,16 @@ def raising(error: BaseException) -> Callable[..., None]:
 Client = TypeVar("Client", bound=Fake)
 
 
-@dataclass
 class Bench(Generic[Client]):
     """A keeper at work, and what it recorded."""
 
-    spec: Spec
-    client: Client
-    renewal: LeaseRenewal = field(init=False)
-    page: mmap.mmap = field(init=False)
-    begun: int = field(default_factory=now)
-
-    def __post_init__(self) -> None:
-        recorder.create(self.spec.recording, 2000)
-        record = Recorder(self.spec.recording)
+    def __init__(self, spec: Spec, client: Client) -> None:
+        self.spec, self.client, self.begun = spec, client, now()
+        recorder.create(spec.recording, 2000)
+        record = Recorder(spec.recording)
         self.page = record.page
-        self.renewal = LeaseRenewal(self.spec, self.client, record, Gates(record.page))  # type: ignore[arg-type]
-        self.main = Process(self.spec.first_process, self.spec.step)
+        self.renewal = LeaseRenewal(spec, client, record, Gates(record.page))  # type: ignore[arg-type]
+        self.main = Process(spec.first_process, spec.step)
 
     def hold(self, ttl: float = LONG, flags: int = 0) -> Holding:
         session = self.client.session if isinstance(self.client, FakeSession) else 0

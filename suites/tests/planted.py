@@ -15,7 +15,7 @@ from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Grant, Refused, new_owner, now
 from suites.locks.redis_node import RedisNode, validity
-from suites.locks.redis_single import POLL, REQUEST, RedisLock
+from suites.locks.redis_single import POLL, RedisLock
 
 _GET: Final = "if redis.call('GET', KEYS[1]) then return 1 end return 0"
 _MINE: Final = "return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0"
@@ -118,9 +118,7 @@ class Undeclared:
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
-        node = RedisNode(endpoints[0], REQUEST)
-        node.ping()
-        return cls(RedisLock(node, ttl))
+        return cls(RedisLock.open(endpoints, ttl))
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         return _with_token(self._lock.acquire(name, timeout), None)

@@ -28,14 +28,9 @@ class Free:
         sent = now()
         return Grant(name, new_owner(), None, sent, self._ttl, sent + self._ttl)
 
-    def renew(self, grant: Grant) -> None:
-        pass
-
-    def release(self, grant: Grant) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    def renew(self, grant: Grant) -> None: ...
+    def release(self, grant: Grant) -> None: ...
+    def close(self) -> None: ...
 
 
 class Lasting(Free):
@@ -101,8 +96,7 @@ class _Store:
     def write(self, *_: object) -> bool:
         return True
 
-    def close(self) -> None:
-        pass
+    def close(self) -> None: ...
 
 
 def _open(*_: object, **__: object) -> _Store:

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused, now
-from suites.tests.bench import MS, SOON, TTL, Bench, Fake, FakeSession, alive, at_work, await_, held, raising
+from suites.tests.bench import MS, SOON, TTL, Believing, Bench, Fake, FakeSession, alive, at_work, await_, held, raising
 from suites.worker import gates, recorder
 from suites.worker.process_spec import Spec
 
@@ -169,13 +169,7 @@ class TestLoss:
         assert bench.renewal.held == ()
 
     def test_a_client_that_learns_of_it_by_itself_is_believed(self, spec: Spec) -> None:
-        class Told(Fake):
-            believes = True
-
-            def belief(self, _: Grant) -> bool:
-                return self.believes
-
-        client = Told()
+        client = Believing()
         with at_work(spec, client) as bench:
             holding = bench.hold()
             sure = now()
@@ -187,11 +181,9 @@ class TestLoss:
         assert sure <= lost["base"] <= turned, "when it last said that it holds"
 
     def test_one_that_never_said_that_it_holds_was_sure_when_it_asked(self, spec: Spec) -> None:
-        class Gone(Fake):
-            def belief(self, _: Grant) -> bool:
-                return False
-
-        with at_work(spec, Gone()) as bench:
+        client = Believing()
+        client.believes = False
+        with at_work(spec, client) as bench:
             holding = bench.hold(ttl=1000 * TTL)
             (lost,) = bench.await_rows(F.LOST, 1)
         assert lost["base"] == holding.grant.sent
@@ -238,10 +230,6 @@ class TestSession:
         assert rows["inv"].tolist()[1] == 12345
         assert rows["ttl"].tolist() == [round(TTL * 1e9)] * 2
         assert set(rows["outcome"]) == {Outcome.OK}
-
-    def test_a_client_without_any_records_none(self, bench: Bench[Fake]) -> None:
-        bench.renewal.note_session(bench.main, TTL)
-        assert bench.rows(F.SESSION_OPEN).size == 0
 
 
 class TestTheGate:

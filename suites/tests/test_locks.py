@@ -29,12 +29,12 @@ from suites.locks.etcd_v3lock import post
 from suites.locks.grants import BadGrant, checked
 from suites.locks.postgres_semaphore import SemaphoreLock
 from suites.locks.postgres_session import PostgresSession
-from suites.locks.redis_node import RedisNode, validity
+from suites.locks.redis_node import RedisNode
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.reentrant import Reentrant
 from suites.locks.without.no_lock import NoLock
 from suites.locks.zookeeper import QueueNode, ZooKeeperLock
-from suites.tests.bench import SOON, Fake, grant, granted, refusal
+from suites.tests.bench import SOON, Believing, grant, granted, raising, refusal
 
 
 @pytest.fixture
@@ -76,17 +76,12 @@ def test_without_a_lock_everybody_is_let_in() -> None:
     assert len({granted(client.acquire("a", 0)).owner for client in (one, other)}) == 2
 
 
-GRANT = Grant("a", 1, None, 0, 10, 10)
-
-
-@pytest.mark.parametrize(
-    ("yes", "no", "unknown", "outcome"),
-    [
-        (3, 2, 0, "released"),
-        (3, 0, 2, "released"),
-        (0, 3, 0, Reason.NOT_OWNER),
-        *((*votes, "in doubt") for votes in ((1, 4, 0), (2, 3, 0), (2, 1, 0), (2, 0, 3), (0, 2, 3), (1, 1, 1))),
-    ],
+@cases(
+    "yes, no, unknown, outcome",
+    ("a majority", 3, 2, 0, "released"),
+    ("a majority of those who answered", 3, 0, 2, "released"),
+    ("not ours", 0, 3, 0, Reason.NOT_OWNER),
+    *((str(it), *it, "in doubt") for it in ((1, 4, 0), (2, 3, 0), (2, 1, 0), (2, 0, 3), (0, 2, 3), (1, 1, 1))),
 )
 def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknown: int, outcome: object) -> None:
     """Nodes without a vote were not asked. Given up in part it is in doubt: some may have kept others out until now."""
@@ -97,7 +92,7 @@ def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknow
     came_to: object = "released"
     with patch.object(Redlock, "_ask", return_value=votes) as ask:
         try:
-            lock.release(GRANT)
+            lock.release(Grant("a", 1, None, 0, 10, 10))
         except Refused as refused:
             came_to = refused.reason
         except Indeterminate:
@@ -166,6 +161,7 @@ def test_a_belief_that_ends_when_the_request_was_sent() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
+        None,
         {},
         {"token": None},
         {"token": 0},
@@ -178,17 +174,12 @@ def test_a_belief_that_ends_when_the_request_was_sent() -> None:
         {"session": -(1 << 63)},
         {"session": 5, "expires": 1},  # frozen for longer than its session lasts, before it asked
         {"queued": now()},
+        {"ttl": 1, "expires": LATE},
     ],
 )
-def test_what_can_be_is_believed(fields: dict[str, Any]) -> None:
-    one = good(**fields)
+def test_what_can_be_is_believed(fields: dict[str, Any] | None) -> None:
+    one = None if fields is None else good(**fields)
     assert checked(one, "k", "MyLock.acquire") is one
-
-
-def test_neither_the_time_that_passed_nor_the_present_is_wrong() -> None:
-    assert checked(None, "k", "MyLock.acquire") is None
-    sent = now()
-    assert checked(Grant("k", 1, None, sent, 1, sent + validity(0.1), 0, now()), "k", "MyLock.acquire")
 
 
 def test_a_session_that_outlives_the_release_renews_nothing() -> None:
@@ -211,11 +202,7 @@ def test_a_session_that_outlives_the_release_renews_nothing() -> None:
 def test_what_a_client_may_have_lost_is_not_refused_by_the_service() -> None:
     """It was not asked, and may acknowledge a keep-alive later: so nobody called the lock another's."""
 
-    class Counted(Reentrant, Fake):
-        believes = True
-
-        def belief(self, _: Grant) -> bool:
-            return self.believes
+    class Counted(Reentrant, Believing): ...
 
     lock = Counted()
     outer = granted(lock.acquire("a", 0))
@@ -290,10 +277,7 @@ class Put(EtcdKey):
 def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]) -> None:
     """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
 
-    def refuse() -> None:
-        raise Refused(refused, "failed to connect to all addresses")
-
-    etcd.meanwhile = refuse
+    etcd.meanwhile = raising(Refused(refused, "failed to connect to all addresses"))
     with pytest.raises(told, match="failed to connect"):
         Put(cast(Endpoints, etcd), leases).acquire("a", 1.0)
     assert leases.present is None
@@ -318,8 +302,7 @@ class Gateway(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
+    def log_message(self, *_: object) -> None: ...
 
 
 def test_the_gateway_of_a_lock_without_its_lease_refuses() -> None:

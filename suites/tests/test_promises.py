@@ -18,13 +18,8 @@ from suites.locks.postgres_hashtext import HashtextLock
 from suites.locks.redis_single import RedisLock
 from suites.locks.zookeeper import ZooKeeperLock
 
-GROUPS = [
-    getattr(lease_claims, name)
-    for name in (
-        *("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES"),
-        *("BOUNDARIES", "FROZEN_BETWEEN"),
-    )
-]
+NAMES = ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES", "BOUNDARIES", "FROZEN_BETWEEN")
+GROUPS = [getattr(lease_claims, name) for name in NAMES]
 
 
 def applicable(backend: str) -> list[str]:

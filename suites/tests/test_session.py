@@ -88,10 +88,7 @@ class TestParts:
     def test_one_that_breaks_takes_no_other_along(self, world: World, parts: Selection) -> None:
         world.script = breaks(TrialBroke("the first"), lambda trial: trial.part == 1)
         session = world.session(parts)
-        first, second = (
-            next(case for case in parts.cases("server-exclusion") if case.lane == lanes[0])
-            for lanes in parts.parts("redis", "none")
-        )
+        first, second = (askable(parts, lock)[0] for lock in ("redis", "redlock"))
         with pytest.raises(TrialBroke, match="the first"):
             session.answer(first)
         assert session.answer(second).judgement.word is Verdict.UPHELD
@@ -99,8 +96,7 @@ class TestParts:
             session.answer(first)
 
     def test_a_control_is_tried_again_in_its_part(self, world: World, parts: Selection) -> None:
-        lane = parts.parts("redis", "none")[1][0]
-        case = next(case for case in parts.cases("server-exclusion") if case.lane == lane)
+        (case, *_) = askable(parts, "redlock")
         world.script = shown_by(case, 2)
         world.session(parts).answer(case)
         assert [(trial.part, trial.seed) for trial in world.trials] == [(2, SEED), (2, SEED + 1)]

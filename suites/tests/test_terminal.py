@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from checkers.tests.build import cases
 from suites.terminal import NOT_CLOSED
 from suites.tests.bench import ENDS
 from suites.worker.pool import ROOT
@@ -230,9 +231,7 @@ class TestTerminal:
         assert "\x1b[1;31m" in text
         assert "3 passed" in text
 
-    @pytest.mark.parametrize(
-        ("argv", "environment"), [(["--color=no"], {}), ([], {"TERM": "dumb"})], ids=["option", "dumb"]
-    )
+    @cases("argv, environment", ("option", ["--color=no"], {}), ("dumb", [], {"TERM": "dumb"}))
     def test_without_colour_has_none(self, tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv, **environment)
         assert re.findall(r"\x1b\[[0-9;]*m", text) == []

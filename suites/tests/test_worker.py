@@ -205,12 +205,9 @@ def test_wake_ups_and_the_place_in_line_stand_in_the_row_of_an_acquire_granted_o
     assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
 
 
-def test_a_silent_client_leaves_both_open(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = a_worker(WORKLOADS["work"])
-    monkeypatch.setattr(worker, "client", Fake())
-    monkeypatch.setattr(worker, "_woken", None)
-    worker._round()
-    assert (rows(worker)[0]["value"], rows(worker)[0]["base"]) == (NONE, NONE)
+def test_a_silent_client_leaves_both_open(at_work: Worker) -> None:
+    at_work._round()
+    assert (rows(at_work)[0]["value"], rows(at_work)[0]["base"]) == (NONE, NONE)
 
 
 def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:

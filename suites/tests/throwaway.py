@@ -8,16 +8,16 @@ import json
 import socketserver
 import threading
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from checkers.claims import Claim
 from infra import backends
 from infra.access import OPEN, Access
 from infra.backends.backend import Address, Backend, Health, Package, ServerRefused, Trait
 from infra.backends.conversation import converse, unexpected
-from suites.lock import Grant
+from suites.tests.standin import Free
 
 
 class Words(Backend):
@@ -56,20 +56,9 @@ class Server(socketserver.StreamRequestHandler):
         self.wfile.write({b"who": b"words 1.0\n", b"keep": b"kept\n"}[verb])
 
 
-class WordsLock:
+class WordsLock(Free):
     backend: ClassVar[str] = "words"
     claims: ClassVar[tuple[Claim, ...]] = (Claim("server-exclusion", under=("cut-client-*",)),)
-
-    @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
-        return cls()
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        return None
-
-    def renew(self, grant: Grant) -> None: ...
-    def release(self, grant: Grant) -> None: ...
-    def close(self) -> None: ...
 
 
 def main() -> None:
