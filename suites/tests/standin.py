@@ -99,8 +99,4 @@ class _Store:
     def close(self) -> None: ...
 
 
-def _open(*_: object, **__: object) -> _Store:
-    return _Store()
-
-
-store.Store.open = _open  # type: ignore[method-assign, assignment]
+store.Store.open = lambda *_, **__: _Store()  # type: ignore[method-assign, assignment]

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
+from checkers.tests.build import cases
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Believing, Bench, Fake, FakeSession, alive, at_work, await_, held, raising
 from suites.worker import gates, recorder
@@ -233,23 +234,24 @@ class TestSession:
 
 
 class TestTheGate:
-    def caught(self, bench: Bench[Fake], action: Action) -> gates.Caught:
-        """Whom it catches while something is held."""
+    @cases("action, later", ("hangs", Action.STALL, 0.0), ("dies", Action.DIE, TTL / 3))
+    def test_a_renewal_that_hangs_is_sent_when_it_is_thawed_and_one_that_dies_begins_anew(
+        self, bench: Bench[Fake], action: Action, later: float
+    ) -> None:
+        """Not with what was due long ago, but a third of a TTL later."""
         gates.arm(bench.page, Gate.IN_RENEWAL, action, alive)
         holding = bench.hold()
         caught = held(bench.page, Gate.IN_RENEWAL)
         gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
         assert (caught.owner, caught.key, caught.process) == (holding.grant.owner, 0, 1 + 4)
-        return caught
-
-    def test_a_renewal_that_hangs_is_sent_when_it_is_thawed(self, bench: Bench[Fake]) -> None:
-        caught = self.caught(bench, Action.STALL)
         before = bench.silent(F.RENEW)
         thawed = now()
         gates.thaw(bench.page, Gate.IN_RENEWAL)
-        late = bench.await_rows(F.RENEW, before + 1)[before]
-        assert late["owner"] == caught.owner
-        assert late["inv"] >= thawed
+        gates.arm(bench.page, Gate.IN_RENEWAL, Action.CALL, alive)  # does not wait for one that has gone
+        gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
+        first = bench.await_rows(F.RENEW, before + 1)[before]
+        assert first["owner"] == caught.owner
+        assert first["inv"] >= thawed + later * 1e9
         bench.await_rows(F.RENEW, before + 2)
 
     def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
@@ -265,17 +267,6 @@ class TestTheGate:
         late = bench.await_rows(F.RENEW, 1)[0]
         assert late["owner"] == holding.grant.owner
         assert late["inv"] >= lost["ret"]
-
-    def test_one_that_dies_sends_nothing_and_another_begins_when_it_is_thawed(self, bench: Bench[Fake]) -> None:
-        self.caught(bench, Action.DIE)
-        before = bench.silent(F.RENEW)
-        thawed = now()
-        gates.thaw(bench.page, Gate.IN_RENEWAL)
-        gates.arm(bench.page, Gate.IN_RENEWAL, Action.CALL, alive)  # does not wait for one that has gone
-        gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
-        first = bench.await_rows(F.RENEW, before + 1)[before]
-        # Not what was due long ago: it begins anew, a third of a TTL later.
-        assert first["inv"] >= thawed + TTL / 3 * 1e9
 
     def test_who_waits_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench[FakeSession]) -> None:
         gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, alive)

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -261,9 +261,7 @@ class TestReplacement:
     ("all can be exercised after it", "redis", "kill-holder", False),
     ("there is no fault", "setnx-no-ttl", "none", False),
 )
-def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(
-    lock: str, fault: str, longer: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str, fault: str, longer: bool) -> None:
     running = object.__new__(run_trial.RunningTrial)
     lane = next(lane for lane in lanes_of(lock, registry.load(lock)) if lane.name.endswith("set/unfenced"))
     running.trial = Trial("redis", fault, 1, (lane,))
@@ -271,8 +269,8 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(
     server = running.server = running.tell = Mock()
     server.await_condition.side_effect = lambda condition, timeout: condition()
     running.watch = Watch(Prober(BACKENDS["redis"]), ())
-    monkeypatch.setattr(run_trial, "_warm", lambda *_: False)
-    running.start()
+    with patch.object(run_trial, "_warm", return_value=False):
+        running.start()
     waited = [call.args[1] for call in server.await_condition.call_args_list]
     assert waited == [run_trial.WARM_UP, *([run_trial.EXERCISED_WITHIN] if longer else [])]
 

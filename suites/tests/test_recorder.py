@@ -133,7 +133,6 @@ def test_the_worker_side_imports_where_nothing_is_installed() -> None:
 
 
 HELD = (77, 1, 5)  # owner, key, process
-MAIN = (Gate.AFTER_ACQUIRE, Gate.BETWEEN_READ_AND_WRITE, Gate.BEFORE_RELEASE)
 
 
 @pytest.fixture
@@ -164,7 +163,9 @@ def test_a_gate_catches_only_who_holds_its_key_and_only_when_armed(page: mmap.mm
     assert gates.caught(page, gate) is None
     gates.arm(page, gate, Action.CALL, alive, key=1)
     Gates(page).reach(gate, 77, 1, 5)
-    assert gates.caught(page, gate) is not None
+    caught = held(page, gate)
+    Gates(page).reach(gate, 77, 1, 5)
+    assert gates.caught(page, gate) == caught, "only once"
 
 
 @pytest.mark.parametrize("gate", Gate)
@@ -181,17 +182,6 @@ def test_a_stalled_thread_waits_until_it_is_thawed(page: mmap.mmap, gate: Gate) 
         assert not gates.thawed(page, gate)
         gates.thaw(page, gate)
     assert gates.thawed(page, gate)
-
-
-@pytest.mark.parametrize("thawed", [False, True])
-def test_a_call_ends_by_itself_after_its_time_unless_it_is_thawed(page: mmap.mmap, thawed: bool) -> None:
-    gates.arm(page, Gate.AFTER_ACQUIRE, Action.CALL, alive, seconds=3600 if thawed else 0.2)
-    with reaching(page, Gate.AFTER_ACQUIRE):
-        caught = held(page, Gate.AFTER_ACQUIRE)
-        if thawed:
-            gates.thaw(page, Gate.AFTER_ACQUIRE)
-    assert thawed or time.monotonic_ns() >= caught.at + 200_000_000
-    Gates(page).reach(Gate.AFTER_ACQUIRE, *HELD)  # only once
 
 
 def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
@@ -232,7 +222,7 @@ class TestTwoThreads:
             assert gates.caught(page, Gate.AFTER_ACQUIRE) is not None
             gates.thaw(page, Gate.AFTER_ACQUIRE)
 
-    @pytest.mark.parametrize("gate", MAIN)
+    @pytest.mark.parametrize("gate", [Gate.AFTER_ACQUIRE, Gate.BETWEEN_READ_AND_WRITE, Gate.BEFORE_RELEASE])
     def test_a_passing_thread_does_not_hide_the_held_one(self, page: mmap.mmap, gate: Gate) -> None:
         gates.arm(page, gate, Action.STALL, alive)
         with reaching(page, gate):
