@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -23,7 +23,6 @@ from suites.locks import zookeeper
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
 from suites.locks.etcd_key import EtcdKey
-from suites.locks.etcd_requests import Endpoints
 from suites.locks.etcd_session import Leases
 from suites.locks.etcd_v3lock import post
 from suites.locks.grants import BadGrant, checked
@@ -34,7 +33,7 @@ from suites.locks.redlock import Redlock, Votes
 from suites.locks.reentrant import Reentrant
 from suites.locks.without.no_lock import NoLock
 from suites.locks.zookeeper import QueueNode, ZooKeeperLock
-from suites.tests.bench import SOON, Believing, grant, granted, raising, refusal
+from suites.tests.bench import SOON, Believing, grant, granted, refusal
 
 
 @pytest.fixture
@@ -102,13 +101,8 @@ def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknow
 
 def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
     """As a renewal does that is still under way when the worker ends."""
-
-    class Taken(list[object]):
-        def __bool__(self) -> bool:
-            return True  # seen just before the other thread took the last one
-
     node = RedisNode("127.0.0.1:1", 0.1)
-    node._idle = Taken()
+    node._idle = Mock(**{"pop.side_effect": IndexError})  # not empty just before the other thread took the last one
     node.close()
 
 
@@ -147,7 +141,21 @@ WRONG: dict[str, list[object]] = {
 }
 
 
-@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
+RIGHT: dict[str, list[object]] = {
+    "owner": [1, new_owner(), (1 << 63) - 1],
+    "token": [None, 0, (1 << 63) - 1],
+    "ttl": [0, NEVER],
+    "expires": [NEVER, LATE],
+    "session": [-(1 << 63)],
+    "queued": [now()],
+}
+
+
+def each(table: dict[str, list[object]]) -> list[tuple[str, object]]:
+    return [(field, value) for field, values in table.items() for value in values]
+
+
+@pytest.mark.parametrize(("field", "value"), each(WRONG))
 def test_a_field_that_cannot_be_is_named(field: str, value: object) -> None:
     text = complaint(good(**{field: value}))
     assert f"a Grant whose {field} is {value!r} ({type(value).__name__}): " in text
@@ -158,27 +166,11 @@ def test_a_belief_that_ends_when_the_request_was_sent() -> None:
     assert "expires" in complaint(good(sent=sent, expires=sent))
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        None,
-        {},
-        {"token": None},
-        {"token": 0},
-        {"owner": 1},
-        {"owner": new_owner()},
-        {"owner": (1 << 63) - 1, "token": (1 << 63) - 1},
-        {"expires": NEVER},
-        {"ttl": 0},
-        {"ttl": NEVER},
-        {"session": -(1 << 63)},
-        {"session": 5, "expires": 1},  # frozen for longer than its session lasts, before it asked
-        {"queued": now()},
-        {"ttl": 1, "expires": LATE},
-    ],
-)
-def test_what_can_be_is_believed(fields: dict[str, Any] | None) -> None:
-    one = None if fields is None else good(**fields)
+@pytest.mark.parametrize("fields", [{}, {"session": 5, "expires": 1}, *({name: value} for name, value in each(RIGHT))])
+def test_what_can_be_is_believed(fields: dict[str, Any]) -> None:
+    """Also one that was frozen for longer than its session lasts, before it asked."""
+    assert checked(None, "k", "MyLock.acquire") is None
+    one = good(**fields)
     assert checked(one, "k", "MyLock.acquire") is one
 
 
@@ -211,45 +203,32 @@ def test_what_a_client_may_have_lost_is_not_refused_by_the_service() -> None:
     assert refusal(lambda: lock.acquire("a", 0)) is Reason.UNAVAILABLE
 
 
-class Etcd:
-    """Grants leases 1, 2 ...; `meanwhile` happens while a keep-alive is under way, which finds that `left` is left."""
-
-    def __init__(self) -> None:
-        self.given, self.left = 0, 2
-        self.meanwhile: Callable[[], object] = lambda: None
-
-    def call(self, _: object) -> Any:
-        self.given += 1
-        return SimpleNamespace(id=self.given, ttl=3600)
-
-    def keep_alive(self, _: int) -> int:
-        self.meanwhile()
-        return self.left
+@pytest.fixture
+def etcd() -> Mock:
+    """Grants leases 1, 2 ..., and finds in a keep-alive that 2 s are left."""
+    made = Mock(**{"keep_alive.return_value": 2})
+    made.call.side_effect = (SimpleNamespace(id=number, ttl=3600) for number in count(1))
+    return made
 
 
 @pytest.fixture
-def etcd() -> Etcd:
-    return Etcd()
-
-
-@pytest.fixture
-def leases(etcd: Etcd) -> Leases:
-    made = Leases(cast(Endpoints, etcd), 2)
+def leases(etcd: Mock) -> Leases:
+    made = Leases(etcd, 2)
     made.open()
     return made
 
 
-def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Etcd, leases: Leases) -> None:
-    etcd.left, etcd.meanwhile = 0, lambda: leases.give_up(1)
+def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Mock, leases: Leases) -> None:
+    etcd.keep_alive.side_effect = lambda _: 0 if leases.give_up(1) else 2
     with pytest.raises(Indeterminate, match="lease 0x1 was given up"):
         leases.keep_alive(1)
 
 
 def test_a_lease_that_is_gone_is_refused_and_one_that_was_given_up_before_tells_nothing(
-    etcd: Etcd, leases: Leases
+    etcd: Mock, leases: Leases
 ) -> None:
     """The other thread may give it up just before the request, and revoke it."""
-    etcd.left = 0
+    etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)
     assert refusal.value.reason is Reason.NOT_OWNER
@@ -274,12 +253,11 @@ class Put(EtcdKey):
 
 
 @cases("refused, told", ("never sent", Reason.UNAVAILABLE, Indeterminate), ("lease gone", Reason.NOT_OWNER, Refused))
-def test_no_key_is_left_on_a_live_lease(etcd: Etcd, leases: Leases, refused: Reason, told: type[Exception]) -> None:
+def test_no_key_is_left_on_a_live_lease(etcd: Mock, leases: Leases, refused: Reason, told: type[Exception]) -> None:
     """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
-
-    etcd.meanwhile = raising(Refused(refused, "failed to connect to all addresses"))
+    etcd.keep_alive.side_effect = Refused(refused, "failed to connect to all addresses")
     with pytest.raises(told, match="failed to connect"):
-        Put(cast(Endpoints, etcd), leases).acquire("a", 1.0)
+        Put(etcd, leases).acquire("a", 1.0)
     assert leases.present is None
 
 
@@ -335,19 +313,16 @@ ORPHANS = tuple(f"{number:016x}" for number in (7, 8, 9))
 
 
 @pytest.mark.parametrize(("seconds", "buried"), [(0.01, 3), (0.4, 1), (0.6, 0)])
-def test_a_call_spends_a_second_at_most_on_what_earlier_ones_left_behind(
-    seconds: float, buried: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_spends_a_second_at_most_on_what_earlier_ones_left_behind(seconds: float, buried: int) -> None:
     session = SlowZooKeeper(seconds)
-    monkeypatch.setattr(zookeeper, "now", lambda: session.clock)
     lock = ZooKeeperLock(session, 2.0)  # type: ignore[arg-type]
     lock._orphans = {guid: QueueNode("/p", guid) for guid in ORPHANS}
-    if buried < len(ORPHANS):
-        assert refusal(lock._bury) is Reason.UNAVAILABLE
-    else:
-        lock._bury()
+    with patch.object(zookeeper, "now", side_effect=lambda: session.clock):
+        if buried < len(ORPHANS):
+            assert refusal(lock._bury) is Reason.UNAVAILABLE
+        else:
+            lock._bury()
     assert session.clock <= 1e9 + seconds * 1e9
     assert tuple(lock._orphans) == ORPHANS[buried:]
-    assert [what for what in session.asked if "delete" in what] == [
-        f"delete /p/{guid}-x0000000001" for guid in ORPHANS[:buried]
-    ]
+    deletes = [what for what in session.asked if "delete" in what]
+    assert deletes == [f"delete /p/{guid}-x0000000001" for guid in ORPHANS[:buried]]
