@@ -1,6 +1,7 @@
 """What the literature says is asked of lanes that exist, and told as it was measured; cycles have lanes everywhere."""
 
 from collections.abc import Mapping
+from unittest.mock import patch
 
 import pytest
 
@@ -49,19 +50,16 @@ ONE, OTHER = Probe("a/register/unfenced", "none", "p"), Probe("b/register/unfenc
     ("unexercised", {"a": Verdict.UPHELD, "b": Verdict.NOT_STRESSED}, "open"),
     ("not measured", {"a": Verdict.UPHELD}, "open"),
 )
-def test_one_wrong_prediction_refutes_a_statement(
-    words: Mapping[str, Verdict], outcome: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(literature, "FOLDER", tmp_path)
+def test_one_wrong_prediction_refutes_a_statement(words: Mapping[str, Verdict], outcome: str, tmp_path: object) -> None:
     statement = Statement("says", ("who", ""), (ONE, OTHER))
-    monkeypatch.setattr(literature, "STATEMENTS", (statement,))
     found = {(f"{lock}/register/unfenced", "none", "p"): measured(word) for lock, word in words.items()}
-    assert literature._entry(statement, found)["outcome"] == outcome
+    with patch.multiple(literature, FOLDER=tmp_path, STATEMENTS=(statement,)):
+        assert literature._entry(statement, found)["outcome"] == outcome
 
 
-def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suites.commands.literature.Run.create", lambda *_: pytest.fail("a run was made"))
-    assert literature.main(["--only", "zzzz"]) == 2
+def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch("suites.commands.literature.Run.create", side_effect=AssertionError("a run was made")):
+        assert literature.main(["--only", "zzzz"]) == 2
     assert capsys.readouterr() == ("", "fencepost: no statement contains 'zzzz'\n")
 
 

@@ -147,11 +147,9 @@ def test_a_missed_mutant_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 def test_what_is_scored_meets_every_fault_of_a_default_run_once_in_the_same_lanes() -> None:
     lock = ["mutant:renews-nothing"]
-    by_stage = [asked(lock=lock, faults=[",".join(stage)]).trials() for stage in mutants.STAGES]
+    by_stage = [trial for stage in mutants.STAGES for trial in asked(lock=lock, faults=[",".join(stage)]).trials()]
     whole = asked(lock=lock).trials()
-    assert sorted((trial for stage in by_stage for trial in stage), key=lambda trial: trial.fault) == sorted(
-        whole, key=lambda trial: trial.fault
-    )
+    assert sorted(by_stage, key=lambda trial: trial.fault) == sorted(whole, key=lambda trial: trial.fault)
 
 
 def tried(folder: Path, number: int, lock: str, word: Verdict, *broken: str) -> TrialRecord:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, compile_plan
@@ -36,9 +37,7 @@ UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("option", "listed"), [("--lock=nope", registry.LOCKS), ("--version-of=etcd", ["BACKEND=VERSION"])]
-    )
+    @cases("option, listed", ("lock", "--lock=no", registry.LOCKS), ("etcd", "--version-of=etcd", ["BACKEND=VERSION"]))
     def test_pytest_lists_what_exists_in_one_line(self, option: str, listed: Iterable[str]) -> None:
         done = collected(option)
         assert (done.returncode, done.stdout) == (USAGE, "")

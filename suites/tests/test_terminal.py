@@ -71,11 +71,6 @@ def answer(request):
     given = CaseAnswer(Judgement("recovery", Verdict(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
     request.node.user_properties += verdict_of(given, config.run.path)
     return given
-
-
-@pytest.fixture
-def bug():
-    raise RuntimeError("a bug of ours")
 """
 TESTS: Final = """
 import pytest
@@ -91,7 +86,7 @@ def test_it(answer):
 def test_that_is_skipped():
     pytest.skip("not applicable: so it is")
 """
-BUG: Final = "\n\ndef test_with_a_bug(bug):\n    pass\n"
+BUG: Final = "\n@pytest.fixture\ndef bug():\n    raise RuntimeError('a bug of ours')\n\ndef test_bug(bug):\n    pass\n"
 GOOD: Final = ("upheld", "known weakness shown", "not promised: held")
 
 
@@ -193,7 +188,7 @@ class TestLog:
     def test_tells_a_bug_at_length_and_once_why_a_trial_broke(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20), BUG).log()
         assert status == 1
-        assert 'raise RuntimeError("a bug of ours")' in text
+        assert "raise RuntimeError('a bug of ours')" in text
         assert "told elsewhere" not in text
         assert "1 passed, 1 skipped, 1 error, 20 not judged" in text
 
