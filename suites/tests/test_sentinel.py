@@ -5,6 +5,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -20,9 +21,7 @@ class TestTheSentinel:
         monkeypatch.setattr(RunDelays, "longest", lambda _: waits.pop() if waits else 0)
         await_(lambda: any(row["ret"] - row["inv"] >= 60e9 for row in bench.rows(F.STALL)))
 
-    def test_it_notes_a_stall_that_lasts_until_the_worker_ends(
-        self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_it_notes_a_stall_that_lasts_until_the_worker_ends(self, bench: Bench[Fake]) -> None:
         changed = bench.renewal._changed
         stalled, wait = threading.Event(), changed.wait
 
@@ -33,20 +32,18 @@ class TestTheSentinel:
             time.sleep(0.5)
             return came
 
-        monkeypatch.setattr(changed, "wait", late)
-        assert stalled.wait(SOON)
-        before = len(bench.rows(F.STALL))
-        bench.renewal.close()
+        with patch.object(changed, "wait", late):
+            assert stalled.wait(SOON)
+            before = len(bench.rows(F.STALL))
+            bench.renewal.close()
         assert len(bench.rows(F.STALL)) > before
 
-    def test_it_does_not_wait_for_a_client_that_hangs(
-        self, in_session: Bench[FakeSession], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", 0.01)
+    def test_it_does_not_wait_for_a_client_that_hangs(self, in_session: Bench[FakeSession]) -> None:
         hangs = threading.Event()
         in_session.client.answer = lambda: hangs.wait(SOON)
         in_session.await_rows(F.KEEP_ALIVE, 1)
-        in_session.renewal.close()
+        with patch.object(lease_renewal, "_LAST_ANSWER", 0.01):
+            in_session.renewal.close()
         assert in_session.rows(F.KEEP_ALIVE)["outcome"].tolist() == [Outcome.PENDING]
         assert not in_session.renewal._sentinel.is_alive()
         hangs.set()

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -40,18 +41,14 @@ class TestWriting:
         assert rows(at_work)[-1]["flags"] == 2
 
     @pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
-    def test_the_first_in_line_waits(
-        self, at_work: Worker, in_line: bool, number: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        worked: list[float] = []
-        monkeypatch.setattr(Section, "work", lambda _, seconds: worked.append(seconds))
+    def test_the_first_in_line_waits(self, at_work: Worker, in_line: bool, number: int) -> None:
         at_work.spec = replace(at_work.spec, number=number)
         at_work._in_line = in_line
         first = []
         for _ in range(2):
-            worked.clear()
-            at_work._round()
-            first.append(worked[0])
+            with patch.object(Section, "work") as work:
+                at_work._round()
+            first.append(work.call_args_list[0].args[0])
         last_comes_at = worker._APART * at_work.spec.pace * (at_work.spec.count - 1)
         assert [seconds == last_comes_at for seconds in first] == [in_line and number == 0, False]
 
@@ -140,31 +137,22 @@ class TestWriting:
 
 def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a keep-alive that is under way when the client is closed, and is answered only then."""
-
-    class Slow(FakeSession):
-        def __init__(self) -> None:
-            super().__init__()
-            self.closed = threading.Event()
-
-        def keep_alive(self) -> None:
-            self.closed.wait()
-            time.sleep(0.2)
-            watched.append(at_work.renewal._sentinel.is_alive())
-
-        def close(self) -> None:
-            self.closed.set()
-
-    watched = list[bool]()
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
-    at_work = a_worker(spec, Slow, monkeypatch)
-    page = at_work.recorder.page
+    at_work = a_worker(spec, FakeSession, monkeypatch)
+    page, closes, watched = at_work.recorder.page, threading.Event(), list[bool]()
     page[row_format.RUN] = row_format.Run.GO
+
+    def answer() -> None:
+        closes.wait()
+        time.sleep(0.2)
+        watched.append(at_work.renewal._sentinel.is_alive())
 
     def acquire(*_: object) -> None:
         await_(lambda: rows(at_work, F.KEEP_ALIVE).size > 0)
         page[row_format.RUN] = row_format.Run.FINISH
 
-    at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
+    for name, does in {"answer": answer, "acquire": acquire, "close": closes.set}.items():
+        monkeypatch.setattr(at_work.client, name, does)
     at_work.run()
     (kept,) = rows(at_work, F.KEEP_ALIVE)
     (closed,) = rows(at_work, F.SESSION_CLOSE)
