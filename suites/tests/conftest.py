@@ -35,6 +35,12 @@ def fences() -> Selection:
 
 
 @pytest.fixture
+def both() -> Selection:
+    """Two locks that share a trial."""
+    return asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
+
+
+@pytest.fixture
 def spec(tmp_path: Path) -> Spec:
     return a_spec(tmp_path)
 

@@ -22,7 +22,6 @@ from suites.selection.shards import Shard
 LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 ONE = (*LITTLE, "--version-of", "redis=8.0")
 
-
 Words = Mapping[str, Verdict]  # property → what a night makes of it
 NOT_ASKED: Words = {"holder-exclusion": Verdict.WEAKNESS_SHOWN}
 UPHELD, VIOLATED, UNKNOWN, NOT_STRESSED = (

@@ -10,12 +10,13 @@ from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
 from checkers.tests.build import cases
 from infra.errors import Failed
-from results.record import Cell, settled
+from results.record import settled
+from results.tests import samples
 from suites.selection import selection as asked_module
-from suites.selection.selection import Case, Selection
+from suites.selection.selection import Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
-from suites.tests.world import SEED, FakeEnvironment, World, breaks, case_of, every_case, key_of, shown_by, with_redlock
+from suites.tests.world import SEED, World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
 from suites.trial.run_trials import CONTROLS, CaseAnswer, TrialFailed, counting
 from suites.worker.pool import TrialBroke, WorkerBroke
 
@@ -69,12 +70,11 @@ class TestWhatIsTold:
 
 class TestParts:
     @pytest.fixture
-    def parts(self, monkeypatch: pytest.MonkeyPatch) -> Selection:
+    def parts(self, both: Selection, monkeypatch: pytest.MonkeyPatch) -> Selection:
         """Two locks whose lanes do not fit into one trial."""
         monkeypatch.setattr(asked_module, "WORKERS", 25)
-        run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
-        assert len(run.parts("redis", "none")) == 2
-        return run
+        assert len(both.parts("redis", "none")) == 2
+        return both
 
     def test_each_is_a_trial_of_its_own_on_one_environment(self, world: World, parts: Selection) -> None:
         session = world.session(parts)
@@ -185,10 +185,7 @@ class TestDecisive:
                 left.discard(Verdict.WEAKNESS_NOT_SHOWN)
             heavier = min(left, key=lambda word: word.weight)
             assert counting(told(*words)).judgement.word is heavier, words
-            cells = [
-                Cell("l", "b", "w", "s", "l/w/s", "f", "p", word, "", {}, (), None, "", SEED + n, n + 1)
-                for n, word in enumerate(words)
-            ]
+            cells = [samples.cell(word, seed=SEED + n, attempt=n + 1) for n, word in enumerate(words)]
             assert heaviest(cell.word for cell in settled(cells)) is heavier, words
 
 
@@ -220,7 +217,7 @@ def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> No
 
 
 def test_a_broken_environment_is_not_kept(world: World, fences: Selection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeEnvironment, "ensure", raising(Failed("no image")))
+    monkeypatch.setattr("suites.tests.world.FakeEnvironment.ensure", raising(Failed("no image")))
     session = world.session(fences)
     with pytest.raises(Failed):
         session.answer(case_of(fences, "server-exclusion", "none"))
@@ -229,20 +226,6 @@ def test_a_broken_environment_is_not_kept(world: World, fences: Selection, monke
 
 LINE = "worker 1 of redlock/register/unfenced broke: ValueError: bad (mine.py:22, in acquire)"
 LANES = ("redlock/register/unfenced",)
-
-
-@pytest.fixture
-def both() -> Selection:
-    """Two locks that share a trial."""
-    run = asked(lock=["redis", "redlock"], faults=["none"], seed=SEED)
-    assert len(run.parts("redis", "none")) == 1
-    return run
-
-
-def askable(run: Selection, lock: str) -> list[Case]:
-    found = [case for case in run.cases("server-exclusion") if case.lane.lock_name == lock and case.because is None]
-    assert len(found) > 1
-    return found
 
 
 @pytest.mark.parametrize("first", ["redis", "redlock"])

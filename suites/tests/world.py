@@ -92,6 +92,12 @@ def case_of(run: Selection, name: str, fault: str, store: str = "unfenced", stag
     return case
 
 
+def askable(run: Selection, lock: str) -> list[Case]:
+    found = [case for case in run.cases("server-exclusion") if case.lane.lock_name == lock and case.because is None]
+    assert len(found) > 1
+    return found
+
+
 def key_of(case: Case) -> tuple[str, str]:
     return case.lane.name, case.property_id
 
