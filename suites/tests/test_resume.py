@@ -27,7 +27,7 @@ from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection
 from suites.tests import selections
 from suites.tests.selections import USAGE, asked, collected, upgrading
-from suites.tests.world import World, breaks, case_of, every_case, key_of, shown_by, with_redlock
+from suites.tests.world import World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
 from suites.trial import resume
 from suites.trial.metadata import about
 from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
@@ -125,15 +125,14 @@ class TestWhatIsSetAside:
         begun.script = lambda _: {}
         self.must_run_again(begun, fences, "redis1 is paused")
 
-    def test_what_was_left_of_a_trial_that_a_worker_broke(self, begun: World) -> None:
-        run = asked(lock=["redis", "redlock"], faults=["none"], seed=7)
-        lanes = [lane.name for lane in run.lanes if lane.lock_name == "redlock"]
+    def test_what_was_left_of_a_trial_that_a_worker_broke(self, begun: World, both: Selection) -> None:
+        lanes = [lane.name for lane in both.lanes if lane.lock_name == "redlock"]
         begun.script = breaks(WorkerBroke("a bug of redlock's", lanes), with_redlock)
-        case = next(case for case in run.cases("server-exclusion") if case.lane.lock_name == "redis")
-        begun.session(run).answer(case)
+        (case, *_) = askable(both, "redis")
+        begun.session(both).answer(case)
         assert names(begun.run.path / "trials") == ["redis-none-7", "redis-none-7-part2"]
         begun.script = lambda _: {}
-        again(begun, run).answer(case)
+        again(begun, both).answer(case)
         assert names(begun.run.path / "trials") == ["redis-none-7"], "what is tried as a whole is not there twice"
 
     @pytest.mark.parametrize(

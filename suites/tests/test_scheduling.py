@@ -4,13 +4,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,19 +29,12 @@ from suites.tests.selections import USAGE, asked, collected, refused, upgrading
 from suites.worker.pool import ROOT
 
 
-@dataclass(eq=False)
-class Node:
-    """A process, as xdist sees it: takes the numbers of tests."""
-
-    gateway: Any
-    todo: list[int] = field(default_factory=list)
-    shutting_down: bool = False
-
-    def send_runtest_some(self, numbers: Iterable[int]) -> None:
-        self.todo += numbers
-
-    def shutdown(self) -> None:
-        self.shutting_down = True
+def process(number: int) -> Mock:
+    """As xdist sees it: takes the numbers of tests."""
+    made = Mock(gateway=SimpleNamespace(id=f"gw{number}"), todo=[], shutting_down=False)
+    made.send_runtest_some.side_effect = made.todo.extend
+    made.shutdown.side_effect = lambda: made.configure_mock(shutting_down=True)
+    return made
 
 
 def ran(run: Selection, processes: int) -> list[list[tuple[str, str, str]]]:
@@ -59,7 +51,7 @@ def ran(run: Selection, processes: int) -> list[list[tuple[str, str, str]]]:
     option = SimpleNamespace(tx=["popen"] * processes, loadscopereorder=True)
     config = SimpleNamespace(option=option, getvalue=vars(option).get)
     scheduler = ByBackend(run, cast(pytest.Config, config), SimpleNamespace(loadscopesched=lambda *_: None))
-    nodes = [Node(SimpleNamespace(id=f"gw{number}")) for number in range(processes)]
+    nodes = [process(number) for number in range(processes)]
     for node in nodes:
         scheduler.add_node(node)
         scheduler.add_node_collection(node, tests)
