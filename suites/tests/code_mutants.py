@@ -160,8 +160,7 @@ def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, 
 def sample(seed: int, count: int, docker: int) -> list[Mutant]:
     """That many mutants, of each module in proportion to what can be changed in it; few of them need Docker."""
     dice, tests = Random(seed), Tests()
-    modules = [Module(file) for file in _files()]
-    modules = [each for each in modules if each.mutants]
+    modules = [each for file in _files() if (each := Module(file)).mutants]
     whole = sum(len(each.mutants) for each in modules)
     shares = {each.file: max(1.0, count * len(each.mutants) / whole) for each in modules}
     excess = count / sum(shares.values())
@@ -239,22 +238,21 @@ class Workspace:
 def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
     """Try each that was not tried yet, and say how it ended as it goes. What is not found any more is left out."""
     tests, modules = Tests(), {file: Module(file) for file in _files()}
-    standing = {each: _standing(each, modules) for each in mutants}
-    answers = dict(_answers())
+    standing = {each: place for each in mutants if (place := _standing(each, modules))}
+    told = ANSWERS.read_text().splitlines() if ANSWERS.exists() else []
+    answers: dict[tuple[object, ...], str] = {tuple(place): caught for place, caught in map(json.loads, told)}
     lock = threading.Lock()
     spare = [Workspace(Path(tempfile.mkdtemp(prefix="fencepost-mutants-")) / "clone") for _ in range(processes)]
-    left = [each for each in mutants if standing[each] and each.place not in answers]
-    print(f"{len(mutants)} mutants, the code of {sum(map(bool, standing.values()))} still stands, {len(left)} to try")
+    left = [each for each in standing if each.place not in answers]
+    print(f"{len(mutants)} mutants, the code of {len(standing)} still stands, {len(left)} to try")
 
     def attempt(mutant: Mutant) -> None:
-        place = standing[mutant]
-        assert place is not None
-        module, changed = place
+        module, changed = standing[mutant]
         with lock:
             names = tests.of(module.file, module.mutants[changed])
             selected, seconds = tests.chosen(names, docker=mutant.docker)
             workspace = spare.pop()
-        caught = workspace.failing(*place, selected, seconds) if selected else ""
+        caught = workspace.failing(module, changed, selected, seconds) if selected else ""
         with lock:
             spare.append(workspace)
             answers[mutant.place] = caught
@@ -268,20 +266,13 @@ def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
     finally:
         for workspace in spare:
             shutil.rmtree(workspace.folder.parent)
-    return [replace(each, caught=answers[each.place]) for each in mutants if standing[each]]
+    return [replace(each, caught=answers[each.place]) for each in standing]
 
 
 def _standing(mutant: Mutant, modules: Mapping[str, Module]) -> tuple[Module, Mutant] | None:
     """Where a stored mutant's code stands now: in its file, or in whichever it was moved to."""
     places = sorted(modules.values(), key=lambda each: each.file != mutant.file)
     return next(((each, other) for each in places for other in each.mutants if other.place == mutant.place), None)
-
-
-def _answers() -> Iterator[tuple[tuple[object, ...], str]]:
-    if ANSWERS.exists():
-        for line in ANSWERS.read_text().splitlines():
-            place, caught = json.loads(line)
-            yield tuple(place), caught
 
 
 def main(argv: Sequence[str]) -> int:
