@@ -12,7 +12,7 @@ from checkers.history.finding import Finding
 from checkers.history.interval_sets import clipped, length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
-from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, stalls, unless
+from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, unless, unserved
 from checkers.properties.stories import Narrator, listing
 from checkers.row_format import FINAL, Outcome
 
@@ -26,8 +26,8 @@ class KeyRecovery(NamedTuple):
     """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
 
     row     the request from which the bound counts, from `since` on.
-    late    until the return of a grant, or the last deed of any worker, less the time in which the machine stalled, and
-            where the bound was missed less the time in which nobody wanted the lock.
+    late    until the return of a grant, or the last deed of any worker, less the time in which the machine stalled or
+            the trial itself had no answer, and where the bound was missed less that in which nobody wanted the lock.
     missed  when the bound had passed, None where it had not.
     """
 
@@ -66,7 +66,7 @@ def _cases(view: View) -> list[KeyRecovery]:
 
 
 def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> KeyRecovery | None:
-    inv, outcome, ends, idle = view.column("inv"), view.column("outcome"), view.once(_ends), view.once(stalls)
+    inv, outcome, ends, idle = view.column("inv"), view.column("outcome"), view.once(_ends), view.once(unserved)
     holds = view.holds.by_key.get(key, ())
     free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
     requests = [row for row in requests if ends[row] > free]
@@ -121,10 +121,10 @@ def _broken(view: View, finding: Finding) -> str:
         why = f"somebody asked for it, after {heal} at {clock(healed)}"
     else:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
-    stalled = length(clipped(view.once(stalls), since, until))
-    if stalled:
-        why += f", the {stalled / 1e9:.3f} s aside in which the machine did not run some worker"
-    if unasked := until - since - bound - stalled:
+    served_nobody = length(clipped(view.once(unserved), since, until))
+    if served_nobody:
+        why += f", the {served_nobody / 1e9:.3f} s aside in which the machine did not run some worker or server"
+    if unasked := until - since - bound - served_nobody:
         why += f", the {unasked / 1e9:.3f} s aside in which nobody asked for it"
     return (
         f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "

@@ -128,6 +128,11 @@ def stalls(view: View) -> list[Span]:
     return united(chain.from_iterable(view.once(stalls_by_worker).values()))
 
 
+def unserved(view: View) -> list[Span]:
+    """When the machine stalled a worker of the lane, or the trial itself asked the service in vain."""
+    return united([*view.once(stalls), *view.facts.silences])
+
+
 def idle(view: View) -> list[Span]:
     """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody."""
     return united([*view.once(stalls), *_silences(view)])

@@ -357,10 +357,15 @@ def recovery(rng: Random) -> str:
         requests.append(Request(inv, ret or math.inf, outcome, left))
     finish = max(int(moment) for r in requests for moment in (r.inv, r.ret, r.left) if moment < math.inf)
     stalled: set[int] = set()
+    silences: list[tuple[int, int]] = []
     for process in range(8, 8 + rng.choice((0, 0, 1, 3))):
         begun, ended = sorted((rng.randint(1, finish), rng.randint(1, finish)))
-        book.add(F.STALL, begun, ended, process=process)
+        if rng.random() < 0.3:
+            silences.append((begun, ended))
+        else:
+            book.add(F.STALL, begun, ended, process=process)
         stalled.update(range(begun, ended))
+    book.facts = replace(book.facts, silences=tuple(sorted(silences)))
     if rng.random() < 0.5:
         book.final(finish + 20, finish + 21, -1)  # of which no worker knows
     missed, judged = _truth(sorted(requests), healed, bound, finish, stalled)

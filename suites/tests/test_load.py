@@ -203,8 +203,13 @@ def test_as_many_as_the_cores_carry(
     assert pace.fit(0.5) == workers / 2
 
 
-def test_the_share_of_a_core_is_the_part_of_the_messages_that_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that advances with every message."""
-    ticks = itertools.count(step=2 / pace.MESSAGES)
-    monkeypatch.setattr(time, "perf_counter", lambda: next(ticks))
-    assert pace.share_of_a_core() == pytest.approx(0.5, rel=0.01)
+@pytest.mark.parametrize(("ran", "share"), [(1.0, 0.5), (0.5, 0.25), (0.01, 0.125)])
+def test_the_share_of_a_core_is_what_passed_while_it_ran(
+    ran: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a core of half the speed, by a clock that advances with every message. ran: of the time that passed."""
+    ticks = itertools.count(step=2 / pace.MESSAGES / ran)
+    clock = {"at": 0.0}
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.update(at=next(ticks)) or clock["at"])
+    monkeypatch.setattr(time, "thread_time", lambda: clock["at"] * ran)
+    assert pace.share_of_a_core() == pytest.approx(share, rel=0.01)

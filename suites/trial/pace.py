@@ -12,10 +12,12 @@ accordingly: requests that wait for CPU time longer than their clients wait for 
 MESSAGES: Final = 240_000
 """How many messages of 64 bytes a second a process sends itself over a socket on such a core: what workers, links and
 servers do most."""
-TAPPED: Final = 2
-"""How many workers one counts for behind a tap (`suites.worker.tap`), through which all of its messages pass."""
+TAPPED: Final = 3
+"""How many workers one counts for behind a tap (`suites.worker.tap`): one process through which all messages pass."""
 PROBE: Final = 0.1
 """Seconds for which a trial sends messages before it starts."""
+LEAST: Final = 0.25
+"""The part of a core that a process gets in the end, however little it got during such a short time."""
 
 
 def fit(share: float = 1.0) -> float:
@@ -31,9 +33,10 @@ def share_of_a_core() -> float:
     """The part that this process gets at the moment of a core that passes `MESSAGES`; above 1 on a faster one."""
     here, there = socket.socketpair()
     with here, there:
-        passed, begun = 0, time.perf_counter()
-        while (took := time.perf_counter() - begun) < PROBE:
+        passed, wall, cpu = 0, time.perf_counter(), time.thread_time()
+        while time.perf_counter() - wall < PROBE:
             here.send(bytes(64))
             there.recv(64)
             passed += 1
-    return max(passed / took / MESSAGES, 0.05)
+        ran, took = time.thread_time() - cpu, time.perf_counter() - wall
+    return passed / ran / MESSAGES * max(ran / took, LEAST)

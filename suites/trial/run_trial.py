@@ -62,7 +62,8 @@ BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 STORE_TIMEOUT: Final = 0.5
 IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
-"""Properties by which a service has to do something in time while no fault is on."""
+"""Properties by which a service has to do something in time while no fault is on, and which see where one that keeps
+leases alive did nothing."""
 
 
 class NoWayThere(TrialBroke):
@@ -105,7 +106,7 @@ class RunningTrial:
 
     clock    seconds of CLOCK_MONOTONIC when it was started.
     slower   how many times slower its workers work than a few would on a machine with nothing else to do.
-    taps     what stands between the workers and their links, where a fault strikes messages.
+    taps     what stands between the workers and their links, or their servers, where a fault strikes messages.
     actors   the interface of its workers to faults.
     runner   applies and heals the faults of the plan.
     watch    sees what stands still while no fault is on.
@@ -122,7 +123,7 @@ class RunningTrial:
         self.plan = trial.plan_to_run()
         tell(trial_events.begins(trial, self.plan))
         store.prepare(environment.store_dsn(None))
-        self.taps = Taps() if any("tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS) else None
+        self.taps = Taps() if any(_on_messages(trial)) else None
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
         self.slower = max(1.0, workers * (TAPPED if self.taps else 1) / fit(share))
         pace = f"at a pace {self.slower:.1f} times slower than alone: we get {share:.0%} of a core"
@@ -308,6 +309,11 @@ class RunningTrial:
         self.server.await_condition(all_judged, max(patience.values()))
 
 
+def _on_messages(trial: Trial) -> list[bool]:
+    """Of each fault whether it strikes messages, for which there is a tap."""
+    return ["tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS]
+
+
 def _warm(trial: Trial, lane: RunningLane) -> bool:
     """Whether the first fault may hit the lane: it was granted once. Where a fault may leave its lock held for ever,
     all properties that need no fault must be exercised, since nothing is exercised afterwards.
@@ -323,11 +329,16 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
 
 
 def _to_be_watched(trial: Trial, environment: Environment) -> set[str]:
-    """`host:port` of servers whose locks' clients keep nothing alive while they wait, and so see nothing that stands
-    still. One way to each is enough: all go through one process.
+    """`host:port` of servers that must serve within a bound, where clients do not see that one stands still. One way to
+    each is enough: all go through one process.
     """
-    mute = [lane for lane in trial.lanes if lane.lock.lease == "none" and not IN_TIME.isdisjoint(lane.properties)]
-    nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in mute]
+
+    def sees_nothing(lane: Lane) -> bool:
+        mute = lane.lock.lease == "none" and not IN_TIME.isdisjoint(lane.properties)
+        return mute or (trial.faults != (NO_FAULT,) and "recovery" in lane.properties)
+
+    lanes = filter(sees_nothing, trial.lanes)
+    nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in lanes]
     return {environment.endpoints_of(node, GROUPS[0]) for node in chain.from_iterable(nodes)}
 
 
@@ -357,6 +368,7 @@ def _launch(
     slower: how many times slower than on an idle machine a step of work is.
     """
     lanes, specs = [], []
+    past_links = taps is not None and all(_on_messages(trial))  # which nothing strikes then: a tap takes time enough
     equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
     run = secrets.token_hex(3)
     pace = BACKENDS[trial.backend].pace * slower
@@ -366,6 +378,8 @@ def _launch(
         for number in range(count):
             group = group_of(number)
             endpoints = environment.endpoints(trial.backend, group)
+            if past_links:
+                endpoints = environment.direct(trial.backend)
             if via := lane.lock.via:
                 endpoints = (environment.endpoints_of(via, group),)
             elif equal:
