@@ -1,7 +1,6 @@
 """The load that the user sets, of lanes and of their workers; how often a run is repeated; what a machine carries."""
 
 import functools
-import itertools
 import os
 import time
 import zlib
@@ -12,7 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import numpy.typing as npt
@@ -208,8 +207,8 @@ def test_the_share_of_a_core_is_what_passed_while_it_ran(
     ran: float, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a core of half the speed, by a clock that advances with every message. ran: of the time that passed."""
-    ticks = itertools.count(step=2 / pace.MESSAGES / ran)
-    clock = {"at": 0.0}
-    monkeypatch.setattr(time, "perf_counter", lambda: clock.update(at=next(ticks)) or clock["at"])
-    monkeypatch.setattr(time, "thread_time", lambda: clock["at"] * ran)
+    moments = [2 * passed / pace.MESSAGES / ran for passed in range(2 * int(pace.PROBE * pace.MESSAGES))]
+    wall = Mock(side_effect=moments)
+    monkeypatch.setattr(time, "perf_counter", wall)
+    monkeypatch.setattr(time, "thread_time", lambda: moments[wall.call_count - 1] * ran)
     assert pace.share_of_a_core() == pytest.approx(share, rel=0.01)
