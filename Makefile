@@ -36,7 +36,7 @@ nightly: ready  ## the whole matrix on every version, compared with the night be
 soak: ready  ## random plans of overlapping faults, each of which must leave all clean (ARGS="--count 200")
 	@$(PY) -m suites soak $(ARGS)
 
-literature: ready  ## measure again what the literature says, and the curves, and write both into the README
+literature: ready  ## measure again what the literature says, and the curves (results/literature/README.md)
 	@$(PY) -m suites literature $(ARGS)
 	@$(PY) -m suites curves
 	@$(PY) -m suites readme

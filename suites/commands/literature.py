@@ -59,11 +59,12 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence that can be checked. source: name and address."""
+    """A sentence that can be checked. source: name and address. striking: whether README.md quotes it."""
 
     says: str
     source: tuple[str, str]
     probes: tuple[Probe, ...]
+    striking: bool = False
 
 
 def _statements(data: dict[str, Any]) -> tuple[Statement, ...]:
@@ -74,7 +75,7 @@ def _statements(data: dict[str, Any]) -> tuple[Statement, ...]:
         words = (probe.split() for probe in entry["probes"])
         probes = tuple(Probe(lane, fault, name, outcomes[outcome]) for lane, fault, name, outcome in words)
         author, address = data["sources"][entry["source"]]
-        statements.append(Statement(entry["says"], (author, address), probes))
+        statements.append(Statement(entry["says"], (author, address), probes, entry.get("striking", False)))
     return tuple(statements)
 
 

@@ -1,4 +1,4 @@
-"""`python -m suites readme`: the parts of README.md that are made from the code and from what was measured.
+"""`python -m suites readme`: the parts of pages that are made from the code and from what was measured.
 
 Each stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; what is between them is written anew. Nothing
 is started. `--check` writes nothing, and says whether anything would change.
@@ -19,28 +19,26 @@ from suites.locks import registry
 from suites.mutants.catalogue import catalogue
 from suites.worker.pool import ROOT
 
-README: Final = ROOT / "README.md"
-
-
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 written, or nothing to write; 1 with `--check`: out of date."""
     parser = Arguments("readme", main)
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args(argv)
-    old = README.read_text()
-    new = made(old)
-    if new == old:
-        return 0
-    if options.check:
-        print("fencepost: README.md is out of date; run `python -m suites readme`", file=sys.stderr)
-        return 1
-    README.write_text(new)
-    return 0
+    status = 0
+    for page, parts in _PAGES.items():
+        old = (ROOT / page).read_text()
+        new = made(old, parts)
+        if new != old and options.check:
+            print(f"fencepost: {page} is out of date; run `python -m suites readme`", file=sys.stderr)
+            status = 1
+        elif new != old:
+            (ROOT / page).write_text(new)
+    return status
 
 
-def made(text: str) -> str:
+def made(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
     """The text with every generated part in its present form."""
-    for name, part in _PARTS.items():
+    for name, part in parts.items():
         text = re.sub(
             rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
             lambda marks, part=part: f"{marks[1]}{part()}{marks[2]}",  # type: ignore[misc]
@@ -95,8 +93,18 @@ def _statements(entries: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         if entry is None:
             yield says, source, "not yet", _by(statement, ()), ""
         else:
-            picture = f"[{entry['picture'].removesuffix('.svg')}](results/literature/{entry['picture']})"
+            picture = f"[{entry['picture'].removesuffix('.svg')}]({entry['picture']})"
             yield says, source, f"**{entry['outcome']}**", _by(statement, entry["words"]), picture
+
+
+def _striking() -> str:
+    entries = literature.stored()
+    rows = [
+        (statement.says, statement.source[0], f"**{entries[statement.says]['outcome']}**")
+        for statement in STATEMENTS
+        if statement.striking and statement.says in entries
+    ]
+    return "\n" + _table([("statement", "who says so", "measured"), *rows]) + "\n"
 
 
 def _by(statement: Statement, words: Sequence[str]) -> str:
@@ -112,7 +120,7 @@ def _probe(probe: Probe, word: str) -> str:
 def _curves() -> str:
     shown = (("pause", "pause ÷ TTL"), ("skew", "clock jump ÷ TTL"))
     pictures = [
-        f"![P(two inside) against {over}](results/literature/{name}.svg)\n"
+        f"![P(two inside) against {over}]({name}.svg)\n"
         for name, over in shown
         if (FOLDER / f"{name}.svg").exists()
     ]
@@ -156,10 +164,9 @@ def _mutants() -> str:
     return "".join(f"\n- {text}" for text in paragraphs or ["not measured yet"]) + "\n\n"
 
 
-_PARTS: Final[Mapping[str, Callable[[], str]]] = {
-    "locks": _locks,
-    "literature": _literature,
-    "curves": _curves,
-    "repeated": _repeated,
-    "mutants": _mutants,
+_PAGES: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "README.md": {"repeated": _repeated, "mutants": _mutants, "striking": _striking},
+    "suites/locks/README.md": {"locks": _locks},
+    "results/literature/README.md": {"literature": _literature, "curves": _curves},
 }
+"""Page -> name of a part -> what makes it."""

@@ -215,12 +215,12 @@ def test_scores_come_back_as_stored_and_the_readme_tells_them(tmp_path: Path, mo
         seed: [Score(name, None if name in missed else catch, ("fifo",)) for name in names]
         for seed, missed in {1: names[3:5], 2: names[4:6]}.items()
     }
-    assert readme._PARTS["mutants"]() == "\n- not measured yet\n\n"
+    assert readme._mutants() == "\n- not measured yet\n\n"
     for seed, scores in of_seeds.items():
         mutants._store(f"{seed}.json", {"seed": seed, "scores": [asdict(score) for score in scores]})
     mutants._store(mutants._OF_SCHEDULES, {"tried": names[3:6], "caught": {"no-fault": names[3:4], "other": []}})
     assert mutants.stored() == of_seeds
-    *_, together, missed, schedules, _, _ = readme._PARTS["mutants"]().split("\n")
+    *_, together, missed, schedules, _, _ = readme._mutants().split("\n")
     assert (together, missed) == ("- All 2 seeds together miss 1.", f"- Missed: `{names[4]}`.")
     assert schedules.startswith("- Of 3 of them, ")
     assert schedules.endswith(": `no-fault` 1, `other` 0; under the faults of a default run 2.")

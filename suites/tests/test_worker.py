@@ -106,7 +106,7 @@ class TestWriting:
     ) -> None:
         lost, down, held = Indeterminate("lost"), Refused(Reason.UNAVAILABLE), Refused(Reason.HELD)
         pauses: list[float] = []
-        monkeypatch.setattr(worker.time, "sleep", pauses.append)
+        monkeypatch.setattr(time, "sleep", pauses.append)
         monkeypatch.setattr(at_work.client, "acquire", Mock(side_effect=[lost, down, lost, lost, lost, held, down]))
         for _ in range(7):
             at_work.acquire(0, 1.0)
