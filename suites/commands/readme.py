@@ -19,6 +19,7 @@ from suites.locks import registry
 from suites.mutants.catalogue import catalogue
 from suites.worker.pool import ROOT
 
+
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 written, or nothing to write; 1 with `--check`: out of date."""
     parser = Arguments("readme", main)
@@ -120,9 +121,7 @@ def _probe(probe: Probe, word: str) -> str:
 def _curves() -> str:
     shown = (("pause", "pause ÷ TTL"), ("skew", "clock jump ÷ TTL"))
     pictures = [
-        f"![P(two inside) against {over}]({name}.svg)\n"
-        for name, over in shown
-        if (FOLDER / f"{name}.svg").exists()
+        f"![P(two inside) against {over}]({name}.svg)\n" for name, over in shown if (FOLDER / f"{name}.svg").exists()
     ]
     return "".join(pictures) or "Not measured yet: `make literature`.\n"
 
