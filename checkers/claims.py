@@ -12,6 +12,8 @@ from typing import Final
 
 NO_FAULT: Final = "none"
 ANY: Final = "*"
+FROZEN: Final = "frozen-past-ttl"
+"""The mechanism that is named most (`checkers.judging.excuses_by_fault`)."""
 
 
 class Verdict(StrEnum):

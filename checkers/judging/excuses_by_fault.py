@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Final
 
+from checkers.claims import FROZEN
 from checkers.history.history import FaultInterval
 from checkers.history.holds_and_leases import Hold, effective
 from checkers.history.view import View
@@ -194,7 +195,6 @@ def delivered_late(violation: Violation, view: View) -> bool:
     return in_time and its.left <= others.ret < ret[first]
 
 
-FROZEN: Final = "frozen-past-ttl"
 BY_THE_MACHINE: Final[Mapping[str, tuple[Callable[[Violation, View], bool], str]]] = {
     FROZEN: (stalled_past_ttl, "the machine itself stalled the holder"),
     "revoked-early": (revoked_in_silence, "the machine itself stalled the leader"),

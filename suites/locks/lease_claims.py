@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
-from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.judging.excuses_by_fault import FROZEN
+from checkers.claims import FROZEN, NO_FAULT, Claim, Hazard
 
 Promise = TypeVar("Promise", Claim, Hazard)
 

@@ -14,8 +14,7 @@ nothing it can promise. There is no fencing token; Redisson has those in another
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from checkers.claims import NO_FAULT, Claim, Hazard
-from checkers.judging.excuses_by_fault import FROZEN
+from checkers.claims import FROZEN, NO_FAULT, Claim, Hazard
 from suites.locks.lease_claims import HAZARDS, besides
 from suites.locks.redis_node import TAKE
 from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock

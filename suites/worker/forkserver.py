@@ -42,6 +42,7 @@ def serve(locks: list[str]) -> None:
         registry.load(lock)
         for name in _PARTS:
             registry.module_for(lock, name)
+    "localhost".encode("idna")  # loads a codec that every worker needs to connect
     gc.collect()
     gc.freeze()  # no worker looks through, and so copies, what all of them share
     children: set[int] = set()
