@@ -21,13 +21,13 @@ UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
 .DEFAULT_GOAL := help
 .PHONY: help certify smoke nightly soak literature test fuzz mutants mutate bench lint format lock venv ready down clean
 
-help:  ## this list
+help:  ## this list; how long each takes was measured on two cores
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-certify: ready  ## hammer every lock under every fault; a matrix and a report page
+certify: ready  ## hammer every lock under the faults that say most: a matrix and pages (8 to 14 min, Docker)
 	@$(PY) -m pytest suites/ $(PARALLEL) $(ARGS)
 
-smoke: ready  ## the same in a minute or so: the few trials that say most
+smoke: ready  ## the same of a few locks and faults (1 to 2 min, Docker)
 	@$(PY) -m pytest suites/ $(PARALLEL) --profile smoke $(ARGS)
 
 nightly: ready  ## the whole matrix on every version, compared with the night before (ARGS="--profile smoke")
@@ -49,24 +49,24 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 	@[ -n "$(RUN)" ] || $(PY) -m results.tests.browser.screenshots
 
 test: NEEDS := --tests
-test: ready lint  ## the project's own tests, lint and types
+test: ready lint  ## the project's own tests, lint and types (7 to 14 min, Docker)
 	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 7 $(ARGS)
 
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
 	@$(PY) -m checkers.tests.fuzz $(ARGS)
 
-mutants: ready  ## how many of the bugs planted in locks a default run catches (ARGS="--sample 30 --seed 2")
+mutants: ready  ## how many of the bugs planted in locks a default run catches (Docker; ARGS="--sample 30 --seed 2")
 	@$(PY) -m suites mutants --score $(ARGS)
 
 mutate: NEEDS := --tests
-mutate: ready  ## 400 small changes of the code, and which of them the tests catch (ARGS="--processes 2")
+mutate: ready  ## 400 small changes of the code, and which of them the tests catch (75 min and more, Docker)
 	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 7
 	@$(PY) -m suites.tests.code_mutants run $(ARGS)
 
 bench: venv  ## how fast the checkers are, beside Porcupine on the same histories (ARGS=--quick)
 	@$(PY) -m checkers.bench $(ARGS)
 
-lint: venv  ## ruff, mypy, and which module may import which
+lint: venv  ## ruff, mypy, and which module may import which (1 min)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
@@ -79,7 +79,7 @@ format: venv  ## let ruff put the code in order
 venv:  ## .venv from requirements.lock
 	@sh infra/bootstrap.sh
 
-ready: venv  ## everything a run needs: .venv, Docker Engine, images
+ready: venv  ## everything a run needs: .venv, Docker Engine, images (3 s, or 4 min on a new machine)
 	@$(PY) -m infra doctor --fix $(NEEDS)
 	@$(if $(filter ready,$(MAKECMDGOALS)),echo "ready: all that a run needs is there ($(PY) -m infra doctor lists it)",:)
 
