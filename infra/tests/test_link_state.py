@@ -182,6 +182,16 @@ def slow(links: Links, node: str, latency_ms: int, jitter_ms: int = 0, *, by: st
         links.impair(node, "c1", delay(latency_ms, jitter_ms), by)
 
 
+def test_delays_of_several_add_up(links: Links) -> None:
+    slow(links, "redis1", 50, by="a")
+    slow(links, "redis1", 20, 5, by="b")
+    assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms, slow by 50 ± 0 ms"]
+    slow(links, "redis1", 10, by="a")
+    assert links.active() == ["c1 <-> redis1: slow by 10 ± 0 ms, slow by 20 ± 5 ms"]
+    links.lift("a")
+    assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms"]
+
+
 def test_the_two_directions_are_cut_in_different_ways(links: Links) -> None:
     links.block("c1", "store", Cut.HOLD)
     links.block("store", "c1", Cut.DROP)

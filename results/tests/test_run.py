@@ -194,6 +194,10 @@ def test_safe_names(text: str, name: str) -> None:
     assert files.safe_name(text) == (name or "unnamed")
 
 
+def test_safe_names_are_never_taken_twice() -> None:
+    assert files.safe_name("Etcd", ["etcd", "etcd~2"]) == "Etcd~3"
+
+
 @pytest.mark.parametrize(
     "change",
     [{"seed": 50, "attempt": 1}, {"lane": "redis/set/unfenced"}, {"word": Verdict.UPHELD}, {"version": "3.5.16"}],
