@@ -13,7 +13,7 @@ from typing import Final
 NO_FAULT: Final = "none"
 ANY: Final = "*"
 FROZEN: Final = "frozen-past-ttl"
-"""The mechanism that is named most (`checkers.judging.excuses_by_fault`)."""
+"""A mechanism of `checkers.judging.excuses_by_fault`, here since locks name it and workers load nothing that judges."""
 
 
 class Verdict(StrEnum):

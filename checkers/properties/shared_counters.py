@@ -135,10 +135,10 @@ def unserved(view: View) -> list[Span]:
 
 def idle(view: View) -> list[Span]:
     """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody."""
-    return united([*view.once(stalls), *_silences(view)])
+    return united([*view.once(unserved), *_unanswered_renewals(view)])
 
 
-def _silences(view: View) -> list[Span]:
+def _unanswered_renewals(view: View) -> list[Span]:
     """When a renewal or a keep-alive had no answer.
 
     Without a lease only a lost answer counts: others may be late since another thread of the client has its one
@@ -147,7 +147,7 @@ def _silences(view: View) -> list[Span]:
     inv, outcome, ended = view.column("inv"), view.column("outcome"), view.ended.tolist()
     renewals = view.rows(F.RENEW, F.KEEP_ALIVE)
     spans = [(inv[row], ended[row]) for row in renewals if outcome[row] == Outcome.INFO or view.facts.lease != "none"]
-    return [*view.facts.silences, *spans, *view.once(unanswered)]
+    return [*spans, *view.once(unanswered)]
 
 
 def unanswered(view: View) -> list[Span]:

@@ -4,7 +4,6 @@ plan → environment → workers → history → verdict → record. Its cycles 
 it judges was exercised, or until its deadline; then it heals, ends the workers and reads every key once more.
 """
 
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +18,9 @@ from checkers.claims import NO_FAULT
 from checkers.history.history import History
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
-from infra.backends import BACKENDS
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
 from infra.environment import Environment
-from infra.faults.all_faults import FAULTS
 from infra.faults.link_question import Watch
 from infra.faults.runner import Runner
 from infra.faults.target import Target
@@ -32,16 +29,15 @@ from infra.store import store
 from infra.waiting import MonotonicClock, comes_true
 from results.record import LaneRecord, TrialRecord
 from results.terminal.event_journal import Tell, says, step, waits
-from suites.lanes.lane import STRUCK_ALONE, Lane, key_names, longest_ttl
-from suites.locks import registry
+from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.trial import target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
+from suites.trial.launch import launch
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.pace import TAPPED, fit, share_of_a_core
 from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
-from suites.worker.process_spec import Spec, group_of
 from suites.worker.tap import Taps
 
 START_WITHIN: Final = 60.0
@@ -60,10 +56,9 @@ LONGEST_TTL: Final = 2.0
 """Seconds; the longest TTL of a lock of ours, unless the user sets another."""
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
-STORE_TIMEOUT: Final = 0.5
 IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
-"""Properties by which a service has to do something in time while no fault is on, and which see where one that keeps
-leases alive did nothing."""
+"""Properties by which a service has to do something in time while no fault is on. Clients that keep leases alive see by
+themselves when it does nothing."""
 
 
 class NoWayThere(TrialBroke):
@@ -123,12 +118,12 @@ class RunningTrial:
         self.plan = trial.plan_to_run()
         tell(trial_events.begins(trial, self.plan))
         store.prepare(environment.store_dsn(None))
-        self.taps = Taps() if any(_on_messages(trial)) else None
+        self.taps = Taps() if any(trial.at_messages) else None
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
         self.slower = max(1.0, workers * (TAPPED if self.taps else 1) / fit(share))
         pace = f"at a pace {self.slower:.1f} times slower than alone: we get {share:.0%} of a core"
         tell(step(f"{workers} workers, {pace}"))
-        self.lanes = _launch(trial, environment, server, folder, self.slower, self.taps)
+        self.lanes = launch(trial, environment, server, folder, self.slower, self.taps)
         orders = {lane.name: lane.workload.order for lane in trial.lanes if lane.workload.name in STRUCK_ALONE}
         handles = {lane.lane.name: lane.handles for lane in self.lanes}
         self.actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
@@ -309,11 +304,6 @@ class RunningTrial:
         self.server.await_condition(all_judged, max(patience.values()))
 
 
-def _on_messages(trial: Trial) -> list[bool]:
-    """Of each fault whether it strikes messages, for which there is a tap."""
-    return ["tap" in FAULTS[name].needs for name in trial.faults if name in FAULTS]
-
-
 def _warm(trial: Trial, lane: RunningLane) -> bool:
     """Whether the first fault may hit the lane: it was granted once. Where a fault may leave its lock held for ever,
     all properties that need no fault must be exercised, since nothing is exercised afterwards.
@@ -358,57 +348,3 @@ def _must_be_clean(environment: Environment, when: str) -> None:
 
     if not comes_true(clean, READY_WITHIN):
         raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
-
-
-def _launch(
-    trial: Trial, environment: Environment, server: ForkServer, folder: Path, slower: float, taps: Taps | None
-) -> list[RunningLane]:
-    """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes.
-
-    slower: how many times slower than on an idle machine a step of work is.
-    """
-    lanes, specs = [], []
-    past_links = taps is not None and all(_on_messages(trial))  # which nothing strikes then: a tap takes time enough
-    equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
-    run = secrets.token_hex(3)
-    pace = BACKENDS[trial.backend].pace * slower
-    for lane in trial.lanes:
-        count = lane.workers
-        lanes.append(RunningLane(lane, key_names(f"{lane.name.replace('/', '.')}.{run}", lane.keys)))
-        for number in range(count):
-            group = group_of(number)
-            endpoints = environment.endpoints(trial.backend, group)
-            if past_links:
-                endpoints = environment.direct(trial.backend)
-            if via := lane.lock.via:
-                endpoints = (environment.endpoints_of(via, group),)
-            elif equal:
-                shift = number % len(endpoints)
-                endpoints = endpoints[shift:] + endpoints[:shift]
-            specs.append(
-                Spec(
-                    recordings=str(folder),
-                    lane=lane.name,
-                    lock=registry.spelling(lane.lock_name),
-                    endpoints=endpoints,
-                    ttl=lane.ttl,
-                    workload=f"{lane.workload.__module__}:{lane.workload.__qualname__}",
-                    store_dsn=environment.store_dsn(group),
-                    store_mode=lane.store,
-                    keys=lanes[-1].keys,
-                    number=number,
-                    count=count,
-                    seed=f"{trial.seed}/{lane.name}/{number}",
-                    acquire_timeout=trial.patience(lane),
-                    store_timeout=STORE_TIMEOUT,
-                    pace=lane.lock.pace or pace,
-                    rate=(lane.load.rate or 0.0) / count,
-                    access=environment.access(trial.backend),
-                )
-            )
-    if taps is not None:
-        specs = [replace(spec, endpoints=taps.endpoints(spec, trial.backend)) for spec in specs]
-    handles = iter(server.spawn(specs))
-    for running in lanes:
-        running.handles = [next(handles) for _ in range(running.lane.workers)]
-    return lanes

@@ -51,6 +51,11 @@ class Trial:
         return self.plan.fault_names if self.plan else fault_names(self.column)
 
     @property
+    def at_messages(self) -> list[bool]:
+        """Of each fault whether it strikes messages, for which there is a tap."""
+        return ["tap" in FAULTS[name].needs for name in self.faults if name in FAULTS]
+
+    @property
     def load(self) -> Load:
         """What the user sets: the same for all lanes."""
         return self.lanes[0].load

@@ -1,0 +1,73 @@
+"""The workers of a trial are started: who gets which endpoints, keys and pace."""
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from infra.backends import BACKENDS
+from infra.environment import Environment
+from suites.lanes.lane import key_names
+from suites.locks import registry
+from suites.trial.lane_history import RunningLane
+from suites.trial.spec import Trial
+from suites.worker.pool import ForkServer
+from suites.worker.process_spec import Spec, group_of
+from suites.worker.tap import Taps
+
+STORE_TIMEOUT: Final = 0.5
+"""Seconds that a worker waits for an answer of the store."""
+
+
+def launch(
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, slower: float, taps: Taps | None
+) -> list[RunningLane]:
+    """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes.
+
+    slower: how many times slower than on an idle machine a step of work is.
+    """
+    lanes, specs = [], []
+    past_links: tuple[str, ...] = ()
+    if taps is not None and all(trial.at_messages):  # nothing strikes links then, and a tap takes time enough
+        past_links = environment.direct(trial.backend)
+    equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
+    run = secrets.token_hex(3)
+    pace = BACKENDS[trial.backend].pace * slower
+    for lane in trial.lanes:
+        count = lane.workers
+        lanes.append(RunningLane(lane, key_names(f"{lane.name.replace('/', '.')}.{run}", lane.keys)))
+        for number in range(count):
+            group = group_of(number)
+            endpoints = past_links or environment.endpoints(trial.backend, group)
+            if via := lane.lock.via:
+                endpoints = (environment.endpoints_of(via, group),)
+            elif equal:
+                shift = number % len(endpoints)
+                endpoints = endpoints[shift:] + endpoints[:shift]
+            specs.append(
+                Spec(
+                    recordings=str(folder),
+                    lane=lane.name,
+                    lock=registry.spelling(lane.lock_name),
+                    endpoints=endpoints,
+                    ttl=lane.ttl,
+                    workload=f"{lane.workload.__module__}:{lane.workload.__qualname__}",
+                    store_dsn=environment.store_dsn(group),
+                    store_mode=lane.store,
+                    keys=lanes[-1].keys,
+                    number=number,
+                    count=count,
+                    seed=f"{trial.seed}/{lane.name}/{number}",
+                    acquire_timeout=trial.patience(lane),
+                    store_timeout=STORE_TIMEOUT,
+                    pace=lane.lock.pace or pace,
+                    rate=(lane.load.rate or 0.0) / count,
+                    access=environment.access(trial.backend),
+                )
+            )
+    if taps is not None:
+        specs = [replace(spec, endpoints=taps.endpoints(spec, trial.backend)) for spec in specs]
+    handles = iter(server.spawn(specs))
+    for running in lanes:
+        running.handles = [next(handles) for _ in range(running.lane.workers)]
+    return lanes
