@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -62,6 +63,41 @@ class FaultInterval:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """Something of the lane's that a member of the service holds.
+
+    created, changed  the numbers that the service gave to the changes which made it, and made it what it is; 0 where
+                      it numbers none.
+    session           the lease or session that it ends with, 0 for none.
+    value             a digest of what it holds.
+    """
+
+    name: str
+    created: int
+    changed: int
+    session: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a member held, asked past all links, once it had every change that was acknowledged before it was asked.
+
+    asked, answered  ns.
+    first, last      the numbers of the latest change that it had when it began to answer, and when it had answered.
+    whole            a digest of all changes of all keys, up to one that every member has; "" where it tells none.
+    """
+
+    member: str
+    asked: int
+    answered: int
+    first: int
+    last: int
+    entries: tuple[Entry, ...]
+    whole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What must be known to judge a lane: who was tried, in which mode, under what, with which promises.
 
@@ -79,6 +115,7 @@ class Facts:
     permits    how many may hold at once: 1 for a mutex, more for a semaphore.
     workers    how many workers the lane has (see `process` in `checkers.row_format`).
     silences   ns; from when to when the trial itself asked the service in vain, where it did, while no fault was on.
+    looks      what members held, each time that they were asked: a first member, the others, and the first again.
     """
 
     trial: str
@@ -105,6 +142,7 @@ class Facts:
     claims: tuple[Claim, ...] = ()
     hazards: tuple[Hazard, ...] = ()
     silences: tuple[tuple[int, int], ...] = ()
+    looks: tuple[tuple[Contents, ...], ...] = ()
 
     def worker_of(self, process: int) -> int:
         """The worker behind a process number: see `process` in `checkers.row_format`."""
@@ -249,6 +287,7 @@ def facts_from_json(data: Mapping[str, Any]) -> Facts:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{name} are texts")
     lists["silences"] = tuple((int(begin), int(end)) for begin, end in facts.silences)
+    lists["looks"] = msgspec.convert(facts.looks, tuple[tuple[Contents, ...], ...])
     for name, kind in (("claims", Claim), ("hazards", Hazard)):
         lists[name] = tuple(kind(**_with_tuples(dict(declared))) for declared in data[name])
     return replace(facts, **lists)

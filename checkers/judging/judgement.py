@@ -137,9 +137,12 @@ def standing(
         for hazard in hazards
         if hazard.covers(name, faults, store, workload)
     )
-    claimed = any(claim.covers(name, faults, store, workload) for claim in claims)
+    owed = name in PROPERTIES and PROPERTIES[name].of_the_service
+    claimed = owed or any(claim.covers(name, faults, store, workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
-    answered = all(any(promise.covers(name, (fault,), store, workload) for promise in promises) for fault in faults)
+    answered = owed or all(
+        any(promise.covers(name, (fault,), store, workload) for promise in promises) for fault in faults
+    )
     return Standing(claimed and not hazards, hazards, answered)
 
 

@@ -11,6 +11,7 @@ from checkers.properties.fifo_and_herd import FIFO, HERD_FREE
 from checkers.properties.hand_over import HAND_OVER
 from checkers.properties.honesty import BELIEF, HONEST_RENEWAL
 from checkers.properties.independence import INDEPENDENCE
+from checkers.properties.members_agree import MEMBERS_AGREE
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.reentrancy import REENTRANCY
@@ -42,6 +43,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
         NO_LOST_UPDATE,
         NO_DUPLICATE,
         DEADLOCK_FREE,
+        MEMBERS_AGREE,
     )
 }
 """Id → property, in the order in which they are told."""

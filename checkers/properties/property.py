@@ -32,6 +32,7 @@ class Need(StrEnum):
     SHARED = "a method acquire_shared(name, timeout)"
     REENTRANT = "reentrant = True"
     RENEWED = "renewed = True"
+    COPIES = "a backend whose nodes hold the same"
 
 
 ONE_HOLDER: Final = frozenset({Need.EXCLUDES, Need.ONE_PERMIT})
@@ -71,7 +72,8 @@ class Property:
                  exercised is then not applicable.
     when_said    of these, the faults under which it is asked only of locks that say something about it.
     early        whether a request that gets no answer may end its exercise: trials wait for it before the first fault.
-    final        whether it is judged by final reads, which a trial that still runs does not have.
+    final        whether it is judged by what is read in the end, which a trial that still runs does not have.
+    of_the_service   whether the service owes it to every lock, which need not claim it.
     conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
     not_expected_in  store mode → why nobody exercises it there on purpose, unless the lock claims it or has a hazard.
     """
@@ -88,6 +90,7 @@ class Property:
     when_said: tuple[str, ...] = ()
     early: bool = False
     final: bool = False
+    of_the_service: bool = False
     conclusion: Conclusion | None = None
     not_expected_in: Mapping[str, str] = field(default_factory=dict)
 

@@ -4,12 +4,13 @@ Nothing here is shared with the engines: what is possible is tried out, instant 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, permutations, product
 from random import Random
 
+from checkers.history.history import Contents, Entry
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, ends, tokens_ordered
@@ -341,6 +342,45 @@ def jobs(rng: Random, *, sales: bool) -> str:
     return counted(result_on(book, "no-duplicate"), twice, book.rows)
 
 
+def copies(rng: Random) -> str:
+    """What members showed in four looks, each at a number that it tells: does any log of changes explain all of it?"""
+    log = [rng.choice(CHANGES) for _ in range(rng.randint(1, 3))]
+    numbers = sorted(rng.randint(0, len(log)) for _ in range(4))
+    held = [kept(log[:number]) for number in numbers]
+    if rng.random() < 0.6:
+        place, other = rng.randrange(4), [rng.choice(CHANGES) for _ in log]
+        strange = kept(other[: rng.randint(0, numbers[place])])
+        held[place] = (
+            strange if rng.random() < 0.3 else {name: strange.get(name, it) for name, it in held[place].items()}
+        )
+        for name in [name for name in held[place] if rng.random() < 0.3]:
+            del held[place][name]
+    look = tuple(
+        Contents(member, clock, clock, number, number, tuple(Entry(name, *it, 0, "") for name, it in there.items()))
+        for clock, (member, number, there) in enumerate(zip("xyzx", numbers, held, strict=True), 1)
+    )
+    explained = any(
+        all(kept(log[:number]) == there for number, there in zip(numbers, held, strict=True))
+        for log in product(CHANGES, repeat=numbers[-1])
+    )
+    return compare(result_on(Book(looks=(look,)), "members-agree").valid, explained, (numbers, held))
+
+
+CHANGES = tuple(product(("put", "delete", "anew", ""), repeat=2))
+"""What one change does to the names a and b."""
+
+
+def kept(log: Sequence[tuple[str, ...]]) -> dict[str, tuple[int, int]]:
+    """Name → numbers of the changes that made it, and made it what it is."""
+    there: dict[str, tuple[int, int]] = {}
+    for number, change in enumerate(log, 1):
+        for name, verb in zip("ab", change, strict=True):
+            made, _ = there.pop(name, (number, 0)) if verb else (0, 0)
+            if verb in ("put", "anew"):
+                there[name] = (made if verb == "put" else number, number)
+    return there
+
+
 CHECKS: dict[str, Callable[[Random], str]] = {
     "server-readers": readers,
     "holder-readers": reading_holders,
@@ -352,6 +392,7 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "sharing": refused_readers,
     "independence": one_for_two,
     "reentrancy": nested,
+    "members-agree": copies,
     "no-duplicate": partial(jobs, sales=False),
     "no-duplicate-sales": partial(jobs, sales=True),
 }

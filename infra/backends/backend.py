@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 from infra.access import OPEN, Access
 from infra.backends.messages import InTurns, Messages
@@ -90,6 +90,21 @@ class Written:
     outcome: Outcome
     seconds: float
     said: str = ""
+
+
+class Held(NamedTuple):
+    """What a member holds. Changes are numbered where the service numbers them, else 0.
+
+    first, last  the latest change that it had when it began to answer, and when it had answered.
+    entries      (name, number of the change that made it, and of the latest that changed it, the lease or session that
+                 it ends with or 0, digest of what it holds) for each.
+    whole        a digest of all changes up to one of them, "" where it tells none.
+    """
+
+    first: int
+    last: int
+    entries: list[tuple[str, int, int, int, str]]
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +279,11 @@ class Backend(ABC):
         """The names of its members, in order."""
         return tuple(self.member(number) for number in range(1, len(self.hosts) + 1))
 
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """The names of nodes that hold the same, the one that acknowledges writes first where there is one; or none."""
+        return self.members if self.has(Trait.LEADER) else ()
+
     def has(self, trait: Trait) -> bool:
         return trait in self.traits
 
@@ -316,6 +336,12 @@ class Backend(ABC):
     @abstractmethod
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
         """What `write` does. Raises TimeoutError where no answer came in time, else one of NO_ANSWER."""
+
+    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+        """What one of `copies` holds of the names that are wanted, once it has all that was acknowledged before, and
+        the change numbered `since`: up to that one `whole` goes, and it is empty for 0. Raises one of NO_ANSWER.
+        """
+        raise NotImplementedError
 
     def hand_over(self, leader: Server, successor: Health) -> bool:
         """Ask the leader to make another member the leader; whether it says that it did. See Trait.HANDS_OVER."""

@@ -3,6 +3,7 @@
 Standard library only, as `infra.backends.backend`.
 """
 
+import hashlib
 import socket
 from dataclasses import replace
 from typing import Final
@@ -44,6 +45,11 @@ def exactly(connection: socket.socket, size: int) -> bytes:
             raise ServerRefused("it closed the connection")
         received += chunk
     return received
+
+
+def digest(value: object) -> str:
+    """Of what a member holds, to be compared with what another one does."""
+    return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
 
 def with_clock(health: Health, now: float, sent: float, answered: float) -> Health:

@@ -9,12 +9,12 @@ import contextlib
 import http.client
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from infra.access import OPEN, TLS, Access
-from infra.backends.backend import NO_ANSWER, Address, Backend, Health, Package, Server, ServerRefused, Trait
-from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, converse, unexpected
+from infra.backends.backend import NO_ANSWER, Address, Backend, Health, Held, Package, Server, ServerRefused, Trait
+from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
 
@@ -31,6 +31,8 @@ _TRY_EVERY: Final = 0.1
 _NO_SPACE: Final = "NOSPACE"
 """The alarm under which members refuse writes that take room."""
 _KEY: Final = base64.b64encode(b"fencepost-disk").decode()
+_FIRST: Final = base64.b64encode(b"\0").decode()
+"""The lowest key; as the end of a range it stands for no end."""
 
 
 class Etcd(Backend):
@@ -110,6 +112,24 @@ class Etcd(Backend):
         value = base64.b64encode(b"x" * size).decode()
         _ask(address, "/v3/kv/put", {"key": _KEY, "value": value, "lease": lease}, patience, access)
         _ask(address, "/v3/lease/revoke", {"ID": lease}, patience, access)
+
+    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+        """By one linearizable read, which a member answers from its own store when it has caught up."""
+        everything = {"key": _FIRST, "range_end": _FIRST}
+        reply = _ask(address, "/v3/kv/range", everything, CHANGED_WITHIN)
+        entries = []
+        for each in reply.get("kvs", ()):
+            name = base64.b64decode(each["key"]).decode(errors="replace")
+            if wanted(name):
+                created, changed, lease = (
+                    int(each.get(number, 0)) for number in ("create_revision", "mod_revision", "lease")
+                )
+                entries.append((name, created, changed, lease, digest(each.get("value"))))
+        revision, whole = int(reply["header"]["revision"]), ""
+        if since:
+            hashed = _ask(address, "/v3/maintenance/hash", {"revision": since}, CHANGED_WITHIN)
+            whole = f"{hashed['hash']} since {hashed.get('compact_revision', 0)}"
+        return Held(revision, revision, entries, whole)
 
     def hand_over(self, leader: Server, successor: Health) -> bool:
         """It goes on without its office."""

@@ -4,7 +4,7 @@ Valkey stands for it. Nothing is agreed upon: replication is asynchronous, and l
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access, variable
@@ -13,13 +13,14 @@ from infra.backends.backend import (
     Auxiliary,
     Backend,
     Health,
+    Held,
     Package,
     Replication,
     Server,
     ServerRefused,
     Trait,
 )
-from infra.backends.conversation import EXPLAINS_WITHIN, converse, unexpected, with_clock
+from infra.backends.conversation import EXPLAINS_WITHIN, converse, digest, unexpected, with_clock
 from infra.errors import Failed
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ _MARK: Final = "fencepost:failover"
 """Key that the primary acknowledges and the replica lacks."""
 
 _KEY: Final = b"fencepost-disk"
+_LOOK_EVERY: Final = 0.01
+_READ: Final[Mapping[str, Callable[[str], tuple[str, ...]]]] = {
+    "string": lambda name: ("GET", name),
+    "hash": lambda name: ("HGETALL", name),
+    "list": lambda name: ("LRANGE", name, "0", "-1"),
+    "set": lambda name: ("SMEMBERS", name),
+    "zset": lambda name: ("ZRANGE", name, "0", "-1", "WITHSCORES"),
+}
+"""Type of a key → the command that reads all of it."""
 _ASK: Final = b"PING\r\nINFO server\r\nINFO replication\r\nINFO persistence\r\nQUIT\r\n"
 
 
@@ -161,6 +171,28 @@ class Redis(Backend):
             if (reply := connection.recv(200)) != b"+OK\r\n":
                 raise ServerRefused(reply.decode(errors="replace").strip() or "it closed the connection")
 
+    @property
+    def copies(self) -> tuple[str, ...]:
+        return (PRIMARY, REPLICA)
+
+    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+        """Keys are read one after another, and their changes have no numbers: it says enough where nobody writes."""
+        from redis import RedisError
+
+        deadline = time.monotonic() + PATIENCE
+        try:
+            with connect(address) as client:
+                while (offset := client.execute_command("INFO", "replication")["master_repl_offset"]) < since:
+                    if time.monotonic() > deadline:
+                        raise ServerRefused(f"it has {offset} bytes of the writes, {since} were acknowledged")
+                    time.sleep(_LOOK_EVERY)
+                names = [name for name in client.execute_command("KEYS", "*") if wanted(name)]
+                kinds = [(name, client.execute_command("TYPE", name)) for name in names]
+                values = [(name, client.execute_command(*_READ[kind](name))) for name, kind in kinds if kind in _READ]
+        except RedisError as error:
+            raise ServerRefused(str(error)) from error
+        return Held(0, offset, [(name, 0, 0, 0, digest(_in_order(value))) for name, value in values])
+
     def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
         del access  # ours lets everybody in
         _ask(server, "CONFIG", "SET", "min-replicas-to-write", MORE_REPLICAS if refuse else 0)
@@ -175,6 +207,11 @@ class Redis(Backend):
 
     def unusable(self, health: Health) -> str:
         return "it is a replica, and clients write to primaries" if health.me == "slave" else ""
+
+
+def _in_order(value: object) -> object:
+    """Of what has no order of its own each server gives its own."""
+    return sorted(value.items() if isinstance(value, dict) else value) if isinstance(value, dict | set) else value
 
 
 def connect(address: Address, patience: float = PATIENCE) -> "Client":

@@ -1,17 +1,22 @@
 """ZooKeeper: three servers in a quorum, with sessions and ephemeral nodes, asked by `srvr`."""
 
+import contextlib
 import re
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import Address, Backend, Health, Package, ServerRefused, Trait
-from infra.backends.conversation import EXPLAINS_WITHIN, converse, exactly, unexpected
+from infra.backends.backend import Address, Backend, Health, Held, Package, ServerRefused, Trait
+from infra.backends.conversation import EXPLAINS_WITHIN, converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
+CAUGHT_UP_WITHIN: Final = 5.0
+"""Seconds for a session with one member."""
+
 _NAME: Final = "fencepost-disk"
+_ROOT: Final = "/fencepost"
 
 
 class ZooKeeper(Backend):
@@ -82,6 +87,35 @@ class ZooKeeper(Backend):
             if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
                 raise ServerRefused(f"error {code}")
             ask(struct.pack(">ii", 2, -11))  # the session ends
+
+    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+        """What is below /fencepost, by a client of this member alone. A node changes with its list of children."""
+        del since  # whoever has a session here and has synced has it
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.handlers.threading import KazooTimeoutError
+
+        entries, paths = [], [_ROOT]
+        client = KazooClient("{}:{}".format(*address), randomize_hosts=False)
+        try:
+            client.start(CAUGHT_UP_WITHIN)
+            client.sync(_ROOT)
+            first = client.last_zxid
+            while paths:
+                path = paths.pop()
+                with contextlib.suppress(NoNodeError):
+                    value, stat = client.get(path)
+                    children = client.get_children(path)
+                    if path != _ROOT:
+                        changed, what = max(stat.mzxid, stat.pzxid), digest((value, stat.version, stat.cversion))
+                        entries.append((path, stat.czxid, changed, stat.ephemeralOwner, what))
+                    paths += [below for child in children if wanted(below := f"{path}/{child}")]
+            return Held(first, client.last_zxid, entries)
+        except (KazooException, KazooTimeoutError) as error:
+            raise ServerRefused(f"{type(error).__name__}: {error}") from error
+        finally:
+            client.stop()
+            client.close()
 
     def refusal(self, endpoint: str, access: Access) -> str:
         reply = converse(endpoint, self.question, access, EXPLAINS_WITHIN, strict=True)

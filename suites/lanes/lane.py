@@ -9,6 +9,7 @@ from checkers.claims import NO_FAULT, matches
 from checkers.judging.judgement import Standing, standing
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.property import Need
+from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from suites.lock import LockClient, grain_of
 from suites.locks import registry
@@ -154,8 +155,12 @@ class Lane:
         return any(answer.certain is not None for answer in self.answers(faults).values())
 
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
-        """Property → what the lock claims and which hazards it has under these faults, for properties with either."""
-        answers = {name: self._standing(name, faults) for name in self.properties if self.asks(name, faults)}
+        """Property → what the lock claims and which hazards it has under these faults, for properties with either.
+
+        What the service owes to every lock is no reason to try one.
+        """
+        of_the_lock = (name for name in self.properties if not PROPERTIES[name].of_the_service)
+        answers = {name: self._standing(name, faults) for name in of_the_lock if self.asks(name, faults)}
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_fault(self, faults: Sequence[str]) -> tuple[str, ...]:
@@ -167,7 +172,9 @@ class Lane:
         return tuple(
             name
             for name in self.properties
-            if self.asks(name, faults) and not PROPERTIES[name].under and (for_ever or PROPERTIES[name].early)
+            if self.asks(name, faults)
+            and not (PROPERTIES[name].under or PROPERTIES[name].of_the_service)
+            and (for_ever or PROPERTIES[name].early)
         )
 
     @property
@@ -192,6 +199,7 @@ def features(lock: type[LockClient]) -> frozenset[Need]:
         Need.SHARED: hasattr(lock, "acquire_shared"),
         Need.REENTRANT: lock.reentrant,
         Need.RENEWED: lock.renewed,
+        Need.COPIES: bool(BACKENDS[lock.backend].copies),
     }
     return frozenset(need for need, has in there.items() if has)
 

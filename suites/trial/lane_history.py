@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import row_format
-from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.properties.members_agree import MEMBERS_AGREE
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
@@ -68,13 +69,14 @@ def whole(
     versions: Mapping[str, str],
     records: Sequence[Record],
     silences: Sequence[tuple[int, int]],
+    looks: Sequence[tuple[Contents, ...]],
     environment: Environment,
 ) -> History:
     """The whole history: every recording, the texts of its errors, and a last read of each key past every fence.
 
-    silences: as in `Facts`. The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
+    silences, looks: as in `Facts`. The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
     """
-    facts = replace(_facts(trial, running, versions), silences=tuple(silences))
+    facts = replace(_facts(trial, running, versions), silences=tuple(silences), looks=tuple(looks))
     parts, errors = [], [""]
     for handle in running.handles:
         rows = read_recording(handle.spec.recording).copy()
@@ -110,7 +112,11 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
         fair=lock.fair,
         workers=lane.workers,
         versions=versions,
-        properties=tuple(name for name in lane.properties if lane.asks(name, trial.faults)),
+        properties=tuple(
+            name
+            for name in lane.properties
+            if lane.asks(name, trial.faults) and not (trial.members and name == MEMBERS_AGREE.id)
+        ),
         claims=lock.claims,
         hazards=lock.hazards,
     )

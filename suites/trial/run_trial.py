@@ -30,7 +30,7 @@ from infra.waiting import MonotonicClock, comes_true
 from results.record import LaneRecord, TrialRecord
 from results.terminal.event_journal import Tell, says, step, waits
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
-from suites.trial import target_cleanup, trial_events
+from suites.trial import members, target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.launch import launch
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
@@ -107,6 +107,7 @@ class RunningTrial:
     watch    sees what stands still while no fault is on.
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
+    looks    what members held, by lane, each time that they were asked.
     """
 
     def __init__(self, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> None:
@@ -132,6 +133,7 @@ class RunningTrial:
         self.watch = Watch(target.prober, _to_be_watched(trial, environment))
         self.missing: list[Missing] = []
         self.stuck: list[Handle] = []
+        self.looks: list[Mapping[str, members.Look]] = []
 
     @property
     def handles(self) -> list[Handle]:
@@ -169,6 +171,8 @@ class RunningTrial:
             self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
+                if not self.plan.lasting:  # no fault is on any more
+                    self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
             self.tell(trial_events.once_more(again) if again else step("once more, for as long as was asked for"))
@@ -194,9 +198,18 @@ class RunningTrial:
     def collect(self) -> list[History]:
         """The history of each lane. Raises Unclean, or TrialBroke where a key cannot be read."""
         _must_be_clean(self.environment, "after")
+        self._look_at_members(quiet=True)
         versions = self._versions()
         records, silences = self.runner.records, self.watch.silences
-        return [whole(self.trial, lane, versions, records, silences, self.environment) for lane in self.lanes]
+
+        def history(lane: RunningLane) -> History:
+            looks = [look[lane.lane.name] for look in self.looks if look]
+            return whole(self.trial, lane, versions, records, silences, looks, self.environment)
+
+        return [history(lane) for lane in self.lanes]
+
+    def _look_at_members(self, *, quiet: bool) -> None:
+        self.looks.append(members.look(self.environment, self.trial.backend, self.lanes, quiet=quiet))
 
     def remove_traces(self) -> None:
         """Remove what the locks left on a cluster that is not ours."""

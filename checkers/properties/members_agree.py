@@ -1,0 +1,150 @@
+"""`members-agree`: the members of a service hold the same of the locks, and what they told the clients.
+
+Members are asked one after another, each once it has all that was acknowledged before, and clients may go on meanwhile.
+What a later one holds, and the earlier one must have known, the earlier one must hold as well. Judged beside it are the
+grants whose tokens are numbers of changes. Source: checkers/CONDITIONS.md, section 14.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from checkers.history.counting import grouped
+from checkers.history.finding import Finding
+from checkers.history.history import Contents, Entry
+from checkers.history.holds_and_leases import Hold
+from checkers.history.view import View
+from checkers.properties.property import Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed
+from checkers.properties.stories import listing
+from checkers.row_format import NONE
+
+LOOKS: Final = "looks at all members"
+COMPARED: Final = "entries compared"
+NAMED: Final = 2
+"""Entries that a story names; of the rest it tells how many."""
+
+
+class Disagreement(NamedTuple):
+    """What is wrong in one look. rows: acquires that it is about. what: in words, one for each entry or grant."""
+
+    at: int
+    kind: str
+    rows: tuple[int, ...]
+    what: tuple[str, ...]
+
+
+def _examine(view: View) -> Examined:
+    looks = view.facts.looks
+    compared = sum(len(contents.entries) for look in looks for contents in look[1:-1])
+    findings = [Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows) for wrong in view.once(_disagreements)]
+    return Examined(
+        findings, {LOOKS: len(looks), COMPARED: compared}, unjudged=None if looks else "the members were not asked"
+    )
+
+
+def _exercise(view: View) -> Exercise:
+    return Exercise(fault_missed(view) if len(view.holds) else "nobody was granted the lock", {})
+
+
+def _disagreements(view: View) -> list[Disagreement]:
+    by_token = grouped((hold for hold in view.holds if hold.token != NONE), lambda hold: hold.token)
+    looks = view.facts.looks
+    numbered = any(entry.created in by_token for look in looks for contents in look for entry in contents.entries)
+    wrong = [each for look in looks for each in _between_members(look, view.facts.versions)]
+    if numbered:
+        wrong += (each for look in looks for each in _against_grants(look, by_token))
+    return sorted(wrong)
+
+
+def _between_members(look: Sequence[Contents], versions: Mapping[str, str]) -> Iterator[Disagreement]:
+    """Of entries, and of digests: each version makes these in its own way."""
+    lacking = list(_lacking(look))
+    if lacking:
+        names = dict.fromkeys(entry.name for _, _, entry in lacking)
+        at = min(max(one.answered, other.answered) for one, other, _ in lacking)
+        yield Disagreement(at, "members-differ", (), tuple(_variants(name, look) for name in names))
+    last = look[-1]
+    for contents in look[1:-1]:
+        if contents.whole != last.whole and versions.get(contents.member) == versions.get(last.member):
+            what = f"the digest of all changes ({contents.member}: {contents.whole}; {last.member}: {last.whole})"
+            yield Disagreement(contents.answered, "members-differ", (), (what,))
+
+
+def _variants(name: str, look: Sequence[Contents]) -> str:
+    """Who held what under a name, the fewest first."""
+
+    def held(contents: Contents) -> str:
+        entry = next((entry for entry in contents.entries if entry.name == name), None)
+        return (
+            "nothing" if entry is None else f"change {entry.changed}, " * (entry.changed > 0) + f"value {entry.value}"
+        )
+
+    by_variant = grouped({contents.member: held(contents) for contents in look}.items(), lambda item: item[1])
+    variants = sorted(by_variant.items(), key=lambda item: len(item[1]))
+    return f"{name} ({'; '.join(f'{listing([who for who, _ in members])}: {what}' for what, members in variants)})"
+
+
+def _lacking(look: Sequence[Contents]) -> Iterator[tuple[Contents, Contents, Entry]]:
+    """(member that lacks it, another that holds it, what it is)."""
+    for earlier, later in combinations(look, 2):
+        for entry in _unknown(later, earlier):
+            if not entry.changed:  # nobody wrote meanwhile, but what was under way may have come, and leases have ended
+                known = entry in look[0].entries if later is look[-1] else entry not in look[-1].entries
+            elif known := entry.created <= earlier.first < entry.changed:
+                known = all((each.name, each.created) != (entry.name, entry.created) for each in earlier.entries)
+            else:
+                known = entry.changed <= earlier.first
+            if known:
+                yield earlier, later, entry
+        if 0 < later.last <= earlier.first:
+            yield from ((later, earlier, entry) for entry in _unknown(earlier, later))
+
+
+def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
+    """What one holds, and another does not."""
+    there = set(other.entries)
+    return (entry for entry in holder.entries if entry not in there)
+
+
+def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]) -> Iterator[Disagreement]:
+    """What members held beside what clients were told: a grant is the change whose number is its token."""
+    asked, answered = look[0].asked, look[-1].answered
+    in_force = [
+        hold
+        for holds in by_token.values()
+        for hold in holds
+        if hold.ret <= asked and hold.lost < 0 and hold.core_end > answered
+    ]
+    released = {token: holds for token, holds in by_token.items() if all(hold.freed <= asked for hold in holds)}
+    for contents in look:
+        numbers = {number for entry in contents.entries for number in (entry.created, entry.changed)}
+        gone = [hold for hold in in_force if hold.token not in numbers]
+        unchanged = (entry.created for entry in contents.entries if entry.created == entry.changed)
+        kept = [hold for number in unchanged for hold in released.get(number, ())]
+        for kind, holds, word in (("grant-not-kept", gone, "no"), ("released-grant-kept", kept, "still")):
+            if holds:
+                what = tuple(f"{contents.member} had {word} change {hold.token}" for hold in holds)
+                yield Disagreement(contents.answered, kind, tuple(hold.row for hold in holds), what)
+
+
+def _conclusion(view: View, finding: Finding) -> str:
+    wrong = next(each for each in view.once(_disagreements) if each[:3] == (finding.at, finding.kind, finding.rows))
+    more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
+    what = {
+        "members-differ": "its members held different things",
+        "grant-not-kept": "a grant in force was not there",
+        "released-grant-kept": "a grant was there whose release had been acknowledged",
+    }[wrong.kind]
+    return f"So {what}, past all links, at {view.clock(wrong.at)}: {listing([*wrong.what[:NAMED], *more])}."
+
+
+MEMBERS_AGREE: Final = Property(
+    "members-agree",
+    _examine,
+    _exercise,
+    needs=frozenset({Need.COPIES}),
+    of_the_service=True,
+    final=True,
+    conclusion=_conclusion,
+)

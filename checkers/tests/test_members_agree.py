@@ -1,0 +1,135 @@
+"""What members of a service held, beside each other and beside what the clients were told."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from checkers.claims import Verdict
+from checkers.history.history import Contents, Entry, facts_from_json
+from checkers.tests.build import Book
+from checkers.tests.compare import GOOD, VALID, known
+
+
+def contents(member: str, at: int, number: int, *entries: Entry, whole: str = "") -> Contents:
+    return Contents(member, at, at, number, number, entries, whole)
+
+
+def key(created: int, changed: int = 0, *, name: str = "k", value: str = "") -> Entry:
+    return Entry(name, created, changed or created, 0, value)
+
+
+def look(*held: Contents, **facts: Any) -> Book:
+    """Worker 1 was granted the lock by change 7, and releases at 50; its lease lasts until 41."""
+    book = Book(keys=("a",), ttl=40, looks=(held,), **facts)
+    return book.acquire(1, 3, 1, token=7).release(50, 52, 1)
+
+
+def same(*entries: Entry, at: int = 10, number: int = 9, **more: Any) -> Book:
+    return look(*(contents(member, at + step, number, *entries) for step, member in enumerate("xyzx")), **more)
+
+
+def second(*entries: Entry, number: int = 9) -> Book:
+    """The second of three holds this, the others the grant."""
+    held = (("x", (key(7),)), ("y", entries), ("z", (key(7),)), ("x", (key(7),)))
+    return look(*(contents(member, 10 + step, number, *there) for step, (member, there) in enumerate(held)))
+
+
+def plain(before: str, other: str, after: str) -> Book:
+    """Each character is a key without numbers; nobody writes any more."""
+    entries = [tuple(Entry(name, 0, 0, 0, name.lower()) for name in names) for names in (before, other, after)]
+    held = [Contents(who, at, at, 0, 5, there) for at, (who, there) in enumerate(zip("xyx", entries, strict=True), 60)]
+    return look(*held)
+
+
+DIFFER = {"kind": "members-differ", "word": Verdict.VIOLATED}
+
+test_members_hold_the_same = known(
+    "members-agree",
+    ("all alike", same(key(7)), {**GOOD, "looks at all members": 1, "entries compared": 2, "word": Verdict.UPHELD}),
+    ("nothing", same(), VALID),
+    ("nobody asked", Book().acquire(1, 2, 1).release(3, 4, 1), {"unexercised": "the members were not asked"}),
+    ("a live key is gone on one", second(), {"kinds": ["members-differ", "grant-not-kept"]}),
+    ("it is told who lacks it", second(key(12), number=12), {"kinds": ["members-differ", "grant-not-kept"]}),
+    (
+        "an older value",
+        second(key(7, value="old")),
+        {**DIFFER, "at": 11, "told": ("(y: change 7, value old; x and z:",)},
+    ),
+    ("a key beside it", second(key(7), key(3, name="l")), {**DIFFER, "told": ("l (y: change 3, value ; x and z: no",)}),
+    ("a key of a later time", look(contents("x", 10, 9), contents("y", 11, 12, key(12)), contents("x", 12, 13)), VALID),
+    (
+        "made before, changed since",
+        look(contents("x", 10, 9), contents("y", 11, 12, key(5, 12)), contents("x", 12, 13)),
+        {**DIFFER, "at": 11},
+    ),
+    ("a member that cannot have known it", look(contents("x", 10, 6), contents("x", 11, 8, key(8))), VALID),
+)
+
+test_members_have_the_same_past = known(
+    "members-agree",
+    (
+        "another digest",
+        look(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2")),
+        {**DIFFER, "at": 11, "told": ("the digest of all changes (y: 1; x: 2)",)},
+    ),
+    (
+        "of another version",
+        look(
+            *(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2")),
+            versions={"x": "3.5", "y": "3.4"},
+        ),
+        VALID,
+    ),
+)
+
+test_without_numbers_nobody_writes_meanwhile = known(
+    "members-agree",
+    ("the replica lacks a key", plain("ab", "a", "ab"), {**DIFFER, "told": ("b (x: value b; y: nothing)",)}),
+    ("the replica has a key more", plain("a", "ab", "a"), {**DIFFER, "told": ("b (x: nothing; y: value b)",)}),
+    ("a lease ends first on the replica", plain("ab", "a", "a"), VALID),
+    ("a lease ends after it was asked", plain("ab", "ab", "a"), VALID),
+    ("a late write comes after the replica was asked", plain("a", "a", "ab"), VALID),
+    ("a late write comes before", plain("a", "ab", "ab"), VALID),
+)
+
+test_members_hold_what_clients_were_told = known(
+    "members-agree",
+    ("a grant in force is nowhere", same(key(8), at=20).acquire(2, 4, 2, token=8), {"kinds": ["grant-not-kept"] * 4}),
+    ("its lease may be over", same(key(8), at=39).acquire(2, 4, 2, token=8), VALID),
+    ("it was granted meanwhile", same(key(8), at=2).acquire(1, 1, 2, token=8), VALID),
+    ("tokens are no numbers of changes", same(key(80), number=90), VALID),
+    ("a changed key is still that grant", same(key(7, 8)), VALID),
+    ("released while they were asked", same(key(7), at=51), VALID),
+    ("released before", same(key(7), at=53), {"kinds": ["released-grant-kept"] * 4}),
+    ("released before, on one alone", look(contents("x", 60, 9), contents("y", 61, 9, key(7))), {"valid": False}),
+    ("released, and changed by another", same(key(7, 8), at=53), VALID),
+)
+
+test_the_story_names_member_and_grant = known(
+    "members-agree",
+    (
+        "in force",
+        look(contents("x", 10, 9, key(8))).acquire(2, 4, 2, token=8),
+        {"kind": "grant-not-kept", "owners": (1,), "told": ("was granted token 7", "x had no change 7")},
+    ),
+    (
+        "released",
+        look(contents("x", 60, 9, key(7))),
+        {"kind": "released-grant-kept", "owners": (1,), "told": ("it released", "x had still change 7")},
+    ),
+)
+
+
+def test_what_members_held_is_stored_and_read() -> None:
+    facts = same(key(7)).facts
+    assert facts_from_json(asdict(facts)) == facts
+
+
+@pytest.mark.parametrize("damage", [{"member": 5}, {"entries": [{"name": "k"}]}, {"last": "9"}])
+def test_damaged_contents_are_refused(damage: dict[str, object]) -> None:
+    data = asdict(same(key(7)).facts)
+    first, damaged, *others = data["looks"][0]
+    data["looks"] = [[first, {**damaged, **damage}, *others]]
+    with pytest.raises(ValueError, match=r"looks|Expected|missing"):
+        facts_from_json(data)

@@ -1,0 +1,11 @@
+"""Do the members of a service hold the same?"""
+
+import pytest
+
+from suites.trial.run_trials import CaseAnswer
+
+
+@pytest.mark.property("members-agree")
+def test_members_agree(answer: CaseAnswer) -> None:
+    """After the heal all hold the same of the locks, and what the clients were told."""
+    answer.must_hold()

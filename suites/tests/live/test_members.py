@@ -1,0 +1,87 @@
+"""What members hold of locks on real servers: all the same, until one of them is made to lose something."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from checkers.check import check
+from checkers.tests.build import FACTS, Book
+from infra.backends import BACKENDS
+from infra.backends.redis import PRIMARY, REPLICA
+from infra.environment import Environment
+from infra.tests.live.hurting import await_, redis_at
+from suites.lanes.lane import lane_named
+from suites.lock import Grant
+from suites.tests.live.lanes import eventually
+from suites.trial import members
+from suites.trial.lane_history import RunningLane
+
+LANES = {
+    "etcd": "etcd/register/unfenced",
+    "zookeeper": "zookeeper/register/unfenced",
+    "redis": "redis/set/fence-writes",
+}
+
+
+def lane_of(backend: str, key: str) -> RunningLane:
+    return RunningLane(lane_named(LANES[backend]), (key,))
+
+
+def looked(environment: Environment, lane: RunningLane) -> members.Look:
+    return members.look(environment, lane.lane.backend, [lane], quiet=True)[lane.lane.name]
+
+
+def kinds(look: members.Look, grant: Grant | None = None) -> list[str]:
+    """Of the violations that a look shows of a lock that is held, since now and for long."""
+    book = Book(ttl=10**12)
+    book.facts = replace(FACTS, looks=(look,), ttl=10**12)
+    token = {} if grant is None or grant.token is None else {"token": grant.token}
+    book.acquire(1, 2, 1, sent=look[0].asked - 1, **token)
+    (result,) = check(book.history(), ["members-agree"])
+    return [violation.kind for violation in result.violations]
+
+
+@pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.needs(name)) for name in LANES])
+def test_all_members_hold_a_grant_until_it_is_released(environment: Environment, backend: str) -> None:
+    lane = lane_of(backend, f"agreed.{backend}")
+    nodes = environment.direct(backend)
+    with closing(lane.lane.lock.open(nodes, 30.0)) as client:
+        grant = eventually(lambda: client.acquire(lane.keys[0], 5.0))
+        held = looked(environment, lane)
+        first, *others = BACKENDS[backend].copies
+        assert [contents.member for contents in held] == [first, *others, first]
+        assert all(contents.entries for contents in held), held
+        assert {contents.whole for contents in held[1:]} != {""} or backend != "etcd"
+        assert kinds(held, grant) == []
+        if backend != "redis":  # its changes have no numbers
+            assert grant.token in {entry.created for entry in held[-1].entries}
+            without = tuple(replace(contents, entries=()) for contents in held)
+            assert set(kinds((*held[:1], *without[1:2], *held[2:]), grant)) == {"members-differ", "grant-not-kept"}
+        client.release(grant)
+    assert kinds(looked(environment, lane)) == []
+
+
+@pytest.mark.needs("redis")
+def test_a_live_key_that_is_gone_on_the_replica_is_found_each_time(environment: Environment) -> None:
+    primary, replica = (redis_at(environment.node(node).address) for node in (PRIMARY, REPLICA))
+    replica.config_set("replica-read-only", "no")
+    try:
+        for number in range(10):
+            lane = lane_of("redis", f"planted.{number}")
+            with closing(lane.lane.lock.open(environment.direct("redis"), 30.0)) as client:
+                assert client.acquire(lane.keys[0], 5.0)
+                (name,) = [name for name in primary.keys(f"*planted.{number}*") if primary.ttl(name) > 0]
+                await_(lambda name=name: bool(replica.exists(name)))  # type: ignore[misc]
+                assert kinds(looked(environment, lane)) == []
+                assert replica.delete(name) == 1
+                assert kinds(looked(environment, lane)) == ["members-differ"]
+    finally:
+        replica.config_set("replica-read-only", "yes")
+
+
+@pytest.mark.needs("etcd")
+def test_where_clients_go_on_members_are_asked_of_services_that_number_changes(environment: Environment) -> None:
+    assert members.look(environment, "redis", [lane_of("redis", "k")], quiet=False) == {}
+    (look,) = members.look(environment, "etcd", [lane_of("etcd", "k")], quiet=False).values()
+    assert all(contents.last > 0 for contents in look)

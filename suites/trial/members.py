@@ -1,0 +1,66 @@
+"""What the members of a service hold of the locks of a trial: asked past all links, lane by lane."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from checkers.history.history import Contents, Entry
+from infra.backends import BACKENDS
+from infra.backends.backend import NO_ANSWER, Held, Trait
+from infra.environment import Environment
+from suites.trial.lane_history import RunningLane
+from suites.worker.pool import TrialBroke
+
+ASKED_WITHIN: Final = 10.0
+"""Seconds for a member to answer once all faults are undone."""
+_AGAIN: Final = 0.1
+
+Look = tuple[Contents, ...]
+"""What a first member held, then the others, then the first again."""
+
+
+def look(environment: Environment, backend: str, lanes: Sequence[RunningLane], *, quiet: bool) -> Mapping[str, Look]:
+    """Lane → what each member held of it; nothing where no members hold the same, or the cluster is not ours.
+
+    quiet: whether nobody writes any more, as it must be where changes have no numbers. Raises TrialBroke where one
+    does not answer.
+    """
+    kind = BACKENDS[backend]
+    if not (kind.copies and environment.ours and (quiet or kind.has(Trait.LEADER))):
+        return {}
+    names = [name for lane in lanes for name in lane.keys]
+
+    def ask(member: str, since: int) -> tuple[int, Held, int]:
+        asked = time.monotonic_ns()
+        held = _held(environment, backend, member, lambda key: any(name in unquote(key) for name in names), since)
+        return asked, held, time.monotonic_ns()
+
+    first, *others = kind.copies
+    before = ask(first, 0)
+    since = before[1].last if quiet else 0
+    answers = [(first, before), *((member, ask(member, since)) for member in (*others, first))]
+    return {
+        lane.lane.name: tuple(
+            Contents(member, asked, answered, held.first, held.last, _of(lane.keys, held), held.whole)
+            for member, (asked, held, answered) in answers
+        )
+        for lane in lanes
+    }
+
+
+def _of(keys: Sequence[str], held: Held) -> tuple[Entry, ...]:
+    return tuple(Entry(*entry) for entry in held.entries if any(key in unquote(entry[0]) for key in keys))
+
+
+def _held(environment: Environment, backend: str, member: str, wanted: Callable[[str], bool], since: int) -> Held:
+    """Asked until it answers: it may be slow on an overloaded machine."""
+    address = environment.node(member).address
+    deadline = time.monotonic() + ASKED_WITHIN
+    while True:
+        try:
+            return BACKENDS[backend].held(address, wanted, since)
+        except NO_ANSWER as error:
+            if time.monotonic() > deadline:
+                raise TrialBroke(f"after the trial: {member} does not say what it holds ({error})") from error
+            time.sleep(_AGAIN)
