@@ -1,6 +1,6 @@
 """The one function that judges a history, and the one that says what a running trial still lacks."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from checkers.claims import NO_FAULT, matches
 from checkers.history.history import History
@@ -23,10 +23,13 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ch
     return tuple(PROPERTIES[name].result(view) for name in _names(view, properties))
 
 
-def missing(history: History, properties: Iterable[str] | None = None) -> dict[str, str]:
-    """Property → why a pass of a trial that still runs would mean nothing yet; also that a hazard has not shown yet."""
+def missing(history: History, properties: Iterable[str] | None = None, wanted: Collection[str] = ()) -> dict[str, str]:
+    """Property → why a pass of a trial that still runs would mean nothing yet; also that a hazard has not shown yet.
+
+    wanted: mechanisms of hazards that need not show, and are waited for all the same.
+    """
     view = history.once(View)
-    reasons = {name: _missing(PROPERTIES[name], view) for name in _names(view, properties)}
+    reasons = {name: _missing(PROPERTIES[name], view, wanted) for name in _names(view, properties)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
@@ -34,14 +37,15 @@ def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(properties) if properties is not None else view.facts.properties or applicable(view)
 
 
-def _missing(property: Property, view: View) -> str | None:
+def _missing(property: Property, view: View, wanted: Collection[str]) -> str | None:
     facts = view.facts
     stands = declared(property.id, facts)
     if not_applicable(property.id, facts) is not None or not_expected(property.id, facts, stands) is not None:
         return None
     reason = property.missing(view)
-    if reason is None and stands.certain is not None and not property.final and not property.examine(view).findings:
-        return f"no violation by {stands.certain.mechanism} yet"
+    awaited = [hazard.mechanism for hazard in stands.hazards if hazard.certain or hazard.mechanism in wanted]
+    if reason is None and awaited and not property.final and not property.examine(view).findings:
+        return f"no violation by {awaited[0]} yet"
     return reason
 
 

@@ -201,6 +201,8 @@ BY_THE_MACHINE: Final[Mapping[str, tuple[Callable[[Violation, View], bool], str]
     "late-delivery": (delivered_late, "the machine itself held a write up"),
 }
 """What a busy machine does without a fault: mechanism → what tells of it then, and the reason in words."""
+OF_A_VERSION: Final = ("revoked-early",)
+"""Mechanisms by which one version of a service may break what another keeps, under the same fault."""
 MECHANISMS: Final = {
     **by_name(
         frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, revoked_early, late_delivery

@@ -19,7 +19,16 @@ from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
 from results.certificate.error_texts import ErrorText, errors
 from results.certificate.exposure import Exposure, HandoverGap, exposures, handover_gaps
-from results.certificate.promise_losses import Loss, Promise, losses, not_applicable, promises
+from results.certificate.promise_losses import (
+    BY_CHANCE,
+    Loss,
+    Promise,
+    Weakness,
+    losses,
+    not_applicable,
+    promises,
+    weaknesses,
+)
 from results.certificate.trials import ServerStep, UpgradeTrial, no_way_there, steps
 from results.comparison.compare import Comparison, compare
 from results.comparison.speeds import Speed
@@ -53,6 +62,7 @@ class Certificate:
     regressed     what makes it a regression; slower: the times and rates that do.
     one_version   backend → the version that all its servers report, before and after.
     known         failures of promises that the baseline had broken elsewhere.
+    weaknesses    those that showed in the candidate alone, though not often enough to decide.
     no_way_there  messages of servers of the new version that did not start on the old data, each once.
     doubts        why it is not conclusive, a line each.
     """
@@ -65,6 +75,7 @@ class Certificate:
     regressed: tuple[Loss, ...]
     slower: tuple[Speed, ...]
     known: tuple[Loss, ...]
+    weaknesses: tuple[Weakness, ...]
     one_version: Mapping[str, str]
     steps: tuple[ServerStep, ...]
     no_way_there: tuple[str, ...]
@@ -99,7 +110,8 @@ class Certificate:
         )
         untimed = () if self.comparison.timed else ("times and rates are not judged: too few trials",)
         there = (f"no way there: {words}" for words in self.no_way_there)
-        return (*same, *there, *untimed, *(f"no way back {words}" for words in self.no_way_back))
+        weaker = (f"{each.backend}, {each.mechanism} under {each.fault}: {each}" for each in self.weaknesses)
+        return (*same, *there, *weaker, *untimed, *(f"no way back {words}" for words in self.no_way_back))
 
     @property
     def no_way_back(self) -> tuple[str, ...]:
@@ -139,6 +151,7 @@ def certify(
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
         one_version=one_version(trials),
         known=tuple(loss for loss in accused if loss.name() in broken),
+        weaknesses=tuple(each for each in weaknesses(contents.cells) if not each.shown[0] and each.chance > BY_CHANCE),
         steps=replaced,
         no_way_there=no_way_there(trials),
         handover_gaps=handover_gaps(contents.lanes),

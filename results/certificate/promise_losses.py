@@ -1,19 +1,25 @@
 """Each promise in each stage of an upgrade, and which of them were lost. Pure.
 
 A promise is a property of a lock on a backend, under all faults together: if the old version broke it anywhere, the
-upgrade did not lose it.
+upgrade did not lose it. A weakness that only one of two versions has is lost by counts: where it showed in so many more
+trials of the new version that this comes by chance, in any one column, less often than `BY_CHANCE` (Fisher's exact
+test, one-sided; all locks of a backend together, since a trial strikes the service that they share).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import comb
+from typing import Final
 
 from checkers.claims import Verdict
 from results.comparison.compare import Comparison, Seen, question
 from results.record import Cell, grouped, judged
 from results.report.verdict_changes import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
+
+BY_CHANCE: Final = 0.025
 
 Name = tuple[str, str, str]
 """backend, lock, property"""
@@ -118,13 +124,64 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Weakness:
+    """In how many trials of each version a known weakness showed, by one mechanism under one fault.
+
+    shown, trials  of the baseline, and of the candidate.
+    cells          those of the candidate in which it showed.
+    """
+
+    backend: str
+    fault: str
+    mechanism: str
+    shown: tuple[int, int]
+    trials: tuple[int, int]
+    cells: tuple[Cell, ...]
+
+    @property
+    def chance(self) -> float:
+        """How often the candidate would show it in so many of these trials, if it were alike in both."""
+        (few, many), (old, new) = self.shown, self.trials
+        ways = range(many, min(few + many, new) + 1)
+        return sum(comb(new, k) * comb(old, few + many - k) for k in ways) / comb(old + new, few + many)
+
+    def __str__(self) -> str:
+        (few, many), (old, new) = self.shown, self.trials
+        return f"it showed in {many} of {new} trials of the new version, in {few} of {old} of the old one"
+
+
+def weaknesses(cells: Iterable[Cell]) -> list[Weakness]:
+    """Those that showed in a larger part of the candidate's trials, and that both versions had a chance to show."""
+    alone = [cell for cell in judged(cells) if cell.stage in ALONE]
+    shown = [cell for cell in alone if cell.word is Verdict.WEAKNESS_SHOWN]
+    tried = grouped(alone, lambda cell: (cell.lane, cell.fault, cell.property, cell.stage))
+    made = []
+    for (backend, fault, mechanism), mine in grouped(
+        shown, lambda cell: (cell.backend, cell.fault, cell.because)
+    ).items():
+        asked = {(cell.lane, fault, cell.property) for cell in mine}
+        trials = [{cell.trial for each in asked for cell in tried.get((*each, stage), ())} for stage in ALONE]
+        hits = [{cell.trial for cell in mine if cell.stage == stage} for stage in ALONE]
+        numbers, all_ = ((len(pair[0]), len(pair[1])) for pair in (hits, trials))
+        if all(all_) and numbers[1] * all_[0] > numbers[0] * all_[1]:
+            of_new = tuple(cell for cell in mine if cell.stage == CANDIDATE)
+            made.append(Weakness(backend, fault, mechanism, numbers, all_, of_new))
+    return sorted(made, key=lambda weakness: weakness.chance)
+
+
 def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
     """All that got worse in the candidate and while versions change, positive controls included."""
+    cells = list(cells)
     lost = [
         Loss(*question(change), CANDIDATE, change.worse, change.after)
         for change in comparison.changes
         if change.worse and change.after is not None
     ]
+    for weakness in weaknesses(cells):
+        if weakness.chance <= BY_CHANCE:
+            by_question = grouped(weakness.cells, question)
+            lost += (Loss(*key, CANDIDATE, str(weakness), Seen.of(mine)) for key, mine in by_question.items())
     while_versions_change = (cell for cell in judged(cells) if cell.stage in TOGETHER)
     for key, mine in sorted(grouped(while_versions_change, lambda cell: (*question(cell), cell.stage)).items()):
         seen = Seen.of(mine)

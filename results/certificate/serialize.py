@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from results.certificate.certify import Certificate, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
-from results.certificate.promise_losses import Loss, Promise
+from results.certificate.promise_losses import Loss, Promise, Weakness
 from results.certificate.trials import UpgradeTrial
 from results.comparison import presentation
 from results.comparison.compare import Seen
@@ -22,7 +22,7 @@ from results.storage.codec import encoded
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """A certificate of another format can be verified only by the version that wrote it."""
 _OF_A_SPEED: Final = ("backend", "lock", "measure", "unit", "before", "after", "ratio", "interval", "trials")
 _ASKED: Final = ("command", "seed", "profile", "interruptions")
@@ -53,6 +53,7 @@ def to_json(
         "turned": [list(promise.name()) for promise in certificate.turned],
         "one_version": dict(certificate.one_version),
         "known": [_loss(loss, root) for loss in certificate.known],
+        "weaknesses": [_weakness(weakness) for weakness in certificate.weaknesses],
         "cleared": [list(promise.name()) for promise in certificate.cleared],
         "steps": [asdict(step) for step in certificate.steps],
         "no_way_there": list(certificate.no_way_there),
@@ -111,6 +112,11 @@ def _seen(seen: Seen, root: Path) -> dict[str, Any]:
 
 def _loss(loss: Loss, root: Path) -> dict[str, Any]:
     return {**_without("why", loss, root), "worse": loss.why, "seen": _seen(loss.seen, root)}
+
+
+def _weakness(weakness: Weakness) -> dict[str, Any]:
+    names = ("backend", "fault", "mechanism", "shown", "trials", "chance")
+    return {name: getattr(weakness, name) for name in names}
 
 
 def _speed(speed: Speed) -> dict[str, Any]:

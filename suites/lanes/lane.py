@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from checkers.claims import NO_FAULT, matches
+from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Standing, standing
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.property import Need
@@ -153,6 +154,11 @@ class Lane:
     def must_show(self, faults: Sequence[str]) -> bool:
         """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
         return any(answer.certain is not None for answer in self.answers(faults).values())
+
+    def differs_by_version(self, faults: Sequence[str]) -> bool:
+        """Whether it has a hazard under these faults that one version of the service may show and another not."""
+        hazards = (hazard for answer in self.answers(faults).values() for hazard in answer.hazards)
+        return any(hazard.mechanism in OF_A_VERSION for hazard in hazards)
 
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
         """Property → what the lock claims and which hazards it has under these faults, for properties with either.

@@ -11,13 +11,14 @@ from checkers.properties.check_result import Violation
 from checkers.tests.build import cases
 from infra.errors import Failed
 from results.record import settled
+from results.stages import BASELINE, CANDIDATE
 from results.tests import samples
 from suites.selection import selection as asked_module
-from suites.selection.selection import Selection
+from suites.selection.selection import Case, Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
-from suites.trial.run_trials import CONTROLS, CaseAnswer, TrialFailed, counting
+from suites.trial.run_trials import CONTROLS, DECIDING, CaseAnswer, TrialFailed, counting
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)
@@ -131,6 +132,10 @@ class TestATrialThatBroke:
         assert len(world.trials) == 2
 
 
+def place(case: Case) -> tuple[str, str]:
+    return case.fault, case.stage
+
+
 class TestPositiveControls:
     @pytest.mark.parametrize("fires", [1, 2, 3, None])
     def test_only_silent_lanes_get_the_next_seeds(self, world: World, fences: Selection, fires: int | None) -> None:
@@ -156,6 +161,18 @@ class TestPositiveControls:
         every = fences.runnable("redis", "freeze-holder")
         assert [len(trial.lanes) for trial in world.trials] == [len(every), 2, 1]
         assert world.trials[2].lanes == (second.lane,)
+
+    @pytest.mark.parametrize(("stage", "trials"), [(BASELINE, DECIDING), (CANDIDATE, DECIDING), ("", 1)])
+    def test_what_one_version_may_show_and_another_not_is_tried_until_counts_decide(
+        self, world: World, stage: str, trials: int
+    ) -> None:
+        versions = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]} if stage else {}
+        run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, **versions)
+        session = world.session(run)
+        for fault in run.faults:
+            session.answer(next(case for case in run.cases("server-exclusion") if place(case) == (fault, stage)))
+        tried = sorted((trial.column, trial.seed) for trial in world.trials)
+        assert tried == [("kill-server", SEED), *(("stall-disk", SEED + n) for n in range(trials))]
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.WEAKNESS_NOT_SHOWN])
     def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Verdict) -> None:

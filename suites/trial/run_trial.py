@@ -16,6 +16,7 @@ from checkers.check import check
 from checkers.check import missing as not_exercised
 from checkers.claims import NO_FAULT
 from checkers.history.history import History
+from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
@@ -28,6 +29,7 @@ from infra.network.topology import GROUPS
 from infra.store import store
 from infra.waiting import MonotonicClock, comes_true
 from results.record import LaneRecord, TrialRecord
+from results.stages import ALONE
 from results.terminal.event_journal import Tell, says, step, waits
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.trial import members, target_cleanup, trial_events
@@ -52,6 +54,8 @@ LINGER: Final = 3.0
 """Seconds that a trial waits after its first cycle for what was not exercised yet: mostly shorter than another one."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks meanwhile."""
+CYCLES_OF_A_VERSION: Final = 4
+"""Cycles in which what only one of two versions may show is given the chance to."""
 LONGEST_TTL: Final = 2.0
 """Seconds; the longest TTL of a lock of ours, unless the user sets another."""
 BEYOND_BOUND: Final = 0.5
@@ -261,11 +265,15 @@ class RunningTrial:
         return missing
 
     def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
-        """What has not been exercised in these lanes; of a planted bug only the property that names it counts."""
+        """What has not been exercised in these lanes; of a planted bug only the property that names it counts.
+
+        Where two versions are tried, what only one of them may show is waited for as well, for some cycles.
+        """
         missing = {}
+        wanted = OF_A_VERSION if self.trial.stage in ALONE and len(self.missing) + 1 < CYCLES_OF_A_VERSION else ()
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
-            every = not_exercised(so_far(self.trial, lane, versions, self.runner.records))
+            every = not_exercised(so_far(self.trial, lane, versions, self.runner.records), wanted=wanted)
             if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
                 missing[lane.lane.name] = reasons
         return missing

@@ -19,7 +19,7 @@ from infra.target.external_environment import ExternalEnvironment
 from results.record import TrialRecord, decisive, version_of
 from results.report.short_story import stories
 from results.run import Run
-from results.stages import CALIBRATION, CALIBRATIONS, CANDIDATE
+from results.stages import ALONE, CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.event_journal import Event, Tell, says, step
 from results.text import plain
 from suites.lanes.lane import Lane
@@ -42,6 +42,11 @@ class TrialFailed(Exception):
 
 CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
+
+DECIDING: Final = 5
+"""Trials of each version in which a weakness shows or not that only one of them may have: five of five against one, or
+four against none, come by chance less often than once in forty (see `results.certificate.promise_losses`).
+"""
 
 STORM_DEADLINE: Final = 15.0
 """Seconds after which a trial of random faults goes on no longer, since any of them may mask another for good."""
@@ -235,11 +240,16 @@ class TrialSession:
                 parts.append(_Part(len(parts) + 1, others))
 
     def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> Answers:
-        """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
+        """Run a trial, and again with the next seed for lanes whose positive control did not fire.
+
+        Where two versions are tried, lanes in which only one of them may show a weakness are tried `DECIDING` times.
+        """
         answers: Answers = {}
         trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
+        deciding = DECIDING if column.stage in ALONE else 1
+        by_version = {lane for lane in lanes if lane.differs_by_version(trial.faults)}
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
-        for attempt in range(1, most + 1):
+        for attempt in range(1, max(most, deciding) + 1):
             tried = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
             known = self._stored(tried)
             record, page = known or self._run_one(tried)
@@ -252,8 +262,9 @@ class TrialSession:
                     answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
             settled = {key: counting(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
-            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
-            self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=known is None)
+            again = [lane for lane in lanes if lane.name in silent and attempt < most]
+            self._tell_end(tried, record, settled, frozenset(lane.name for lane in again), new=known is None)
+            lanes = tuple(lane for lane in lanes if lane in again or (lane in by_version and attempt < deciding))
             if not lanes:
                 break
         return answers
