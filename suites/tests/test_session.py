@@ -18,7 +18,7 @@ from suites.selection.selection import Case, Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
-from suites.trial.run_trials import CONTROLS, DECIDING, CaseAnswer, TrialFailed, counting
+from suites.trial.run_trials import CONTROLS, CaseAnswer, TrialFailed, counting
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)
@@ -162,17 +162,36 @@ class TestPositiveControls:
         assert [len(trial.lanes) for trial in world.trials] == [len(every), 2, 1]
         assert world.trials[2].lanes == (second.lane,)
 
-    @pytest.mark.parametrize(("stage", "trials"), [(BASELINE, DECIDING), (CANDIDATE, DECIDING), ("", 1)])
-    def test_what_one_version_may_show_and_another_not_is_tried_until_counts_decide(
-        self, world: World, stage: str, trials: int
+    @pytest.mark.parametrize(
+        ("stage", "shows", "attempts"),
+        [
+            ("", (1,), [("", 1)]),
+            (BASELINE, (1,), [(BASELINE, 1)]),
+            (CANDIDATE, (), [(CANDIDATE, 1), (CANDIDATE, 4)]),
+            (CANDIDATE, (1,), [(CANDIDATE, 1), *((which, n) for n in range(4, 8) for which in (CANDIDATE, BASELINE))]),
+            (CANDIDATE, (4,), [(CANDIDATE, 1), *((which, n) for n in range(4, 8) for which in (CANDIDATE, BASELINE))]),
+        ],
+    )
+    def test_what_only_the_new_version_may_show_is_tried_on_both_once_it_has_shown(
+        self, world: World, stage: str, shows: tuple[int, ...], attempts: list[tuple[str, int]]
     ) -> None:
         versions = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]} if stage else {}
         run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, **versions)
+        cases = [next(case for case in run.cases("server-exclusion") if place(case) == (f, stage)) for f in run.faults]
+        shown = {key_of(case): Verdict.WEAKNESS_SHOWN for case in cases}
+        world.because = "explained by revoked-early"
+        world.script = lambda trial: shown if trial.attempt in shows and trial.stage == stage else {}
         session = world.session(run)
-        for fault in run.faults:
-            session.answer(next(case for case in run.cases("server-exclusion") if place(case) == (fault, stage)))
-        tried = sorted((trial.column, trial.seed) for trial in world.trials)
-        assert tried == [("kill-server", SEED), *(("stall-disk", SEED + n) for n in range(trials))]
+        for case in cases:
+            session.answer(case)
+        assert [trial.attempt for trial in world.trials if trial.column == "kill-server"] == [1]
+        tried = [trial for trial in world.trials if trial.column == "stall-disk"]
+        assert [(trial.stage, trial.attempt) for trial in tried] == attempts
+        assert all(trial.seed == SEED + trial.attempt - 1 for trial in tried)
+        assert all(
+            trial.version == (versions["from_" if trial.stage == BASELINE else "to"][0][5:])
+            for trial in tried * bool(stage)
+        )
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.WEAKNESS_NOT_SHOWN])
     def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Verdict) -> None:

@@ -46,6 +46,7 @@ class World:
 
     run: Run
     script: Script = lambda _: {}
+    because: str = "because"
     trials: list[Trial] = field(default_factory=list)
     environments: list[FakeEnvironment] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
@@ -65,7 +66,7 @@ class World:
         for lane in trial.lanes:
             facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
             judgements = tuple(
-                Judgement(name, words.get((lane.name, name), Verdict.UPHELD), "because")
+                Judgement(name, words.get((lane.name, name), Verdict.UPHELD), self.because)
                 for name in lane.properties
                 if lane.asks(name, trial.faults)
             )

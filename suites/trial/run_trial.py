@@ -267,10 +267,11 @@ class RunningTrial:
     def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
         """What has not been exercised in these lanes; of a planted bug only the property that names it counts.
 
-        Where two versions are tried, what only one of them may show is waited for as well, for some cycles.
+        In the further trials of two versions what only one of them may show is waited for as well, for some cycles.
         """
         missing = {}
-        wanted = OF_A_VERSION if self.trial.stage in ALONE and len(self.missing) + 1 < CYCLES_OF_A_VERSION else ()
+        deciding = self.trial.stage in ALONE and self.trial.attempt > 1
+        wanted = OF_A_VERSION if deciding and len(self.missing) + 1 < CYCLES_OF_A_VERSION else ()
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
             every = not_exercised(so_far(self.trial, lane, versions, self.runner.records), wanted=wanted)

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from checkers.claims import Verdict
+from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Judgement
 from infra.environment import Environment
 from infra.errors import Trouble
@@ -19,7 +20,7 @@ from infra.target.external_environment import ExternalEnvironment
 from results.record import TrialRecord, decisive, version_of
 from results.report.short_story import stories
 from results.run import Run
-from results.stages import ALONE, CALIBRATION, CALIBRATIONS, CANDIDATE
+from results.stages import BASELINE, CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.event_journal import Event, Tell, says, step
 from results.text import plain
 from suites.lanes.lane import Lane
@@ -240,34 +241,53 @@ class TrialSession:
                 parts.append(_Part(len(parts) + 1, others))
 
     def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> Answers:
-        """Run a trial, and again with the next seed for lanes whose positive control did not fire.
-
-        Where two versions are tried, lanes in which only one of them may show a weakness are tried `DECIDING` times.
-        """
+        """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: Answers = {}
         trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
-        deciding = DECIDING if column.stage in ALONE else 1
-        by_version = {lane for lane in lanes if lane.differs_by_version(trial.faults)}
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
-        for attempt in range(1, max(most, deciding) + 1):
+        for attempt in range(1, most + 1):
             tried = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
-            known = self._stored(tried)
-            record, page = known or self._run_one(tried)
-            version = version_of(record.about)
-            for lane in record.lanes:
-                by_property = stories(lane)
-                for judgement in lane.judgements:
-                    story = by_property.get(judgement.property, ())
-                    answer = CaseAnswer(judgement, page, attempt, attempt, tried.seed, version, story)
-                    answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
+            record, new = self._tried(tried, answers)
             settled = {key: counting(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
-            again = [lane for lane in lanes if lane.name in silent and attempt < most]
-            self._tell_end(tried, record, settled, frozenset(lane.name for lane in again), new=known is None)
-            lanes = tuple(lane for lane in lanes if lane in again or (lane in by_version and attempt < deciding))
+            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
+            self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=new)
             if not lanes:
                 break
+        by_version = tuple(lane for lane in trial.lanes if lane.differs_by_version(trial.faults))
+        if by_version and column.stage == CANDIDATE:
+            self._decide(replace(trial, lanes=by_version), answers)
         return answers
+
+    def _decide(self, trial: Trial, answers: Answers) -> None:
+        """Once a weakness has shown that only one of two versions may have: try both until counts can decide.
+
+        trial: the first one, of the new version. It is given a second chance first.
+        """
+        old = replace(trial, stage=BASELINE, version=self._selection.version(trial.backend, BASELINE))
+        for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
+            for side, into in ((trial, answers), (old, Answers())):
+                shown = (answer.judgement for given in answers.values() for answer in given)
+                if attempt > CONTROLS + 1 or side is trial or any(map(_of_a_version, shown)):
+                    tried = replace(side, seed=side.seed + attempt - 1, attempt=attempt)
+                    record, new = self._tried(tried, into)
+                    settled = {key: given[-1].judgement for key, given in into.items()}
+                    self._tell_end(tried, record, settled, frozenset(), new=new)
+                else:
+                    return
+
+    def _tried(self, trial: Trial, answers: Answers) -> tuple[TrialRecord, bool]:
+        """The record of a trial, whose answers are added, and whether it was run now."""
+        known = self._stored(trial)
+        record, page = known or self._run_one(trial)
+        version = version_of(record.about)
+        for lane in record.lanes:
+            by_property = stories(lane)
+            for judgement in lane.judgements:
+                story = by_property.get(judgement.property, ())
+                answer = CaseAnswer(judgement, page, trial.attempt, trial.attempt, trial.seed, version, story)
+                answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
+        return record, known is None
 
     def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
         mine = self._environments[trial.stage]
@@ -341,6 +361,11 @@ def counting(answers: list[CaseAnswer]) -> CaseAnswer:
     counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.WEAKNESS_NOT_SHOWN)]
     heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
     return replace(heaviest, attempts=len(answers))
+
+
+def _of_a_version(judgement: Judgement) -> bool:
+    shown = judgement.word is Verdict.WEAKNESS_SHOWN
+    return shown and judgement.because in [f"explained by {mechanism}" for mechanism in OF_A_VERSION]
 
 
 def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
