@@ -6,16 +6,19 @@ be, too; without ``--model`` it is judged again under the properties that it was
 Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; over several files 1 beats 2 beats 3 beats 0.
 """
 
-import argparse
-import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from math import isfinite, nan
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from json import dumps
+from math import isfinite
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from checkers.command.exit_status import BAD, to_the_end
+import click
+from click import option
+
+from checkers.command.exit_status import BAD, status_of, to_the_end
 from checkers.command.file_result import FileResult
 from checkers.engines.kernel import slowed
 from checkers.history.history import BadHistory
@@ -39,122 +42,129 @@ FASTER: Final = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status; a wrong option ends the process with 2."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    _validate(parser, options)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of each file. budget: seconds. settings: those of the model that were given."""
+
+    model: str | None
+    properties: tuple[str, ...]
+    budget: float | None
+    json: bool
+    explain: bool
+    settings: Mapping[str, Any]
+
+
+class _Finite(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        return number if isfinite(number) else self.fail(f"{value!r} is not finite", param, ctx)
+
+
+def _known(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    if names:
+        from checkers.properties.all_properties import PROPERTIES
+
+        if unknown := [name for name in names if name not in PROPERTIES]:
+            raise click.BadParameter(f"{unknown[0]} is none of {', '.join(PROPERTIES)}")
+    return names
+
+
+def _specified(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    if name:
+        from checkers.models.user_model import ModelError, specification
+
+        try:
+            specification(name)
+        except ModelError as error:
+            raise click.BadParameter(str(error)) from error
+    return name
+
+
+_SECONDS: Final = _Finite(min=0, min_open=True)
+
+
+@click.command(
+    epilog=f"models: {', '.join(MODELS)}, or a class of your own: package.module:Class. "
+    "Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; 1 beats 2 beats 3 beats 0.",
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@option("--model", metavar="NAME", callback=_specified, help="what the history must obey (see below)")
+@option("--initial", metavar="VALUE", help="the value before everything, as JSON or EDN (default: nil, nothing, 0)")
+@option("--json", is_flag=True, help="print one JSON object a line and file")
+@option("--budget", type=_SECONDS, metavar="S", help="seconds after which a file is given up as unknown")
+@option("--permits", type=click.IntRange(1), metavar="N", help="how many may hold a semaphore at once (default: 1)")
+@option("--ttl", type=_SECONDS, metavar="S", help="seconds that a lease lasts, where its grants do not say it")
+@option("--drift", type=_Finite(0, 1, max_open=True), help="how much too fast the server's clock may run: 0.01")
+@option("--failed-cas", type=click.Choice(["observes", "ignored"]), help="did a failed compare-and-set see a value?")
+@option("--nil-read", type=click.Choice(["value", "unknown"]), help="did a read of nil see nil, or nobody knows what?")
+@option("--store", type=click.Choice(STORES), help="the rule of a fenced store (default: the first)")
+@option("--strict-try", flag_value=True, default=None, help="a failed try-acquire proves that somebody held")
+@option("--explain", is_flag=True, help="every violation, the operations of a witness, and what else there is")
+@option("--property", "properties", multiple=True, metavar="NAME", callback=_known, help="of a recording; repeatable")
+def judge(paths: Sequence[Path], **options: Any) -> int:
+    """Judge histories of locks and data: under a model, or recordings under their properties.
+
+    FILE is a history in any format, or a folder with histories.
+    """
+    own = {name: options.pop(name) for name in ("model", "properties", "budget", "json", "explain")}
+    asked = _Asked(**own, settings={name: value for name, value in options.items() if value is not None})
+    if asked.model and asked.properties:
+        raise click.UsageError("--property: a model is asked for already")
     statuses: list[int] = []
-    suffixes = SUFFIXES if options.model else (RECORDINGS,)
-    for path in options.paths:
+    suffixes = SUFFIXES if asked.model else (RECORDINGS,)
+    for path in paths:
         within = sorted(file for file in path.rglob("*") if file.suffix in suffixes) if path.is_dir() else [path]
-        statuses += [_judge(file, options) for file in within]
+        statuses += [_judge(file, asked) for file in within]
         if not within:
-            statuses.append(_complain(path, options, f"{path}: no history ({', '.join(suffixes)}) in this folder"))
+            statuses.append(_complain(path, asked, f"{path}: no history ({', '.join(suffixes)}) in this folder"))
     if slowed():
         print(FASTER, file=sys.stderr)
     return min(statuses, key=_WEIGHTS.index)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m checkers",
-        description="Judge histories of locks and data: under a model, or recordings under their properties.",
-        epilog=f"models: {', '.join(MODELS)}, or a class of your own: package.module:Class. "
-        "Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; 1 beats 2 beats 3 beats 0.",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    positive = _number("number above 0", lambda value: isfinite(value) and value > 0)
-    fraction = _number("number from 0 to less than 1", lambda value: 0 <= value < 1)
-    count = _number("whole number above 0", lambda value: value >= 1 and value.is_integer())
-    add("paths", nargs="+", type=Path, metavar="FILE", help="a history in any format, or a folder with histories")
-    add("--model", metavar="NAME", help="what the history must obey (see below)")
-    add("--initial", metavar="VALUE", help="the value before everything, as JSON or EDN (default: nil, nothing, 0)")
-    add("--json", action="store_true", help="print one JSON object a line and file")
-    add("--budget", type=positive, metavar="S", help="seconds after which a file is given up as unknown")
-    add("--permits", type=count, metavar="N", help="how many may hold a semaphore at once (default: 1)")
-    add("--ttl", type=positive, metavar="S", help="seconds that a lease lasts, where its grants do not say it")
-    add("--drift", type=fraction, metavar="R", help="how much too fast the server's clock may run, such as 0.01")
-    add("--failed-cas", choices=("observes", "ignored"), help="whether a failed compare-and-set saw another value")
-    add("--nil-read", choices=("value", "unknown"), help="whether a read of nil saw nil, or nobody knows what")
-    add("--store", choices=STORES, metavar="RULE", help=f"of a fenced store: {', '.join(STORES)} (default: the first)")
-    add("--strict-try", action="store_true", help="a failed try-acquire proves that somebody held")
-    add("--explain", action="store_true", help="every violation, the operations of a witness, and what else there is")
-    add("--property", dest="properties", action="append", metavar="NAME", help="of a recording only this; repeatable")
-    return parser
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    return status_of(judge, "python -m checkers", arguments)
 
 
-def _number(wanted: str, accepts: Callable[[float], bool]) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = nan  # which is in no range
-        if not accepts(value):
-            raise argparse.ArgumentTypeError(f"{text!r} is no {wanted}")
-        return value
-
-    return read
-
-
-def _validate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the process where the options make no sense."""
-    if options.properties:
-        from checkers.properties.all_properties import PROPERTIES
-
-        for name in options.properties:
-            if name not in PROPERTIES:
-                parser.error(f"argument --property: {name} is none of {', '.join(PROPERTIES)}")
-        if options.model:
-            parser.error("argument --property: a model is asked for already")
-    if options.model:
-        from checkers.models.user_model import ModelError, specification
-
-        try:
-            specification(options.model)
-        except ModelError as error:
-            parser.error(f"argument --model: {error}")
-
-
-def _judge(file: Path, options: argparse.Namespace) -> int:
+def _judge(file: Path, asked: _Asked) -> int:
     begun = time.monotonic()
     try:
-        result = _result(file, options)
+        result = _result(file, asked)
     except BadHistory as error:
-        return _complain(file, options, str(error))
+        return _complain(file, asked, str(error))
     except OSError as error:
-        return _complain(file, options, f"{file}: {error.strerror or error}")
+        return _complain(file, asked, f"{file}: {error.strerror or error}")
     except MemoryError:
-        return _complain(file, options, f"{file}: more than this machine's memory holds")
-    if options.json:
+        return _complain(file, asked, f"{file}: more than this machine's memory holds")
+    if asked.json:
         _print_json(file, result, time.monotonic() - begun)
     else:
         print(*result.lines, sep="\n")
     return _STATUSES[result.valid]
 
 
-def _result(file: Path, options: argparse.Namespace) -> FileResult:
+def _result(file: Path, asked: _Asked) -> FileResult:
     """Raises BadHistory, OSError or MemoryError."""
     from checkers.formats.formats import Family, load_with_defaults
 
     loaded = load_with_defaults(file)
-    if options.model:
+    if asked.model:
         from checkers.command import judge_file
 
-        return judge_file.result(file, loaded, options)
+        return judge_file.result(file, loaded, asked.model, asked.settings, asked.budget, explain=asked.explain)
     if loaded.family == Family.RECORDED and loaded.history.facts.trial:
         from checkers.command import recording
 
-        return recording.result(file, loaded.history, options.properties, explain=options.explain)
+        return recording.result(file, loaded.history, asked.properties or None, explain=asked.explain)
     raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, or package.module:Class")
 
 
-def _complain(file: Path, options: argparse.Namespace, line: str) -> int:
+def _complain(file: Path, asked: _Asked, line: str) -> int:
     line = " ".join(line.splitlines())  # a file's name may have several
     print(line, file=sys.stderr)
-    if options.json:
-        _print_json(file, FileResult(None, options.model or "", -1, (), reason=line), None)
+    if asked.json:
+        _print_json(file, FileResult(None, asked.model or "", -1, (), reason=line), None)
     return BAD_INPUT
 
 
@@ -171,7 +181,7 @@ def _print_json(file: Path, result: FileResult, seconds: float | None) -> None:
         "reason": result.reason or None,
         **result.more,
     }
-    print(json.dumps(answer, default=str))
+    print(dumps(answer, default=str))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ Every table is Markdown, and every result on the way is compared with what is kn
 done, 1 a wrong result, 2 usage, or Porcupine cannot be built.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -15,9 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import click
+
 from checkers.bench import baseline, cases, generate, timing
 from checkers.bench.cases import BenchCase
 from checkers.bench.generate import HistoryShape
+from checkers.command.exit_status import status_of
 from checkers.formats.formats import load_any
 from checkers.history.history import History, save
 
@@ -35,38 +37,6 @@ class Options(NamedTuple):
     quick: bool
     alone: bool
     folder: Path
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m checkers.bench", description="How fast the checks are, beside Porcupine."
-    )
-    parser.add_argument("--quick", action="store_true", help="small histories, in a minute or two")
-    parser.add_argument("--alone", action="store_true", help="without Porcupine (which takes Go)")
-    parser.add_argument(
-        "--part", action="append", choices=tuple(PARTS), metavar="NAME", help=f"of {', '.join(PARTS)}; repeatable"
-    )
-    options = parser.parse_args(arguments)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # children inherit it
-    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
-        chosen = Options(options.quick, options.alone, Path(folder))
-        try:
-            if not chosen.alone:
-                baseline.build()
-            print(timing.form(), end="\n\n", flush=True)
-            for name in options.part or PARTS:
-                for line in PARTS[name](chosen):
-                    print(line, flush=True)
-                print(flush=True)
-        except baseline.PorcupineUnavailable as error:
-            print(f"{error}\n(--alone measures without it)", file=sys.stderr)
-            return 2
-        except WrongResult as error:
-            print(error, file=sys.stderr)
-            return 1
-    return 0
 
 
 def large(options: Options) -> Iterator[str]:
@@ -208,5 +178,32 @@ def _word(shape: HistoryShape) -> str:
     return "bad" if shape.bad else "valid"
 
 
+@click.command()
+@click.option("--quick", is_flag=True, help="small histories, in a minute or two")
+@click.option("--alone", is_flag=True, help="without Porcupine (which takes Go)")
+@click.option("--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="only this; repeatable")
+def bench(parts: Sequence[str], *, quick: bool, alone: bool) -> int:
+    """How fast the checks are, beside Porcupine."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # children inherit it
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        chosen = Options(quick, alone, Path(folder))
+        try:
+            if not alone:
+                baseline.build()
+            print(timing.form(), end="\n\n", flush=True)
+            for name in parts or PARTS:
+                for line in PARTS[name](chosen):
+                    print(line, flush=True)
+                print(flush=True)
+        except baseline.PorcupineUnavailable as error:
+            print(f"{error}\n(--alone measures without it)", file=sys.stderr)
+            return 2
+        except WrongResult as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(status_of(bench, "python -m checkers.bench"))

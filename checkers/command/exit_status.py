@@ -5,12 +5,27 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+import click
+
 BAD: Final = 2
 """The exit status of bad usage and bad input, and of a command that was cut short."""
+
+
+def status_of(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
+    """The exit status of a command that is called by this name; arguments: None for those of this process."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        with command.make_context(name, [*given], help_option_names=["-h", "--help"]) as context:
+            return int(command.invoke(context))
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as end:
+        return end.exit_code
 
 
 def to_the_end(command: Callable[[list[str]], int]) -> NoReturn:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,20 +28,22 @@ VERIFIED: Final = 100_000
 _WORDS: Final = {True: "valid", False: "invalid", None: "unknown"}
 
 
-def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
-    """The answer on one file. options: of the command. Raises BadHistory."""
+def result(
+    file: Path, loaded: Loaded, model: str, given: Mapping[str, Any], budget: float | None, *, explain: bool
+) -> FileResult:
+    """The answer on one file. given, budget, explain: see the command. Raises BadHistory."""
     history = loaded.history
-    settings = _settings(loaded.settings, options)
+    settings = _settings(loaded.settings, given)
     try:
-        statement = specification(options.model)
+        statement = specification(model)
         if statement.needs_times and not loaded.family.timed:
-            raise ModelError(f"model {options.model} needs times, and here only the order of events is known")
+            raise ModelError(f"model {model} needs times, and here only the order of events is known")
         there = set(map(F, np.unique(history.columns["f"]).tolist()))
         if there and not there & statement.kinds:
             kinds, only = _kinds(statement.kinds), _kinds(there)
-            raise ModelError(f"model {options.model} speaks of {kinds}; there is only {only}")
-        answer = decide(history, statement, settings, options.budget or BUDGET)
-        proof = _verified(history, statement, settings, answer) if options.explain else None
+            raise ModelError(f"model {model} speaks of {kinds}; there is only {only}")
+        answer = decide(history, statement, settings, budget or BUDGET)
+        proof = _verified(history, statement, settings, answer) if explain else None
     except ModelError as error:
         raise BadHistory(f"{file}: {error}") from error
     except BadHistory as error:
@@ -52,14 +53,14 @@ def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
         answer = replace(answer, valid=None, reason=refused)
     measured: Sequence[Measure] = ()
     more: dict[str, Any] = {}
-    if options.explain:
+    if explain:
         from checkers.measures.all_measures import measures
 
         measured = measures(history, settings)
         more = {"measures": [*map(asdict, measured)], "proof": "verified" if proof == "" else None}
     return FileResult(
         answer.valid,
-        options.model,
+        model,
         answer.operations,
         tuple(_lines(file, history, answer, proof, measured)),
         _witness(history, answer) if answer.valid is False else None,
@@ -68,21 +69,10 @@ def result(file: Path, loaded: Loaded, options: Namespace) -> FileResult:
     )
 
 
-def _settings(defaults: Settings, options: Namespace) -> Settings:
+def _settings(defaults: Settings, given: Mapping[str, Any]) -> Settings:
     """What the format's tools assume, where the command line does not say otherwise."""
-    given: dict[str, Any] = {
-        "permits": options.permits and int(options.permits),
-        "ttl": None if options.ttl is None else round(options.ttl * 1e9),
-        "drift": options.drift,
-        "failed_cas": options.failed_cas,
-        "nil_read": options.nil_read,
-        "strict_try": options.strict_try or None,
-        "store": options.store,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    if options.initial is not None:
-        given["initial"] = _value(options.initial)
-    return replace(defaults, **given)
+    read: dict[str, Callable[[Any], Any]] = {"ttl": lambda seconds: round(seconds * 1e9), "initial": _value}
+    return replace(defaults, **{name: read.get(name, lambda as_is: as_is)(value) for name, value in given.items()})
 
 
 def _value(text: str) -> Any:

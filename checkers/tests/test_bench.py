@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.bench import __main__ as bench
 from checkers.bench import baseline, cases, generate, timing
+from checkers.bench.__main__ import bench
 from checkers.bench.generate import GENERATORS, HistoryShape, TooSmall
+from checkers.command.exit_status import status_of
 from checkers.formats.formats import load_any
 from checkers.history.history import History, malformed
 from checkers.linearizability import decide
@@ -94,7 +95,7 @@ def test_without_go_there_is_one_clear_line(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda *_args, **_named: None)
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
-    assert bench.main(["--quick"]) == 2
+    assert status_of(bench, "python -m checkers.bench", ["--quick"]) == 2
     told = capsys.readouterr().err
     assert "go is not installed" in told
     assert "--alone" in told
@@ -111,7 +112,7 @@ def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_case")
 def test_tables_without_porcupine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench.main(["--quick", "--alone", "--part", "large"]) == 0
+    assert status_of(bench, "python -m checkers.bench", ["--quick", "--alone", "--part", "large"]) == 0
     form, blank, head, rule, row, end = capsys.readouterr().out.split("\n", 5)
     assert form == timing.form()
     assert not blank
@@ -123,7 +124,7 @@ def test_tables_without_porcupine(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("one_case")
 def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(timing, "judge", lambda *_: (True,))
-    assert bench.main(["--quick", "--alone", "--part", "large"]) == 1
+    assert status_of(bench, "python -m checkers.bench", ["--quick", "--alone", "--part", "large"]) == 1
     assert "we say (True,)" in capsys.readouterr().err
 
 

@@ -276,7 +276,7 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 )
 def test_usage_of_models(tmp_path: Path, run: Run, options: str) -> None:
     status, out, err = run(tmp_path / "history", *options.split())
-    assert (status, out, err.startswith("usage: "), "invalid _" in err) == (2, "", True, False)
+    assert (status, out, err.startswith("Usage: python -m checkers "), "invalid _" in err) == (2, "", True, False)
 
 
 def test_folders_and_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
