@@ -4,66 +4,143 @@ Exit status: 0; 2 for bad usage or input, and an interruption; the module of a c
 """
 
 import importlib
-import sys
+import re
 from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import Final
 
-from checkers.command.exit_status import BAD, to_the_end
+import click
+from click import Argument, Option
+
+from checkers.command.exit_status import BAD, status_of, to_the_end
 from results.storage import files
-from results.storage.files import BadFile
+from results.storage.files import RUNS, BadFile
 from results.terminal.output import warn
 
-COMMANDS: Final = {
-    "list": ("listing:list_", "the stored runs, oldest first"),
-    "show": ("listing:show", "a run's matrix again, or the story of one trial or lane"),
-    "open": ("listing:open_", "the page of a run or of a trial, in the browser"),
-    "load": ("listing:load", "grants and operations of a run by backend, and the CPU time of each part"),
-    "compare": ("compare:main", "two runs, cell by cell: what is new, cleared, changed"),
-    "certificate": ("certificate:make", "may we go there? a run with --from and --to"),
-    "verify": ("certificate:verify", "a certificate again, from the histories that it rests on"),
-    "merge": ("merge:main", "the shards of a run as one run"),
-    "prune": ("prune:main", "remove old runs"),
-    "serve": ("serve:main", "the stored runs for a browser on this machine"),
-    "export": ("redraw:export", "a trial, or a run's matrix, as one file to send to somebody"),
-    "digest": ("digest:main", "a run in a page of Markdown"),
-    "redraw": ("redraw:redraw", "a run's pages, drawn again from what was recorded"),
-    "rejudge": ("redraw:rejudge", "a run's histories under today's checkers, and what they say differently"),
-    "schema": ("schema:main", "the JSON Schema of summary.json"),
-}
-"""Name → its function, in `results.commands`, and its purpose."""
+NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
+PATH: Final = click.Path(path_type=Path)
+RESULTS: Final = Option(["--results"], type=PATH, default=RUNS, metavar="DIR", help="where runs are stored")
+RUN: Final = Argument(["run"], help=NAMING)
+CERTIFIED: Final = Argument(["run"], help=f"{NAMING}; or a certificate.json")
+OF: Final = Argument(["of"], metavar="RUN[/TRIAL]", help="a run, a trial of it, or a trial's folder")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status; wrong options end the process with 2."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    where, rest = _where(given)
-    if not rest or rest[0] in ("-h", "--help"):
-        print("usage: python -m results [--results DIR] COMMAND [-h] ...\n")
-        for command, (_, purpose) in COMMANDS.items():
-            print(f"  {command:<11} {purpose}")
-        return 0 if rest else BAD
-    name = rest[0]
-    if name not in COMMANDS:
-        warn(f"no command {name!r}; there are {', '.join(COMMANDS)}")
-        return BAD
-    module, _, function = COMMANDS[name][0].partition(":")
+def _call(function: str, **options: object) -> int:
+    """The exit status of a `module:function` of `results.commands`, which is loaded now."""
+    module, _, name = function.partition(":")
     try:
-        status: int = getattr(importlib.import_module(f"results.commands.{module}"), function)([*where, *rest[1:]])
+        return int(getattr(importlib.import_module(f"results.commands.{module}"), name)(**options))
     except (BadFile, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
         warn(" ".join(files.reason(error).splitlines()))
         return BAD
-    return status
 
 
-def _where(given: list[str]) -> tuple[list[str], list[str]]:
+def _command(function: str, purpose: str, *params: click.Parameter) -> click.Command:
+    """It is called as its function is, or where that is `main` as its module."""
+    module, _, name = function.partition(":")
+    name = module if name == "main" else name.rstrip("_")
+    return click.Command(name, callback=partial(_call, function), params=[*params, RESULTS], help=purpose)
+
+
+def _flag(spelling: str, purpose: str) -> Option:
+    return Option([spelling], is_flag=True, help=purpose)
+
+
+def _age(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d{1,5})([mhdw])", text, re.ASCII)
+    if not match:
+        raise click.BadParameter(f"{text!r} is no age; for example 90m, 12h, 7d or 4w")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+@click.pass_context
+def _everywhere(context: click.Context, results: Path) -> None:
     """`--results DIR` before the command means the same as after it."""
-    if given and given[0] == "--results" and len(given) > 1:
-        return given[:2], given[2:]
-    if given and given[0].startswith("--results="):
-        return given[:1], given[1:]
-    return [], given
+    context.default_map = {name: {"results": results} for name in COMMANDS.commands}
+
+
+COMMANDS: Final = click.Group(
+    "results",
+    help="Stored runs in the terminal and in the browser; compared, merged, pruned, exported.",
+    params=[RESULTS],
+    callback=_everywhere,
+    commands=[
+        _command("listing:list_", "The stored runs, oldest first.", _flag("--json", "one JSON object a line and run")),
+        _command(
+            "listing:show",
+            "A run's matrix again, or the story of one trial or lane.",
+            RUN,
+            Argument(["of"], metavar="[TRIAL|LANE]", required=False, help="of this trial or this lane the story"),
+        ),
+        _command(
+            "listing:open_",
+            "The page of a run or of a trial, in the browser.",
+            RUN,
+            Argument(["trial"], required=False, help="a trial's name, or the beginning of it"),
+        ),
+        _command("listing:load", "Grants and operations of a run by backend, and the CPU time of each part.", RUN),
+        _command(
+            "compare:main",
+            "Two runs, cell by cell: what became better or worse from run A to run B.",
+            Argument(["before"], metavar="A", help=NAMING),
+            Argument(["after"], metavar="B", help="likewise"),
+            _flag("--all", "tell of what is the same, too"),
+            Option(["--json", "form"], flag_value="json", help="print one JSON object"),
+            Option(["--markdown", "form"], flag_value="markdown", help="Markdown, for the summary of a CI job"),
+            Option(["--html"], type=PATH, metavar="FILE", help="write a page, too"),
+        ),
+        _command("certificate:main", "May we go there? Again from what a run with --from and --to stored.", RUN),
+        _command("certificate:verify", "A certificate again, from the histories that it rests on.", CERTIFIED),
+        _command(
+            "merge:main",
+            "The shards of a run as one run. Damaged trials are taken along, and named.",
+            Argument(["out"], type=PATH, help="a new folder, or one that was merged before"),
+            Argument(["runs"], nargs=-1, required=True, metavar="RUN...", help=NAMING),
+            _flag("--force", "also runs of different seeds, versions or commands"),
+        ),
+        _command(
+            "prune:main",
+            "Remove old runs, but none that an option names, that failed, is damaged or still going on.",
+            Option(["--keep"], type=click.IntRange(0), metavar="N", help="keep the last N"),
+            Option(["--younger-than"], type=_age, metavar="AGE", help="keep what began since: 90m, 12h, 7d, 4w"),
+            Option(["--keep-run", "named"], multiple=True, metavar="RUN", help="keep this one"),
+            _flag("--failed-too", "also remove runs that failed"),
+            _flag("--dry-run", "say what would be removed, remove nothing"),
+            _flag("--yes", "do not ask"),
+        ),
+        _command(
+            "serve:main",
+            "Serve the stored runs to a browser on this machine, read only, until Ctrl-C.",
+            Option(["--port"], type=click.IntRange(0, 65535), default=8642, help="8642; 0: any that is free"),
+            _flag("--open", "open the browser as well"),
+        ),
+        _command(
+            "redraw:export",
+            "A trial, or a run's matrix, as one HTML file to send to somebody.",
+            OF,
+            Option(["-o", "--output"], type=PATH, metavar="FILE", help="default: the name of what is exported"),
+        ),
+        _command(
+            "digest:main",
+            "A run in a page of Markdown, for the summary of a CI job.",
+            RUN,
+            Option(["--against"], metavar="PREVIOUS", help="an earlier run to compare it with"),
+        ),
+        _command("redraw:redraw", "Draw a run's pages again, of an older format too.", RUN),
+        _command("redraw:rejudge", "A run's histories under today's checkers, and what they say differently.", OF),
+        click.Command("schema", callback=partial(_call, "schema:main"), help="The JSON Schema of summary.json."),
+    ],
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    return status_of(COMMANDS, "python -m results", arguments)
 
 
 if __name__ == "__main__":

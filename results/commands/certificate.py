@@ -6,7 +6,7 @@ support it; 2 bad usage or input.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypedDict
@@ -15,7 +15,7 @@ from results.certificate import serialize
 from results.certificate.certify import STATUS, sentence
 from results.certificate.derived_files import DERIVED
 from results.certificate.write_certificate import issue, made
-from results.commands.find import NAMING, find, parser
+from results.commands.find import find
 from results.record import mapping
 from results.run import Run
 from results.storage import files, verdicts
@@ -27,16 +27,14 @@ from results.text import typed
 NOT_BORNE_OUT: Final = 4
 
 
-def make(arguments: Sequence[str]) -> int:
+def main(results: Path, run: str) -> int:
     """Returns the exit status. Prints what the replaced certificate said, if that was another."""
-    purpose = "May we go from this version to that one? What a run with --from and --to says."
-    options = parser("certificate", purpose, NAMING).parse_args(arguments)
-    run = find(options.run, options.results)
-    file = run.path / files.CERTIFICATE
+    certified = find(run, results)
+    file = certified.path / files.CERTIFICATE
     before = b""
     with suppress(BadFile):
         before = files.read_bytes(file)
-    certificate, page = issue(run)
+    certificate, page = issue(certified)
     verdict = sentence(certificate)
     say(
         verdict,
@@ -56,29 +54,27 @@ def _sentence(stored: bytes) -> str:
         return "(damaged)"
 
 
-def verify(arguments: Sequence[str]) -> int:
+def verify(results: Path, run: str) -> int:
     """Check the file, its evidence, and that today's checkers derive the same from it. Returns the exit status."""
-    purpose = "Check a certificate's digests, judge its histories again, and derive its verdict anew."
-    options = parser("verify", purpose, f"{NAMING}; or a certificate.json").parse_args(arguments)
-    file = Path(options.run)
+    file = Path(run)
     if not file.exists():
-        file = find(options.run, options.results).path
+        file = find(run, results).path
     file = file / files.CERTIFICATE if file.is_dir() else file
     if not file.exists():
         raise BadFile(f"{file}: there is no such file")
     if file.name == files.CERTIFICATE_PAGE:
         raise BadFile(f"{file}: the sheet is for reading; what can be verified is {files.CERTIFICATE} beside it")
-    stored, run = _read(file), Run(file.resolve().parent)
-    if run.path.name != stored["run"]:
-        say(f"its run was {stored['run']}, and is in a folder of another name now: {run.path.name}")
+    stored, judged = _read(file), Run(file.resolve().parent)
+    if judged.path.name != stored["run"]:
+        say(f"its run was {stored['run']}, and is in a folder of another name now: {judged.path.name}")
     try:
-        now, again = made(run)
-        wrong = list(_mismatches(file, stored, again, run))
+        now, again = made(judged)
+        wrong = list(_mismatches(file, stored, again, judged))
         if not wrong:
             say(f"verified: {sentence(now)}", f"digest: {stored['digest']}")
             return STATUS[now.decision]
     except BadFile as error:  # evidence is missing or damaged
-        wrong = [str(error).removeprefix(f"{run.path}/")]
+        wrong = [str(error).removeprefix(f"{judged.path}/")]
     suite = mapping(stored.get("conditions")).get("suite")
     # Another version may judge or word it differently.
     by = f"; it was made by fencepost {suite}, and can be verified by that version only" if suite else ""

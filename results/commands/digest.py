@@ -3,10 +3,11 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from checkers.claims import NO_FAULT, Verdict
-from results.commands.find import NAMING, find, parser
+from results.commands.find import find
 from results.comparison import presentation
 from results.comparison.new_failures import News, news
 from results.comparison.presentation import Side
@@ -34,13 +35,10 @@ _MOST_LISTED: Final = 30
 """The most lines of what is left out, and of what is missing."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(results: Path, run: str, against: str | None) -> int:
     """Returns 0, whatever the verdicts. Raises BadFile."""
-    made = parser("digest", "A run in a page of Markdown, for the summary of a CI job.", NAMING)
-    made.add_argument("--against", metavar="PREVIOUS", help="an earlier run to compare it with")
-    options = made.parse_args(arguments)
-    this = Side.of(find(options.run, options.results))
-    before = None if options.against is None else Side.of(find(options.against, options.results))
+    this = Side.of(find(run, results))
+    before = None if against is None else Side.of(find(against, results))
     sys.stdout.flush()
     sys.stdout.buffer.write(digest(this, before).encode("utf-8"))  # whatever the terminal's encoding: it goes to a file
     return 0

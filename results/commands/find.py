@@ -1,6 +1,5 @@
 """Finds runs and trials by the names on the command line."""
 
-import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +10,6 @@ from results.run import Run
 from results.storage import files
 from results.storage.files import BadFile
 
-_HOME: Final = Path(__file__).resolve().parents[2]
-RUNS: Final = (_HOME if (_HOME / "pyproject.toml").is_file() else Path()) / "results" / "runs"
-"""Where runs are stored: in the checkout, or in the working directory if this is installed as a package."""
-NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
 _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
 
@@ -25,15 +20,6 @@ class Stored:
     path: Path
     started: str
     wrong: str = ""
-
-
-def parser(name: str, description: str, run: str = "") -> argparse.ArgumentParser:
-    """The parser of `python -m results NAME`, with the option for where runs are stored. run: the help of a RUN."""
-    made = argparse.ArgumentParser(prog=f"python -m results {name}", description=description, allow_abbrev=False)
-    made.add_argument("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
-    if run:
-        made.add_argument("run", metavar="RUN", help=run)
-    return made
 
 
 def runs(root: Path) -> list[Stored]:
@@ -53,7 +39,7 @@ def runs(root: Path) -> list[Stored]:
 
 
 def find(name: str, root: Path) -> Run:
-    """The run of this name (`NAMING`). Raises BadFile."""
+    """The run of this name (`results.__main__.NAMING`). Raises BadFile."""
     if _has(name, "run.json"):
         return Run.open(Path(name))
     stored = runs(root)

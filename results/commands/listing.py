@@ -9,12 +9,12 @@ from typing import Final
 
 from checkers.claims import heaviest
 from results.commands import find
-from results.commands.find import NAMING, RUNS, Stored
+from results.commands.find import Stored
 from results.record import CPU_PARTS, Cell, LaneSummary, grouped
 from results.report import sentences
 from results.run import Run
 from results.storage import files, reading, resumable, summary
-from results.storage.files import BadFile
+from results.storage.files import RUNS, BadFile
 from results.storage.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
@@ -24,43 +24,37 @@ _ASKED: Final = ("seed", "profile", "shard", "versions")
 """Keys of what was asked for that `list --json` has."""
 
 
-def list_(arguments: Sequence[str]) -> int:
+def list_(results: Path, *, json: bool) -> int:
     """Print the runs, oldest first. Returns 0, also if some are damaged."""
-    parser = find.parser("list", "List the stored runs, oldest first.")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line and run")
-    options = parser.parse_args(arguments)
-    if options.results != RUNS and not options.results.exists():
-        raise BadFile(f"{options.results}: there is no such folder")
-    stored = find.runs(options.results)
+    if results != RUNS and not results.exists():
+        raise BadFile(f"{results}: there is no such folder")
+    stored = find.runs(results)
     for run in stored:
-        print(_line(run, as_json=options.json))
-    if not stored and not options.json:
-        say(f"no runs in {options.results}")
+        print(_line(run, as_json=json))
+    if not stored and not json:
+        say(f"no runs in {results}")
     return 0
 
 
-def show(arguments: Sequence[str]) -> int:
-    parser = find.parser("show", "Print a run's matrix again, or the story of one trial or lane.", NAMING)
-    parser.add_argument("of", metavar="TRIAL|LANE", nargs="?", help="of this trial or this lane the story")
-    options = parser.parse_args(arguments)
-    run = find.find(options.run, options.results)
-    contents = run.read()
-    if options.of is None:
-        if certified := summary.certificate_of(run.path):
+def show(results: Path, run: str, of: str | None) -> int:
+    shown = find.find(run, results)
+    contents = shown.read()
+    if of is None:
+        if certified := summary.certificate_of(shown.path):
             printer = Printer(Output())
             printer.line(certified)
             printer.gap()
         matrix.render(contents.cells, Output(), contents.problems)
-        for page in (run.path / files.CERTIFICATE_PAGE, run.path / "index.html"):
+        for page in (shown.path / files.CERTIFICATE_PAGE, shown.path / "index.html"):
             if page.is_file():
                 say(str(typed(page)))
-        if not resumable.why_not(run):
-            say(f"interrupted; to go on: {resumable.command(run)}")
+        if not resumable.why_not(shown):
+            say(f"interrupted; to go on: {resumable.command(shown)}")
         return 0
     cells = [cell for cell in contents.cells if cell.page is not None]
-    chosen = [cell for cell in cells if options.of in (cell.lane, cell.trial)]
+    chosen = [cell for cell in cells if of in (cell.lane, cell.trial)]
     if not chosen:
-        folder = find.find_trial(options.of, run)
+        folder = find.find_trial(of, shown)
         chosen = [cell for cell in cells if cell.page == folder / "index.html"]
         if error := reading.about_trial(folder).get("error"):
             say(f"{folder.name} was aborted: {error}")
@@ -68,11 +62,9 @@ def show(arguments: Sequence[str]) -> int:
     return 0
 
 
-def load(arguments: Sequence[str]) -> int:
+def load(results: Path, run: str) -> int:
     """Print how much was asked of the locks of each backend, and which part used how much CPU. Returns 0."""
-    purpose = "What a run asked of the locks of each backend, and the CPU time of each part, in Markdown."
-    options = find.parser("load", purpose, NAMING).parse_args(arguments)
-    lanes = find.find(options.run, options.results).read().lanes
+    lanes = find.find(run, results).read().lanes
     folders = dict.fromkeys(lane.page.parent for lane in lanes if lane.page)
     cpu = {folder: reading.about_trial(folder).get("cpu") or {} for folder in folders}
     head = ("", "lanes", "grants", "operations", "grants/s", "operations/s", *(f"{part} (CPU s)" for part in CPU_PARTS))
@@ -84,16 +76,13 @@ def load(arguments: Sequence[str]) -> int:
     return 0
 
 
-def open_(arguments: Sequence[str]) -> int:
-    parser = find.parser("open", "Open the page of a run or of a trial in the browser.", NAMING)
-    parser.add_argument("trial", metavar="TRIAL", nargs="?", help="a trial's name, or the beginning of it")
-    options = parser.parse_args(arguments)
-    run = find.find(options.run, options.results)
-    if options.trial is None:
-        page = run_page(run)
+def open_(results: Path, run: str, trial: str | None) -> int:
+    shown = find.find(run, results)
+    if trial is None:
+        page = run_page(shown)
     else:
-        page = find.find_trial(options.trial, run) / "index.html"
-        page = page if page.is_file() else run.draw_trial(page.parent)
+        page = find.find_trial(trial, shown) / "index.html"
+        page = page if page.is_file() else shown.draw_trial(page.parent)
     say(str(typed(page)))
     webbrowser.open(page.resolve().as_uri())
     return 0

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from checkers.claims import Verdict
-from results.commands import find
-from results.commands.find import NAMING
+from results.commands.find import find
 from results.pages import trend
 from results.record import Cell, NotRun, mapping, words
 from results.run import Run
@@ -49,17 +48,11 @@ class _Part(TypedDict):
     about: dict[str, Any]
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(results: Path, out: Path, runs: Sequence[str], *, force: bool) -> int:
     """Returns 0 if the runs were merged, damaged trials included; 2 if one cannot be merged: then none was."""
-    parser = find.parser("merge", "Merge the shards of a run into one run. Damaged trials are taken along, and named.")
-    parser.add_argument("out", type=Path, metavar="OUT", help="a new folder, or one that was merged before")
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=NAMING)
-    parser.add_argument("--force", action="store_true", help="also runs of different seeds, versions or commands")
-    options = parser.parse_args(arguments)
-    runs = [find.find(name, options.results) for name in options.runs]
-    page, problems = merge(options.out, runs, force=options.force)
-    if options.out.resolve().parent == options.results.resolve():
-        problems += trend.refresh(options.results)
+    page, problems = merge(out, [find(name, results) for name in runs], force=force)
+    if out.resolve().parent == results.resolve():
+        problems += trend.refresh(results)
     warn(*problems)
     say(str(typed(page)))
     return 0

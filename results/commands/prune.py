@@ -1,6 +1,5 @@
 """`python -m results prune`: removes old runs, but none that may still be needed."""
 
-import argparse
 import os
 import re
 import secrets
@@ -21,20 +20,29 @@ from results.terminal.output import say, warn
 from results.text import count, moment
 
 _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(
+    results: Path,
+    keep: int | None,
+    younger_than: timedelta | None,
+    named: Sequence[str],
+    *,
+    failed_too: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
     """Returns 0 if all is done; 2 if nothing was removed without a criterion or an answer, or if something remained."""
-    options = _options(arguments)
-    names = {find.find(name, options.results).path.resolve() for name in options.runs}
-    stored = find.runs(options.results)
-    last = {run.path for run in stored[-options.keep :]} if options.keep else set()
-    since = None if options.younger_than is None else datetime.now(UTC) - options.younger_than
+    if keep is None and younger_than is None:
+        raise BadFile("say what to keep: --keep N, --younger-than AGE, or both")
+    names = {find.find(name, results).path.resolve() for name in named}
+    stored = find.runs(results)
+    last = {run.path for run in stored[-keep:]} if keep else set()
+    since = None if younger_than is None else datetime.now(UTC) - younger_than
     gone: list[Stored] = []
     size = 0
     for run in stored:
-        if kept := _why_kept(run, last, since, names, failed_too=options.failed_too):
+        if kept := _why_kept(run, last, since, names, failed_too=failed_too):
             say(f"{run.path.name}  kept: {kept}")
         else:
             of_run = _size(run.path)
@@ -45,49 +53,18 @@ def main(arguments: Sequence[str]) -> int:
         print("nothing to remove")
         return 0
     total = f"{count(len(gone), 'run')}, {size / 1e6:.1f} MB"
-    if options.dry_run:
+    if dry_run:
         print(f"would remove {total}")
         return 0
-    if not options.yes and not _agreed(f"Remove {total}?"):
+    if not yes and not _agreed(f"Remove {total}?"):
         warn("nothing was removed; --yes removes without asking")
         return 2
-    _sweep(options.results)
-    failed = [line for run in gone if (line := _remove(run, options.results))]
+    _sweep(results)
+    failed = [line for run in gone if (line := _remove(run, results))]
     print(f"removed {len(gone) - len(failed)} of {total}" if failed else f"removed {total}")
-    wrong = failed + trend.refresh(options.results)
+    wrong = failed + trend.refresh(results)
     warn(*wrong)
     return 2 if wrong else 0
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = find.parser(
-        "prune",
-        "Remove stored runs. Kept are those that an option names, those that failed or are damaged, and whatever is "
-        "still going on.",
-    )
-    parser.add_argument("--keep", type=_count, metavar="N", help="keep the last N")
-    parser.add_argument("--younger-than", type=_age, metavar="AGE", help="keep what began since: 90m, 12h, 7d, 4w")
-    parser.add_argument("--keep-run", dest="runs", action="append", default=[], metavar="RUN", help="keep this one")
-    parser.add_argument("--failed-too", action="store_true", help="also remove runs that failed")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, remove nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    options = parser.parse_args(arguments)
-    if options.keep is None and options.younger_than is None:
-        parser.error("say what to keep: --keep N, --younger-than AGE, or both")
-    return options
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs")
-    return int(text)
-
-
-def _age(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,5})([mhdw])", text, re.ASCII)
-    if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no age; for example 90m, 12h, 7d or 4w")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[Path], *, failed_too: bool) -> str:

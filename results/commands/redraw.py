@@ -1,13 +1,11 @@
 """`python -m results redraw`, `export` and `rejudge`: a run's pages again, one page as a file, its verdicts again."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from results.commands import find
-from results.commands.find import NAMING
+from results.commands.find import find, run_or_trial
 from results.pages import run_page, trend, trial_page
 from results.storage import files, verdicts
 from results.storage.files import BadFile
@@ -20,32 +18,27 @@ _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
 """A link that leads out of the page, of which the words are left. Recorded strings are escaped, so none matches."""
 
 
-def redraw(arguments: Sequence[str]) -> int:
+def redraw(results: Path, run: str) -> int:
     """Returns 0; 2 if a trial is damaged: its page is not drawn, all others are."""
-    options = find.parser("redraw", "Draw a run's pages again, of an older format too.", NAMING).parse_args(arguments)
-    run = find.find(options.run, options.results)
+    drawn = find(run, results)
     problems: list[str] = []
-    for folder in files.entries(run.path / "trials", problems):
+    for folder in files.entries(drawn.path / "trials", problems):
         try:
-            run.draw_trial(folder)
+            drawn.draw_trial(folder)
         except (BadFile, OSError) as error:
             problems.append(files.reason(error))
-    head, state = run.head()
-    page = run.draw(run.summarise(head.closed, head.about))
-    if run.path.parent.resolve() == options.results.resolve():
-        problems += trend.refresh(options.results)
+    head, state = drawn.head()
+    page = drawn.draw(drawn.summarise(head.closed, head.about))
+    if drawn.path.parent.resolve() == results.resolve():
+        problems += trend.refresh(results)
     warn(*problems)
     say(f"{typed(page)}" + ("" if state == CLOSED else f" ({state})"))
     return 2 if problems else 0
 
 
-def export(arguments: Sequence[str]) -> int:
+def export(results: Path, of: str, output: Path | None) -> int:
     """Returns 0; 2 if the run or trial is missing or damaged."""
-    parser = find.parser("export", "Write one self-contained HTML file, to be sent to somebody.")
-    parser.add_argument("of", metavar="RUN[/TRIAL]", help="a run, a trial of it, or a trial's folder")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the name of what is exported")
-    options = parser.parse_args(arguments)
-    run, trial = find.run_or_trial(options.of, options.results)
+    run, trial = run_or_trial(of, results)
     if trial is not None:
         page = trial_page.render(load_trial(trial), typed(trial), inline=True)
     else:
@@ -54,19 +47,15 @@ def export(arguments: Sequence[str]) -> int:
         cells = [replace(cell, page=None) for cell in contents.cells]
         lanes = [replace(lane, page=None) for lane in contents.lanes]
         page = run_page.render(run.path, {**head.asked, **head.about}, cells, contents.problems, lanes)
-    output = options.output or Path(files.safe_name((trial or run.path).name) + ".html")
+    output = output or Path(files.safe_name((trial or run.path).name) + ".html")
     files.write_text(output, _LINK.sub("<a>", page))
     say(str(output))
     return 0
 
 
-def rejudge(arguments: Sequence[str]) -> int:
+def rejudge(results: Path, of: str) -> int:
     """List what today's checkers judge differently. Returns 1 if anything is, 2 if something is damaged, else 0."""
-    purpose = "Judge a run's histories again, and list what is judged differently. Changes nothing."
-    parser = find.parser("rejudge", purpose)
-    parser.add_argument("run", metavar="RUN[/TRIAL]", help=f"a run ({NAMING}), or one of its trials")
-    options = parser.parse_args(arguments)
-    run, trial = find.run_or_trial(options.run, options.results)
+    run, trial = run_or_trial(of, results)
     problems: list[str] = []
     judged = different = 0
     for folder in [trial] if trial is not None else files.entries(run.path / "trials", problems):

@@ -3,13 +3,11 @@
 import inspect
 import json
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from checkers.claims import Verdict
-from results.commands import find
 from results.storage.files import FORMAT
 from results.storage.summary import Summary
 from results.text import in_a_line
@@ -21,8 +19,7 @@ _FIELDS: Final = re.compile(r"^(\w+)  +(.+(?:\n +.+)*)", re.MULTILINE)
 _PAGE: Final = {"type": "string", "pattern": r"^trials/[^/]+/index\.html$"}
 
 
-def main(arguments: Sequence[str]) -> int:
-    find.parser("schema", "Print the JSON Schema (2020-12) of a run's summary.json.").parse_args(arguments)
+def main() -> int:
     print(json.dumps(schema(), indent=2))
     return 0
 

@@ -3,13 +3,10 @@
 Only files of run folders, read only, on 127.0.0.1. No link is followed, and no folder is listed but a trial's logs.
 """
 
-import argparse
 import io
 import os
-import re
 import stat
 import webbrowser
-from collections.abc import Sequence
 from functools import partial
 from html import escape
 from http import HTTPStatus
@@ -18,13 +15,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from results.commands import find
 from results.pages import trend
 from results.terminal.output import warn
 from results.text import plain
 
 ADDRESS: Final = "127.0.0.1"
-PORT: Final = 8642
 LOGS: Final = "logs"
 PAGES: Final = "index.html"
 _HTML: Final = "text/html; charset=utf-8"
@@ -38,27 +33,22 @@ TYPES: Final = {
 }
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(results: Path, port: int, *, open: bool) -> int:
     """Returns 0 when it is ended by Ctrl-C, 2 if it cannot listen."""
-    parser = find.parser("serve", f"Serve the stored runs on {ADDRESS}, read only, until Ctrl-C.")
-    parser.add_argument("--port", type=_port, default=PORT, help=f"default {PORT}; 0: any that is free")
-    parser.add_argument("--open", action="store_true", help="open the browser as well")
-    options = parser.parse_args(arguments)
-    root: Path = options.results
-    if not root.is_dir():
-        warn(f"no runs in {root}")
+    if not results.is_dir():
+        warn(f"no runs in {results}")
         return 2
-    if not (root / PAGES).is_file():
-        trend.write(root)
+    if not (results / PAGES).is_file():
+        trend.write(results)
     try:
-        made = server(root, options.port)
+        made = server(results, port)
     except OSError as error:
-        warn(f"port {options.port}: {error.strerror}")
+        warn(f"port {port}: {error.strerror}")
         return 2
     with made:
         url = f"http://{ADDRESS}:{made.server_port}/"
         print(f"{url} (Ctrl-C ends it)", flush=True)
-        if options.open:
+        if open:
             webbrowser.open(url)
         try:
             made.serve_forever()
@@ -70,12 +60,6 @@ def main(arguments: Sequence[str]) -> int:
 def server(root: Path, port: int) -> ThreadingHTTPServer:
     """A server that listens already. Raises OSError."""
     return ThreadingHTTPServer((ADDRESS, port), partial(_Handler, root))
-
-
-def _port(text: str) -> int:
-    if not (re.fullmatch(r"\d{1,5}", text, re.ASCII) and int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
-    return int(text)
 
 
 def locate(root: Path, url: str) -> Path | None:

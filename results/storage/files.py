@@ -26,6 +26,10 @@ JUNIT: Final = "junit.xml"
 ATTESTATION: Final = "attestation.json"
 """Files of a run with `--from` and `--to`: the certificate, its page, and the files that are derived from it."""
 
+_HOME: Final = Path(__file__).resolve().parents[2]
+RUNS: Final = (_HOME if (_HOME / "pyproject.toml").is_file() else Path()) / "results" / "runs"
+"""Where runs are stored: in the checkout, or in the working directory if this is installed as a package."""
+
 _HOSTILE: Final = re.compile(r"[^A-Za-z0-9._+=@~-]+")
 _LONGEST: Final = 100
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 from rich.console import Console
 
-from results.commands import find, listing, prune
+from results.__main__ import main
+from results.commands import find, listing
 from results.commands.redraw import redraw
 from results.run import Run
 from results.storage import files, running, summary
@@ -92,8 +93,8 @@ def run(tmp_path: Path) -> Run:
 
 def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
     """What a person sees of the runs and of this one; whatever is damaged, nothing is raised."""
-    assert listing.list_(["--results", str(run.path.parent)]) == 0
-    assert listing.list_(["--results", str(run.path.parent), "--json"]) == 0
+    assert listing.list_(run.path.parent, json=False) == 0
+    assert listing.list_(run.path.parent, json=True) == 0
     try:
         contents = find.find("last", run.path.parent).read()
     except files.BadFile as error:
@@ -271,10 +272,9 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     assert not running.is_running(run.path)
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")
-    root = ["--results", str(run.path.parent)]
-    assert redraw([*root, "last"]) == 2
+    assert redraw(run.path.parent, "last") == 2
     assert capsys.readouterr() == (f"{run.path / 'index.html'}\n", f"results: {line}\n")
-    assert prune.main([*root, "--keep", "0", "--failed-too", "--yes"]) == 2
+    assert main(["prune", "--results", str(run.path.parent), "--keep", "0", "--failed-too", "--yes"]) == 2
     printed = capsys.readouterr()
     assert printed.err == f"results: {line}\n"
     assert "removed 1 run" in printed.out
@@ -288,7 +288,7 @@ def test_an_unwritable_page_does_not_stop_the_others(tmp_path: Path, capsys: pyt
     first.unlink()
     first.mkdir()
     second.unlink()
-    assert redraw(["--results", str(run.path.parent), "last"]) == 2
+    assert redraw(run.path.parent, "last") == 2
     assert capsys.readouterr().err == f"results: {first}: Is a directory\n"
     assert second.is_file()
     assert [path.name for path in first.parent.iterdir() if path.name.startswith(".")] == []

@@ -197,7 +197,7 @@ class TestCommand:
         sides = {"a": side(cell(Verdict.UPHELD)), "b": side(cell(Verdict.VIOLATED, because="é"))}
         monkeypatch.setattr(digests, "find", lambda name, root: name)
         monkeypatch.setattr(Side, "of", lambda name: sides[name])
-        assert digests.main(["b", "--against", "a"]) == 0
+        assert digests.main(Path(), "b", "a") == 0
         page = capfdbinary.readouterr().out.decode()
         assert "\n\nWorse than before" in page
         assert "é" in page

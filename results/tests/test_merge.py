@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from checkers.claims import Verdict
+from results.__main__ import main
 from results.commands import merge
 from results.record import NotRun
 from results.run import Run
@@ -162,12 +163,12 @@ def test_damaged_trials_are_merged_and_named(shards: list[Run], out: Path, capsy
     [history] = (shards[1].path / "trials" / "c").glob("*-unfenced.arrow")
     history.write_bytes(b"")
     words = [str(run.path) for run in shards]
-    assert merge.main([str(out), *words]) == 0
+    assert main(["merge", str(out), *words]) == 0
     assert "left out: trials/a/verdicts.json: not JSON" in capsys.readouterr().err
     assert trials(out) == ["a", "b", "b~2", "c"]
     assert {cell.trial for cell in Run.open(out).read().cells} == {"b", "c"}
     before = snapshot(out)
-    assert (merge.main([str(out), *words]), snapshot(out)) == (0, before)
+    assert (main(["merge", str(out), *words]), snapshot(out)) == (0, before)
 
 
 def test_nothing_that_a_link_leads_to_comes_along(shards: list[Run], out: Path, tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_only_the_folder_of_the_results_gets_a_page_of_its_runs(shards: list[Run
     root = shards[0].path.parent
     (root / "index.html").unlink()
     for place in (tmp_path, root):
-        assert merge.main(["--results", str(root), str(place / "merged"), "shard-1", "shard-2"]) == 0
+        assert main(["--results", str(root), "merge", str(place / "merged"), "shard-1", "shard-2"]) == 0
         assert ((tmp_path / "index.html").read_text(), (root / "index.html").exists()) == ("mine", place == root)
     assert "merged" in (root / "index.html").read_text("utf-8")
 

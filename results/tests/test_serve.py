@@ -112,10 +112,10 @@ def test_a_name_that_others_made_lead_here_is_refused(port: int, host: str) -> N
 
 
 def test_a_port_that_is_taken(root: Path, port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve.main(["--results", str(root), "--port", str(port)]) == 2
+    assert serve.main(root, port, open=False) == 2
     assert capsys.readouterr().err == f"results: port {port}: Address already in use\n"
 
 
 def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve.main(["--results", str(tmp_path / "none")]) == 2
+    assert serve.main(tmp_path / "none", port=0, open=False) == 2
     assert capsys.readouterr().err.startswith("results: no runs in")

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
-from results.commands.find import RUNS
 from results.pages.lane.windows import standalone
 from results.record import LaneRecord
 from results.run import Run
+from results.storage.files import RUNS
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.lanes.lane import Lane, lane_named

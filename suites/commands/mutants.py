@@ -26,9 +26,9 @@ from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import plan_of_steps
 from infra.suggestions import instead
-from results.commands.find import RUNS
 from results.record import Cell
 from results.storage import reading, resumable, summary
+from results.storage.files import RUNS
 from results.storage.run_folder import RunFolder
 from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, violated

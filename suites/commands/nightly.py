@@ -31,13 +31,13 @@ from infra.backends import BACKENDS
 from infra.docker import images
 from infra.docker.sources import CARRIED
 from results.commands.digest import digest
-from results.commands.find import RUNS, find
+from results.commands.find import find
 from results.commands.merge import merge
 from results.comparison.new_failures import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.run import Run
 from results.storage import files, summary
-from results.storage.files import BadFile
+from results.storage.files import RUNS, BadFile
 from results.text import plain, typed
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options

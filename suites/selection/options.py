@@ -18,7 +18,7 @@ from infra.suggestions import instead
 from infra.target import external_cluster, hooks
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
-from results.commands.find import RUNS
+from results.storage.files import RUNS
 from suites.lanes import validate_declarations
 from suites.lanes.lane import WORKLOADS, Lane, Load, lanes_of
 from suites.lock import admitted

@@ -19,7 +19,7 @@ from results.commands import listing
 from results.record import TrialRecord
 from results.run import Run
 from results.storage import resumable, running
-from results.storage.files import BadFile
+from results.storage.files import RUNS, BadFile
 from results.storage.resumable import ENDED
 from results.terminal.event_journal import Tail
 from results.text import typed
@@ -361,11 +361,10 @@ def test_looking_changes_nothing(begun: World, fences: Selection) -> None:
 
 
 def test_show_says_how_to_go_on(begun: World, capsys: pytest.CaptureFixture[str]) -> None:
-    show = [str(begun.run.path)]
-    listing.show(show)
+    listing.show(RUNS, str(begun.run.path), None)
     assert "to go on" not in capsys.readouterr().out
     die(begun.run)
-    listing.show(show)
+    listing.show(RUNS, str(begun.run.path), None)
     line = capsys.readouterr().out.splitlines()[-1]
     command = f".venv/bin/python -m pytest suites/ --lock redis --resume {typed(begun.run.path)}"
     assert line == f"interrupted; to go on: {command}"

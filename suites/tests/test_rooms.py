@@ -30,7 +30,7 @@ def called(room: str, *before: str, stdout: int = subprocess.PIPE) -> subprocess
 def test_help_is_told_and_a_reader_who_has_gone_is_no_traceback(room: str, status: int) -> None:
     told = called(room)
     assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.startswith("usage: python -m " + room)
+    assert told.stdout.lower().startswith(f"usage: python -m {room} ")
     reads, writes = os.pipe()
     os.close(reads)
     with os.fdopen(writes, "wb"):

@@ -92,9 +92,9 @@ class Made:
         folder.mkdir(exist_ok=True)
         pages = {name: folder / f"{name}.html" for name in SENT}
         for name, what in (("sent-trial", "recorded"), ("sent-hostile", "hostile"), ("sent-run", "run")):
-            assert redraw.export([str(self.page(what).parent), "--output", str(pages[name])]) == 0
+            assert redraw.export(self.root, str(self.page(what).parent), pages[name]) == 0
         both = [str(self.page(name).parent) for name in ("run", "later-run")]
-        assert compare.main([*both, "--html", str(pages["comparison"])]) == 1
+        assert compare.main(self.root, *both, None, pages["comparison"], all=False) == 1
         return pages
 
 

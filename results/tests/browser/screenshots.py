@@ -20,7 +20,7 @@ from checkers.claims import Verdict
 from results.commands import find
 from results.record import Cell
 from results.run import Run
-from results.storage.files import BadFile
+from results.storage.files import RUNS, BadFile
 from results.tests.browser.conftest import started
 from results.tests.browser.visit import box, settle, visit
 
@@ -35,13 +35,9 @@ WIDTH, LOWEST = 1240, 1500
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0; 2 where there is no such run or nothing in it to show, 3 where there is no browser."""
-    parser = find.parser("screenshots", "Make the README's pictures from a stored run.")
-    parser.prog = "python -m results.tests.browser.screenshots"
-    parser.add_argument("run", metavar="RUN", nargs="?", default="last", help=find.NAMING)
-    options = parser.parse_args(arguments)
+    """arguments: the run, if not the last. 0; 2: no such run, or nothing in it to show; 3: no browser."""
     try:
-        run = find.find(options.run, options.results)
+        run = find.find(*(arguments or ["last"]), RUNS)
         with started() as browser:
             makers = (certificate,) if (run.path / CERTIFICATE).exists() else (violation, matrix)
             for path in (make(browser, run) for make in makers):
