@@ -4,56 +4,122 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not possible here.
 """
 
 import importlib
-import sys
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import click
+from click import Argument, Option
 
 from infra import lifetime
+from infra.backends import BACKENDS
 from infra.docker import machine
 from infra.errors import Trouble
 
-COMMANDS = {
-    "doctor": ("infra.docker.doctor:main", "what this machine has, lacks, and --fix"),
-    "versions": (
-        "infra.docker.versions:main",
-        "versions of the backends that can be had here, and how to ask for them",
-    ),
-    "faults": ("infra.faults.all_faults:main", "every fault, and the backends that it can be done to"),
-    "planted": ("infra.docker.servers_with_bugs:main", "servers with a bug planted in them, which the suite must find"),
-    "up": ("infra.commands:up", "an environment that stays: Toxiproxy, the store and backends"),
-    "status": ("infra.commands:status", "environments, their nodes, versions, leaders, links and faults"),
-    "logs": ("infra.commands:logs", "what a node wrote"),
-    "fault": ("infra.faults.manual:main", "do any fault, or a whole plan"),
-    "cut": ("infra.commands:cut", "cut the link between two ends"),
-    "pause": ("infra.commands:pause", "freeze a node"),
-    "resume": ("infra.commands:resume", "let a paused node go on"),
-    "kill": ("infra.commands:kill", "SIGKILL a node"),
-    "start": ("infra.commands:start", "start a node that was killed"),
-    "heal": ("infra.commands:heal", "undo everything that was done, whoever did it"),
-    "down": ("infra.commands:down", "remove environments made by hand or left by the dead"),
-}
-"""Command -> `module:function` (arguments -> exit status), loaded when it is called, and what help says of it."""
+KNOWN: Final = ", ".join(BACKENDS)
+ENV: Final = Option(["--env"], metavar="NAME", help="which environment, where there are several")
+NODE: Final = Argument(["node"])
 
 
-def main(argv: Sequence[str]) -> int:
-    """Call one command; returns its exit status."""
-    name = argv[0] if argv else "--help"
-    if name in ("-h", "--help"):
-        print("usage: python -m infra COMMAND [-h] ...\n")
-        for command, (_, purpose) in COMMANDS.items():
-            print(f"  {command:<10} {purpose}")
-        return 0 if argv else 2
-    if name not in COMMANDS:
-        print(f"fencepost: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
-    module, _, function = COMMANDS[name][0].partition(":")
+def _call(function: str, **options: object) -> int:
+    """The exit status of a `module:function` of `infra`, which is loaded now."""
+    module, _, name = function.partition(":")
     try:
-        status: int = getattr(importlib.import_module(module), function)(argv[1:])
+        return int(getattr(importlib.import_module(f"infra.{module}"), name)(**options))
     except Trouble as trouble:
         machine.say(str(trouble))
         return trouble.status
     except KeyboardInterrupt:
         return 130
-    return status
+
+
+def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
+    """name: NAME=MODULE:FUNCTION, or the NAME alone of a function in `infra.commands`."""
+    name, _, function = name.partition("=")
+    return click.Command(name, callback=partial(_call, function or f"commands:{name}"), params=[*params], help=purpose)
+
+
+def _flag(spelling: str, purpose: str) -> Option:
+    return Option([spelling], is_flag=True, help=purpose)
+
+
+COMMANDS: Final = click.Group(
+    "infra",
+    help="The machine and its clusters by hand.",
+    commands=[
+        _command(
+            "doctor=docker.doctor:main",
+            "What a run needs on this machine: what is there, what is not, and why.",
+            Option(["--fix", "repair"], is_flag=True, help="repair it: install, start, build"),
+            _flag("--all", "with --fix: also the images that the first run would build"),
+            _flag("--tests", "with --fix: also the browser of the project's own tests"),
+        ),
+        _command(
+            "versions=docker.versions:main", "Versions that can be had here, from where, and how to ask for them."
+        ),
+        _command("faults=faults.all_faults:main", "Every fault, and the backends that it can be done to."),
+        _command(
+            "planted=docker.servers_with_bugs:main",
+            "Servers with a bug planted in them: certify an upgrade to one, and the certificate must name it.",
+            _flag("--build", "make these images, all if none is named"),
+            Argument(["names"], nargs=-1, metavar="[SERVER:BUG]..."),
+        ),
+        _command(
+            "up",
+            "Bring up an environment that stays until `down`, or add backends to the one there is.",
+            Argument(["backends"], nargs=-1, help=f"of {KNOWN}; all without a password if none"),
+            Option(["--version-of"], multiple=True, metavar="BACKEND=VERSION", help="etcd=3.4 or valkey=8; repeatable"),
+            Option(["--env"], metavar="NAME", help="name of the environment (by-hand)"),
+        ),
+        _command("status", "Environments, their nodes, versions, leaders, links and faults.", ENV),
+        _command("logs", "What a node, the store or toxiproxy wrote, with times.", NODE, ENV),
+        _command(
+            "fault=faults.manual:main",
+            "Do a fault to an environment (`up` makes one), or a plan with all its faults.",
+            Argument(["name"], required=False, help="as `faults` lists them"),
+            Argument(["backend"], required=False, help=f"of {KNOWN}"),
+            Option(["--set", "chosen"], multiple=True, metavar="OPTION=VALUE", help="instead of chance; JSON"),
+            Option(["--for", "seconds"], type=float, metavar="SECONDS", help="heal it after so long"),
+            Option(["--seed"], type=int, default=1, help="what chance starts from (1)"),
+            Option(["--pid", "process"], help="your client's process, for faults on workers"),
+            Option(["--ttl"], type=float, default=2.0, help="seconds that your lock lives (2), for faults on workers"),
+            Option(["--plan"], metavar="FILE", help="a plan, instead of NAME and BACKEND; it heals what it does"),
+            ENV,
+        ),
+        _command(
+            "cut",
+            "Cut the link between two ends (c1, redis1, etcd2, store, ...) until `heal`.",
+            Argument(["a"]),
+            Argument(["b"]),
+            Option(["--how"], type=click.Choice(["refuse", "drop", "hold"]), default="drop", help="drop if not said"),
+            _flag("--one-way", "only the bytes from A to B (drop and hold)"),
+            ENV,
+        ),
+        _command("pause", "Freeze a node's processes; its connections stay open.", NODE, ENV),
+        _command("resume", "Let a paused node go on.", NODE, ENV),
+        _command("kill", "SIGKILL a node; its data stays for `start`.", NODE, ENV),
+        _command("start", "Start a node that was killed, on the data that it had.", NODE, ENV),
+        _command("heal", "Undo every fault, whoever did it. Status 1: something is left.", ENV),
+        _command(
+            "down",
+            "Remove the environments made by hand, and those whose owner is gone.",
+            Option(["--env"], metavar="NAME", help="remove this one, whoever owns it"),
+            _flag("--all", "remove those of running processes as well"),
+        ),
+    ],
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit status."""
+    try:
+        with COMMANDS.make_context("python -m infra", [*argv], help_option_names=["-h", "--help"]) as context:
+            return int(COMMANDS.invoke(context))
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as end:
+        return end.exit_code
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ turns into one. An environment made by `up` stays until `down`. The verbs work o
 as well, to look into it, which then of course is a different test.
 """
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ from infra.own_environment import OwnEnvironment
 from infra.waiting import comes_true
 
 BY_HAND: Final = "by-hand"
-"""Name of the environment that `up` makes unless told otherwise."""
+"""Name of the environment that `up` makes unless another is named."""
 
 CLEAN_WITHIN: Final = 5.0
 """Seconds until all that was healed must look so."""
@@ -39,79 +38,55 @@ USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.u
 """What `up` boots when no backend is named: those that let everybody in."""
 
 
-def up(argv: Sequence[str]) -> int:
-    parser = arguments("up", "Bring up an environment that stays until `down`, or add backends to the one there is.")
-    known = f"of {', '.join(BACKENDS)}; {', '.join(USUAL)} if none"
-    parser.add_argument("backends", nargs="*", metavar="BACKEND", help=known)
-    parser.add_argument(
-        "--version-of",
-        action="append",
-        default=[],
-        metavar="BACKEND=VERSION",
-        help="as etcd=3.4 or valkey=8, repeatable (python -m infra versions)",
-    )
-    parser.add_argument("--env", default=BY_HAND, metavar="NAME", help=f"name of the environment ({BY_HAND})")
-    options = parser.parse_args(argv)
-    wanted: dict[str, str | None] = dict.fromkeys(options.backends)
-    for pair in options.version_of:
+def up(backends: Sequence[str], version_of: Sequence[str], env: str | None) -> int:
+    env = env or BY_HAND
+    wanted: dict[str, str | None] = dict.fromkeys(backends)
+    for pair in version_of:
         backend, version = images.spelled(pair)
         if not version:
-            parser.error(f"--version-of {pair}: say BACKEND=VERSION, as etcd=3.4")
+            raise UnknownName(f"--version-of {pair}: say BACKEND=VERSION, as etcd=3.4")
         wanted[backend] = version
     if unknown := [backend for backend in wanted if backend not in BACKENDS]:
-        parser.error(f"no backend {unknown[0]!r}; there are {', '.join(BACKENDS)}")
+        raise UnknownName(f"no backend {unknown[0]!r}; there are {', '.join(BACKENDS)}")
     with _engine_errors():
-        if any(environment.name == options.env for environment in reaper.find(engine_client.connect())):
-            environment = OwnEnvironment.attach(options.env)
+        if any(environment.name == env for environment in reaper.find(engine_client.connect())):
+            environment = OwnEnvironment.attach(env)
             environment.boot(wanted or dict.fromkeys(USUAL))
         else:
-            environment = _made(options.env, wanted or dict.fromkeys(USUAL))
+            environment = _made(env, wanted or dict.fromkeys(USUAL))
         _print_addresses(environment)
     return 0
 
 
-def status(argv: Sequence[str]) -> int:
-    parser = arguments("status", "Nodes, versions, leaders, links and active faults of every environment.")
-    parser.add_argument("--env", metavar="NAME", help="of this one only")
-    options = parser.parse_args(argv)
+def status(env: str | None) -> int:
     with _engine_errors():
         client = engine_client.connect()
         environments = reaper.find(client)
-        for environment in [_pick(environments, options.env)] if options.env else environments:
+        for environment in [_pick(environments, env)] if env else environments:
             _print_status(client, environment)
     if not environments:
         print("no environments")
     return 0
 
 
-def logs(argv: Sequence[str]) -> int:
-    parser = arguments("logs", "What a node, the store or toxiproxy wrote, with times.")
-    parser.add_argument("node", metavar="NODE")
-    with attached(parser, argv) as (environment, options):
-        sys.stdout.buffer.write(environment.logs(options.node))
+def logs(node: str, env: str | None) -> int:
+    with attached(env) as environment:
+        sys.stdout.buffer.write(environment.logs(node))
     return 0
 
 
-def cut(argv: Sequence[str]) -> int:
-    parser = arguments("cut", "Cut the link between two ends (c1, redis1, etcd2, store, ...) until `heal`.")
-    parser.add_argument("a", metavar="A")
-    parser.add_argument("b", metavar="B")
-    parser.add_argument("--how", choices=[how.value for how in Cut], default=Cut.DROP.value, help="drop if not said")
-    parser.add_argument("--one-way", action="store_true", help="only the bytes from A to B (drop and hold)")
-    with attached(parser, argv) as (environment, options):
-        how = Cut(options.how)
-        if options.one_way and how is Cut.REFUSE:
-            parser.error("--one-way goes with --how drop or hold: a connection is refused to both ends")
-        (environment.links.block if options.one_way else environment.links.cut)(options.a, options.b, how)
+def cut(a: str, b: str, how: str, env: str | None, *, one_way: bool) -> int:
+    if one_way and Cut(how) is Cut.REFUSE:
+        raise UnknownName("--one-way goes with --how drop or hold: a connection is refused to both ends")
+    with attached(env) as environment:
+        (environment.links.block if one_way else environment.links.cut)(a, b, Cut(how))
         print_faults(environment.unclean())
     return 0
 
 
-def heal(argv: Sequence[str]) -> int:
-    parser = arguments(
-        "heal", "Undo every fault, whoever did it; returns when all members serve. Status 1: something is left."
-    )
-    with attached(parser, argv) as (environment, _):
+def heal(env: str | None) -> int:
+    """Returns when all members serve."""
+    with attached(env) as environment:
         try:
             environment.heal()
         except Failed as error:
@@ -123,18 +98,14 @@ def heal(argv: Sequence[str]) -> int:
     return int(bool(left))
 
 
-def down(argv: Sequence[str]) -> int:
-    parser = arguments("down", "Remove the environments made by hand, and those whose owner is gone.")
-    parser.add_argument("--env", metavar="NAME", help="remove this one, whoever owns it")
-    parser.add_argument("--all", action="store_true", help="remove those of running processes as well")
-    options = parser.parse_args(argv)
+def down(env: str | None, *, all: bool) -> int:
     with _engine_errors():
         client = engine_client.connect()
-        if not options.env:
+        if not env:
             reaper.reap(client, machine.say)
         environments = reaper.find(client)
-        for environment in [_pick(environments, options.env)] if options.env else environments:
-            if options.env or options.all or environment.owners == {owner.KEPT}:
+        for environment in [_pick(environments, env)] if env else environments:
+            if env or all or environment.owners == {owner.KEPT}:
                 reaper.remove(client, environment.name)
                 frozen.thaw(environment.name)
                 print(f"removed {environment.name} ({environment.things} containers, networks and volumes)")
@@ -146,30 +117,18 @@ def down(argv: Sequence[str]) -> int:
 # --- what the commands share ---
 
 
-def arguments(command: str, purpose: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(prog=f"python -m infra {command}", description=purpose, allow_abbrev=False)
-
-
 @contextlib.contextmanager
-def attached(
-    parser: argparse.ArgumentParser, argv: Sequence[str], check: Callable[[argparse.Namespace], None] = lambda _: None
-) -> Iterator[tuple[OwnEnvironment, argparse.Namespace]]:
-    """The environment that a command is about: the one named, else that of `up`, else the only one there is.
-
-    check: what can be said of the options before anything is looked for.
-    """
-    parser.add_argument("--env", metavar="NAME", help="which environment, where there are several")
-    options = parser.parse_args(argv)
-    check(options)
+def attached(env: str | None) -> Iterator[OwnEnvironment]:
+    """The environment that a command is about: the one named, else that of `up`, else the only one there is."""
     with _engine_errors():
         environments = reaper.find(engine_client.connect())
         if not environments:
             raise Failed("no environments (python -m infra up)")
         names = [environment.name for environment in environments]
-        if not options.env and len(environments) > 1 and BY_HAND not in names:
+        if not env and len(environments) > 1 and BY_HAND not in names:
             raise UnknownName(f"which environment? --env {' or '.join(names)}")
-        name = options.env or (BY_HAND if BY_HAND in names else names[0])
-        yield OwnEnvironment.attach(_pick(environments, name).name), options
+        name = env or (BY_HAND if BY_HAND in names else names[0])
+        yield OwnEnvironment.attach(_pick(environments, name).name)
 
 
 @contextlib.contextmanager
@@ -201,20 +160,15 @@ def _made(name: str, wanted: dict[str, str | None]) -> OwnEnvironment:
     return environment
 
 
-def _to_node(command: str, purpose: str, verb: Callable[[Node], None], argv: Sequence[str]) -> int:
-    parser = arguments(command, purpose)
-    parser.add_argument("node", metavar="NODE")
-    with attached(parser, argv) as (environment, options):
-        node = environment.node(options.node)
-        verb(node)
-        print(f"{node.name} is {node.state()}")
+def _to_node(verb: Callable[[Node], None], node: str, env: str | None) -> int:
+    with attached(env) as environment:
+        hit = environment.node(node)
+        verb(hit)
+        print(f"{hit.name} is {hit.state()}")
     return 0
 
 
-pause = partial(_to_node, "pause", "Freeze a node's processes; its connections stay open.", Node.pause)
-resume = partial(_to_node, "resume", "Let a paused node go on.", Node.let_go)
-kill = partial(_to_node, "kill", "SIGKILL a node; its data stays for `start`.", Node.kill)
-start = partial(_to_node, "start", "Start a node that was killed, on the data that it had.", Node.let_go)
+pause, resume, kill, start = (partial(_to_node, verb) for verb in (Node.pause, Node.let_go, Node.kill, Node.let_go))
 
 
 def _owner(environment: reaper.FoundEnvironment) -> str:

@@ -3,7 +3,6 @@
 Imports with the standard library alone, on any Python 3.10 or newer: it is called where nothing is installed yet.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from infra.backends import BACKENDS, STORE
 from infra.docker import base, engine, images, machine
 from infra.docker.machine import Say
 from infra.docker.sources import PACKAGES
-from infra.errors import Failed, NotPossible, Trouble
+from infra.errors import Failed, NotPossible, Trouble, UnknownName
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
@@ -244,25 +243,17 @@ def show(results: Sequence[Check], write: Callable[[str], object] = print) -> No
             write(f"{'':<25} -> {check.fix}")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(*, repair: bool, all: bool, tests: bool) -> int:
     """`python -m infra doctor`: 0 all there, 1 something missing or not repaired, 3 not possible here."""
-    parser = argparse.ArgumentParser(
-        prog="python -m infra doctor",
-        description="What a run needs on this machine: what is there, what is not, and why.",
-    )
-    parser.add_argument("--fix", action="store_true", help="repair it: install, start, build")
-    parser.add_argument("--all", action="store_true", help="with --fix: also the images that the first run would build")
-    parser.add_argument("--tests", action="store_true", help="with --fix: also the browser of the project's own tests")
-    options = parser.parse_args(argv)
-    if (options.all or options.tests) and not options.fix:
-        parser.error("--all and --tests go with --fix")
+    if (all or tests) and not repair:
+        raise UnknownName("--all and --tests go with --fix")
     trouble: Trouble | None = None
     try:
-        results = fix(everything=options.all, tests=options.tests) if options.fix else checks()
+        results = fix(everything=all, tests=tests) if repair else checks()
     except Trouble as error:
         trouble, results = error, checks()
     hurts = any(check.hurts for check in results)
-    if hurts or trouble or not options.fix:
+    if hurts or trouble or not repair:
         show(results)
     if trouble:
         raise trouble

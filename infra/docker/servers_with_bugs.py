@@ -9,7 +9,6 @@ it is an image like any other, which is made where it is missing:
     pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +17,8 @@ from infra.backends import BACKENDS
 from infra.docker import images, machine
 from infra.docker.images import Image
 from infra.docker.machine import Say
+from infra.errors import UnknownName
+from infra.suggestions import instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +58,17 @@ PLANTS: Final = tuple(
 )
 
 
-def main(argv: Sequence[str], say: Say = machine.say) -> int:
-    """A line for each plant; with --build their images are made. Raises Failed or NotPossible."""
-    names = [str(plant) for plant in PLANTS]
-    parser = argparse.ArgumentParser(
-        prog="python -m infra planted",
-        description="Servers with a bug planted in them: certify an upgrade to one, and the certificate must name it.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--build", nargs="*", choices=names, metavar="SERVER:BUG", help="make these images, all if none is named"
-    )
-    options = parser.parse_args(argv)
+def main(names: Sequence[str] = (), say: Say = machine.say, *, build: bool = False) -> int:
+    """A line for each plant; with --build their images are made. Raises Failed, NotPossible or UnknownName."""
+    known = [str(plant) for plant in PLANTS]
+    if unknown := [name for name in names if name not in known]:
+        raise UnknownName(f"no bug {unknown[0]!r}; {instead(unknown[0], known)}")
     for plant in PLANTS:
-        if options.build is None:
+        if names and str(plant) not in names:
+            continue
+        if not build:
             print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
-        elif not options.build or str(plant) in options.build:
+        else:
             images.ensure(plant.image, say)
             print(plant.spelling)
     return 0

@@ -1,6 +1,5 @@
 """`python -m infra versions`: what can be had here, where from, and how to ask for it."""
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -55,13 +54,11 @@ def _series(server: str, version: str, source: str, before: Sequence[Offer]) -> 
     return "" if taken else series
 
 
-def main(argv: Sequence[str], say: Say = machine.say) -> int:
-    """A line for each version. Raises NotPossible when no source could be asked."""
-    argparse.ArgumentParser(
-        prog="python -m infra versions",
-        description="Versions of each backend that can be had here, where from, and what to give --version-of. "
-        "Makes what is asked: the base images of Debian's stable releases.",
-    ).parse_args(argv)
+def main(say: Say = machine.say) -> int:
+    """A line for each version. Makes what is asked: the base images of Debian's stable releases.
+
+    Raises NotPossible when no source could be asked.
+    """
     had: dict[str, Had] = {}
     silent: dict[str, str] = {}
     for source in WHERE:

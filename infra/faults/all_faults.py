@@ -1,7 +1,6 @@
 """Every fault by name: the one list of what exists."""
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from infra.backends import BACKENDS
@@ -46,9 +45,8 @@ _ALL: Final[tuple[Fault, ...]] = (
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}
 
 
-def main(argv: Sequence[str]) -> int:
+def main() -> int:
     """`python -m infra faults`: every fault in a line, with the backends that it can be done to where it is not all."""
-    argparse.ArgumentParser(prog="python -m infra faults", description=main.__doc__).parse_args(argv)
     for fault in FAULTS.values():
         backends = [name for name in BACKENDS if fault.applies(name) is None]
         where = "" if len(backends) == len(BACKENDS) else f" ({', '.join(backends)})"

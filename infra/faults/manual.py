@@ -11,7 +11,6 @@ Faults on workers need a process: the gates are in the suite's own workers, so o
 nothing can be done to it but what a signal does.
 """
 
-import argparse
 import json
 import math
 import os
@@ -25,7 +24,7 @@ from typing import Any, Final
 from infra import lifetime
 from infra.backends import BACKENDS
 from infra.cluster import frozen
-from infra.commands import arguments, attached, print_faults
+from infra.commands import attached, print_faults
 from infra.docker import machine, owner
 from infra.errors import Failed, UnknownName
 from infra.faults.all_faults import FAULTS
@@ -45,53 +44,44 @@ SIGNALS: Final = {"freeze": signal.SIGSTOP, "kill": signal.SIGKILL}
 """What can be done to a process without a gate in it."""
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = arguments("fault", "Do a fault to an environment (`up` makes one), or a plan with all its faults.")
-    parser.add_argument("name", metavar="NAME", nargs="?", help="as `python -m infra faults` lists them")
-    parser.add_argument("backend", metavar="BACKEND", nargs="?", help=f"of {', '.join(BACKENDS)}")
-    parser.add_argument("--set", metavar="OPTION=VALUE", action="append", default=[], help="instead of chance; JSON")
-    parser.add_argument("--for", metavar="SECONDS", type=float, dest="seconds", help="heal it after so long")
-    parser.add_argument("--seed", type=int, default=1, help="what chance starts from (1)")
-    parser.add_argument("--pid", type=pid, help="your client's process, for faults on workers")
-    parser.add_argument("--ttl", type=_ttl, default=2.0, help="seconds that your lock lives (2), for faults on workers")
-    parser.add_argument("--plan", metavar="FILE", help="a plan, instead of NAME and BACKEND; it heals what it does")
-    plans: list[Plan] = []
-
-    def check(options: argparse.Namespace) -> None:
-        if bool(options.plan) == bool(options.name and options.backend):
-            parser.error("say NAME and BACKEND, or --plan FILE")
-        plans.append(_of_file(options.plan) if options.plan else _of_words(options))
-        _check_workers(parser, plans[0], options.pid)
-
-    with lifetime.asked_once(), attached(parser, argv, check) as (environment, options):
-        [plan] = plans
-        _check_possible(plan, environment)
-        actors = OneProcess(options.pid, options.ttl, environment.name)
-        target = Target.of(environment, plan.backend, actors, MonotonicClock())
-        words = partial(_words, pid=options.pid)
-        if options.plan or options.seconds is not None:
-            print("\n".join(plan.describe(words)), flush=True)
-            Runner(plan, target, partial(print, flush=True)).cycle()
+def main(
+    name: str | None,
+    backend: str | None,
+    chosen: Sequence[str],
+    seconds: float | None,
+    seed: int,
+    process: str | None,
+    ttl: float,
+    plan: str | None,
+    env: str | None,
+) -> int:
+    """seconds: None: it stays. chosen: `OPTION=VALUE`. process: the number of the one in the place of workers."""
+    hit = None if process is None else pid(process)
+    if not 0 < ttl < math.inf:
+        raise UnknownName(f"--ttl: must be seconds, more than 0, not {ttl}")
+    if plan and not name:
+        planned = _of_file(plan)
+    elif name and backend and not plan:
+        planned = _of_words(name, backend, chosen, seconds, seed, ttl)
+    else:
+        raise UnknownName("say NAME and BACKEND, or --plan FILE")
+    _check_workers(planned, hit)
+    with lifetime.asked_once(), attached(env) as environment:
+        _check_possible(planned, environment)
+        target = Target.of(environment, planned.backend, OneProcess(hit, ttl, environment.name), MonotonicClock())
+        words = partial(_words, pid=hit)
+        if plan or seconds is not None:
+            print("\n".join(planned.describe(words)), flush=True)
+            Runner(planned, target, partial(print, flush=True)).cycle()
             if left := environment.unclean():
                 print_faults(left)
         else:
-            print(f"{replace(plan.steps[0], for_=0.0).describe(plan.backend, words)} ...", flush=True)
-            _leave(plan.steps[0], target)
+            print(f"{replace(planned.steps[0], for_=0.0).describe(planned.backend, words)} ...", flush=True)
+            _leave(planned.steps[0], target)
     return 0
 
 
-def _ttl(text: str) -> float:
-    """Seconds. Raises argparse.ArgumentTypeError."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"must be seconds, more than 0, not {text}")
-    return seconds
-
-
-def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None) -> None:
+def _check_workers(plan: Plan, pid: int | None) -> None:
     """Whether what is done to workers can be done to a process without gates, and there is one."""
     for step in plan.steps:
         if "workers" not in FAULTS[step.fault].needs:
@@ -101,7 +91,7 @@ def _check_workers(parser: argparse.ArgumentParser, plan: Plan, pid: int | None)
             why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
             raise UnknownName(f"{step.fault} {why}")
         if pid is None:
-            parser.error(f"{step.fault} is done to a worker: --pid says which process is yours")
+            raise UnknownName(f"{step.fault} is done to a worker: --pid says which process is yours")
 
 
 def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
@@ -133,21 +123,21 @@ def _of_file(name: str) -> Plan:
         raise UnknownName(f"--plan {name}: {error}") from error
 
 
-def _of_words(options: argparse.Namespace) -> Plan:
+def _of_words(name: str, backend: str, chosen: Sequence[str], seconds: float | None, seed: int, ttl: float) -> Plan:
     """The plan of one step that the command line tells."""
-    if options.name not in FAULTS:
-        raise UnknownName(f"no fault {options.name!r}; {instead(options.name, FAULTS)}")
-    if options.backend not in BACKENDS:
-        raise UnknownName(f"no backend {options.backend!r}; {instead(options.backend, BACKENDS)}")
-    fault, chosen = FAULTS[options.name], dict(_option(text) for text in options.set)
+    if name not in FAULTS:
+        raise UnknownName(f"no fault {name!r}; {instead(name, FAULTS)}")
+    if backend not in BACKENDS:
+        raise UnknownName(f"no backend {backend!r}; {instead(backend, BACKENDS)}")
+    fault = FAULTS[name]
     try:
-        if fault.planned and fault.applies(options.backend, OURS) is None:
-            drawn = Plan(fault.name, options.backend, options.seed, (Step(fault.name, 0.0, 0.0, {}),))
+        if fault.planned and fault.applies(backend, OURS) is None:
+            drawn = Plan(name, backend, seed, (Step(name, 0.0, 0.0, {}),))
         else:
-            drawn = compile_plan([options.name], options.seed, options.backend, options.ttl)
+            drawn = compile_plan([name], seed, backend, ttl)
         step = drawn.steps[0]
-        for_ = step.for_ if options.seconds is None else options.seconds
-        step = replace(step, after=0.0, for_=for_, options={**step.options, **chosen})
+        for_ = step.for_ if seconds is None else seconds
+        step = replace(step, after=0.0, for_=for_, options={**step.options, **dict(map(_option, chosen))})
         return Plan.from_json(replace(drawn, steps=(step,)).to_json())
     except BadPlan as error:
         needed = f"; {fault.name} {fault.planned}" if fault.planned else ""
@@ -253,19 +243,19 @@ class OneProcess:
 
 
 def pid(text: str) -> int:
-    """One that may be hit: it lives, is ours to signal, and does not run us. Raises argparse.ArgumentTypeError."""
+    """One that may be hit: it lives, is ours to signal, and does not run us. Raises UnknownName."""
     number = int(text) if text.strip().isdecimal() else 0
     if number <= 1:
-        raise argparse.ArgumentTypeError(f"must be the number of your client's process, not {text!r}")
+        raise UnknownName(f"--pid: must be the number of your client's process, not {text!r}")
     try:
         os.kill(number, 0)
     except (ProcessLookupError, OverflowError):
-        raise argparse.ArgumentTypeError(f"there is no process {number}") from None
+        raise UnknownName(f"--pid: there is no process {number}") from None
     except PermissionError:
-        raise argparse.ArgumentTypeError(f"process {number} is not ours to signal") from None
+        raise UnknownName(f"--pid: process {number} is not ours to signal") from None
     # What a thread belongs to, itself as a rule: a signal for one is for all.
     if _told(number, "Tgid", "pid") in {os.getpgrp(), os.getpid(), *_ancestors(os.getpid())}:
-        raise argparse.ArgumentTypeError(f"process {number} is this command, or runs it")
+        raise UnknownName(f"--pid: process {number} is this command, or runs it")
     return number
 
 

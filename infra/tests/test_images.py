@@ -13,7 +13,7 @@ from infra.backends import BACKENDS
 from infra.docker import base, images, machine, servers_with_bugs, sources
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
 from infra.docker.servers_with_bugs import PLANTS
-from infra.errors import Failed, NotPossible
+from infra.errors import Failed, NotPossible, UnknownName
 from infra.tests.fakes import HANGS_AFTER, Answer, commands, executable
 
 FAKE_DOCKER = r"""
@@ -184,7 +184,7 @@ def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> Non
 
 
 def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert servers_with_bugs.main([]) == 0
+    assert servers_with_bugs.main() == 0
     told = capsys.readouterr().out
     assert all(plant.bug in told and f"--to {plant.spelling}\n" in told for plant in PLANTS)
 
@@ -192,9 +192,9 @@ def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]
 def test_what_is_named_is_built(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     made: list[str] = []
     monkeypatch.setattr(images, "ensure", lambda image, say: made.append(image.name))
-    assert servers_with_bugs.main(["--build", "redis:slow"]) == 0
+    assert servers_with_bugs.main(["redis:slow"], build=True) == 0
     assert capsys.readouterr().out == "redis=image:fencepost/planted-redis:slow\n"
-    assert servers_with_bugs.main(["--build"]) == 0
+    assert servers_with_bugs.main(build=True) == 0
     assert made == ["fencepost/planted-redis:slow", *(plant.image.name for plant in PLANTS)]
-    with pytest.raises(SystemExit):
-        servers_with_bugs.main(["--build", "redis:fast"])
+    with pytest.raises(UnknownName, match=r"no bug 'redis:fast'; did you mean redis:"):
+        servers_with_bugs.main(["redis:fast"], build=True)

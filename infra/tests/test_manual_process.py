@@ -1,6 +1,5 @@
 """A process in the place of workers: which may be hit, and how one that was frozen is found again. Nobody is hurt."""
 
-import argparse
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from infra.__main__ import main
 from infra.cluster import frozen
 from infra.docker import owner
 from infra.errors import Failed, UnknownName
@@ -41,15 +41,14 @@ def sent() -> Iterator[Sent]:
 class TestWhoMayBeHit:
     @pytest.mark.parametrize("text", ["-1", "0", "1", "-4711", "+7", "4711.0", "all", ""])
     def test_only_a_process_number_is_accepted(self, text: str, sent: Sent, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit, match=r"^2$"):
-            manual.main(["freeze-holder", "redis", f"--pid={text}"])
+        assert main(["fault", "freeze-holder", "redis", f"--pid={text}"]) == 2
         assert f"must be the number of your client's process, not {text!r}" in capsys.readouterr().err
         assert sent == []
 
     def test_this_command_and_its_parent_may_not_be_hit(self, sent: Sent) -> None:
         living = {pid for pid in (os.getpid(), os.getppid(), os.getpgrp()) if Path(f"/proc/{pid}").exists()}
         for pid in living - {0, 1}:  # whoever began our process group may have ended since
-            with pytest.raises(argparse.ArgumentTypeError, match=f"process {pid} is this command, or runs it"):
+            with pytest.raises(UnknownName, match=f"process {pid} is this command, or runs it"):
                 manual.pid(str(pid))
         assert {number for _, number in sent} <= {0}
 
@@ -63,9 +62,9 @@ class TestWhoMayBeHit:
         assert manual.pid(str(sleeper.pid)) == sleeper.pid
         sleeper.kill()
         sleeper.wait()
-        with pytest.raises(argparse.ArgumentTypeError, match=f"there is no process {sleeper.pid}"):
+        with pytest.raises(UnknownName, match=f"there is no process {sleeper.pid}"):
             manual.pid(str(sleeper.pid))
-        with pytest.raises(argparse.ArgumentTypeError, match="there is no process 9999999999999999999"):
+        with pytest.raises(UnknownName, match="there is no process 9999999999999999999"):
             manual.pid("9999999999999999999")
 
     def test_one_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +72,7 @@ class TestWhoMayBeHit:
             raise PermissionError
 
         monkeypatch.setattr(os, "kill", refuse)
-        with pytest.raises(argparse.ArgumentTypeError, match="process 4711 is not ours to signal"):
+        with pytest.raises(UnknownName, match="process 4711 is not ours to signal"):
             manual.pid("4711")
 
 

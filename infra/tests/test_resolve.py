@@ -183,7 +183,7 @@ def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert versions.main([]) == 0
+    assert versions.main() == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "backend version from --version-of"
     assert "redis 8.0.2 Debian trixie redis=8.0, redis=8.0.2 (the default)" in lines
@@ -198,7 +198,7 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
 ) -> None:
     for source in ("trixie", "modules"):
         monkeypatch.delitem(HAD, source)
-    assert versions.main([]) == 0
+    assert versions.main() == 0
     told = capsys.readouterr()
     assert told.err.splitlines() == [
         "fencepost: Debian trixie could not be asked: trixie is away",
@@ -210,7 +210,7 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
     for source in ("bookworm", "sid"):
         monkeypatch.delitem(HAD, source)
     with pytest.raises(NotPossible):
-        versions.main([])
+        versions.main()
     told = capsys.readouterr()
     assert (told.out, len(told.err.splitlines())) == ("", 4)
 

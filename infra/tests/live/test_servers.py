@@ -135,4 +135,4 @@ def test_an_etcd_of_an_older_version_that_died_is_healed(environment: OwnEnviron
     await_(lambda: BACKENDS["etcd"].agreed_version(node.address).startswith("3.5"))  # below, an older one is welcome
     node.replace(older.name)
     await_(lambda: node.state() == "stopped", lambda: node.process.logs().decode()[-3000:])
-    assert commands.heal(["--env", environment.name]) == 0
+    assert commands.heal(environment.name) == 0

@@ -101,7 +101,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
     assert {name: told[:3] for name, told in versions(other.cluster("etcd")).items()} == meant
 
     def shows() -> bool:
-        commands.status(["--env", old.name])
+        commands.status(old.name)
         status = capsys.readouterr().out
         return (status.count("running, 3.4."), status.count("running, 3.5.")) == (2, 1)
 
@@ -156,7 +156,7 @@ def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -
     applied(target, injection)
     assert version(node).startswith("8.0.")
     keep(target, "while it was new")
-    commands.heal(["--env", old.name])
+    commands.heal(old.name)
     assert version(node).startswith("7.0.")
     assert kept(target, node) == "while it was new"
     await_unclean(old)
@@ -167,7 +167,7 @@ def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -
         await_(lambda: redis.info("persistence")["aof_rewrites"] > 0)
         await_(lambda: not redis.info("persistence")["aof_rewrite_in_progress"])
     with pytest.raises(Failed, match=r"Can't handle RDB format .*python -m infra down --env fp-"):
-        commands.heal(["--env", old.name])
+        commands.heal(old.name)
     assert version(node).startswith("8.0.")
     assert kept(target, node) == "while it was new"
     await_unclean(old, "redis2 runs fencepost/redis:trixie, not fencepost/redis:bookworm")
