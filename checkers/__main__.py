@@ -9,7 +9,6 @@ Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; over several f
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from json import dumps
 from math import isfinite
 from pathlib import Path
@@ -42,42 +41,10 @@ FASTER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is asked of each file. budget: seconds. settings: those of the model that were given."""
-
-    model: str | None
-    properties: tuple[str, ...]
-    budget: float | None
-    json: bool
-    explain: bool
-    settings: Mapping[str, Any]
-
-
 class _Finite(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         return number if isfinite(number) else self.fail(f"{value!r} is not finite", param, ctx)
-
-
-def _known(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    if names:
-        from checkers.properties.all_properties import PROPERTIES
-
-        if unknown := [name for name in names if name not in PROPERTIES]:
-            raise click.BadParameter(f"{unknown[0]} is none of {', '.join(PROPERTIES)}")
-    return names
-
-
-def _specified(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    if name:
-        from checkers.models.user_model import ModelError, specification
-
-        try:
-            specification(name)
-        except ModelError as error:
-            raise click.BadParameter(str(error)) from error
-    return name
 
 
 _SECONDS: Final = _Finite(min=0, min_open=True)
@@ -88,7 +55,7 @@ _SECONDS: Final = _Finite(min=0, min_open=True)
     "Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; 1 beats 2 beats 3 beats 0.",
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@option("--model", metavar="NAME", callback=_specified, help="what the history must obey (see below)")
+@option("--model", metavar="NAME", help="what the history must obey (see below)")
 @option("--initial", metavar="VALUE", help="the value before everything, as JSON or EDN (default: nil, nothing, 0)")
 @option("--json", is_flag=True, help="print one JSON object a line and file")
 @option("--budget", type=_SECONDS, metavar="S", help="seconds after which a file is given up as unknown")
@@ -100,26 +67,42 @@ _SECONDS: Final = _Finite(min=0, min_open=True)
 @option("--store", type=click.Choice(STORES), help="the rule of a fenced store (default: the first)")
 @option("--strict-try", flag_value=True, default=None, help="a failed try-acquire proves that somebody held")
 @option("--explain", is_flag=True, help="every violation, the operations of a witness, and what else there is")
-@option("--property", "properties", multiple=True, metavar="NAME", callback=_known, help="of a recording; repeatable")
+@option("--property", "properties", multiple=True, metavar="NAME", help="of a recording; repeatable")
 def judge(paths: Sequence[Path], **options: Any) -> int:
     """Judge histories of locks and data: under a model, or recordings under their properties.
 
     FILE is a history in any format, or a folder with histories.
     """
-    own = {name: options.pop(name) for name in ("model", "properties", "budget", "json", "explain")}
-    asked = _Asked(**own, settings={name: value for name, value in options.items() if value is not None})
-    if asked.model and asked.properties:
-        raise click.UsageError("--property: a model is asked for already")
+    _validate(options)
     statuses: list[int] = []
-    suffixes = SUFFIXES if asked.model else (RECORDINGS,)
+    suffixes = SUFFIXES if options["model"] else (RECORDINGS,)
     for path in paths:
         within = sorted(file for file in path.rglob("*") if file.suffix in suffixes) if path.is_dir() else [path]
-        statuses += [_judge(file, asked) for file in within]
+        statuses += [_judge(file, options) for file in within]
         if not within:
-            statuses.append(_complain(path, asked, f"{path}: no history ({', '.join(suffixes)}) in this folder"))
+            statuses.append(_complain(path, options, f"{path}: no history ({', '.join(suffixes)}) in this folder"))
     if slowed():
         print(FASTER, file=sys.stderr)
     return min(statuses, key=_WEIGHTS.index)
+
+
+def _validate(options: Mapping[str, Any]) -> None:
+    """Raises click.UsageError where the options make no sense."""
+    if options["properties"]:
+        from checkers.properties.all_properties import PROPERTIES
+
+        for name in options["properties"]:
+            if name not in PROPERTIES:
+                raise click.UsageError(f"--property: {name} is none of {', '.join(PROPERTIES)}")
+        if options["model"]:
+            raise click.UsageError("--property: a model is asked for already")
+    if options["model"]:
+        from checkers.models.user_model import ModelError, specification
+
+        try:
+            specification(options["model"])
+        except ModelError as error:
+            raise click.UsageError(f"--model: {error}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,44 +110,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status_of(judge, "python -m checkers", arguments)
 
 
-def _judge(file: Path, asked: _Asked) -> int:
+def _judge(file: Path, options: Mapping[str, Any]) -> int:
     begun = time.monotonic()
     try:
-        result = _result(file, asked)
+        result = _result(file, options)
     except BadHistory as error:
-        return _complain(file, asked, str(error))
+        return _complain(file, options, str(error))
     except OSError as error:
-        return _complain(file, asked, f"{file}: {error.strerror or error}")
+        return _complain(file, options, f"{file}: {error.strerror or error}")
     except MemoryError:
-        return _complain(file, asked, f"{file}: more than this machine's memory holds")
-    if asked.json:
+        return _complain(file, options, f"{file}: more than this machine's memory holds")
+    if options["json"]:
         _print_json(file, result, time.monotonic() - begun)
     else:
         print(*result.lines, sep="\n")
     return _STATUSES[result.valid]
 
 
-def _result(file: Path, asked: _Asked) -> FileResult:
+def _result(file: Path, options: Mapping[str, Any]) -> FileResult:
     """Raises BadHistory, OSError or MemoryError."""
     from checkers.formats.formats import Family, load_with_defaults
 
     loaded = load_with_defaults(file)
-    if asked.model:
+    if options["model"]:
         from checkers.command import judge_file
 
-        return judge_file.result(file, loaded, asked.model, asked.settings, asked.budget, explain=asked.explain)
+        return judge_file.result(file, loaded, options)
     if loaded.family == Family.RECORDED and loaded.history.facts.trial:
         from checkers.command import recording
 
-        return recording.result(file, loaded.history, asked.properties or None, explain=asked.explain)
+        return recording.result(file, loaded.history, options["properties"], explain=options["explain"])
     raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, or package.module:Class")
 
 
-def _complain(file: Path, asked: _Asked, line: str) -> int:
+def _complain(file: Path, options: Mapping[str, Any], line: str) -> int:
     line = " ".join(line.splitlines())  # a file's name may have several
     print(line, file=sys.stderr)
-    if asked.json:
-        _print_json(file, FileResult(None, asked.model or "", -1, (), reason=line), None)
+    if options["json"]:
+        _print_json(file, FileResult(None, options["model"] or "", -1, (), reason=line), None)
     return BAD_INPUT
 
 

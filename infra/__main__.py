@@ -4,6 +4,7 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not possible here.
 """
 
 import importlib
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -11,11 +12,11 @@ from typing import Final
 import click
 from click import Argument, Option
 
-from infra import lifetime
 from infra.backends import BACKENDS
 from infra.docker import machine
 from infra.errors import Trouble
 
+FLAG: Final = partial(Option, is_flag=True)
 KNOWN: Final = ", ".join(BACKENDS)
 ENV: Final = Option(["--env"], metavar="NAME", help="which environment, where there are several")
 NODE: Final = Argument(["node"])
@@ -31,16 +32,14 @@ def _call(function: str, **options: object) -> int:
         return trouble.status
     except KeyboardInterrupt:
         return 130
+    finally:
+        sys.stdout.flush()  # now, where it can be caught that whoever reads has gone
 
 
 def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
     """name: NAME=MODULE:FUNCTION, or the NAME alone of a function in `infra.commands`."""
     name, _, function = name.partition("=")
     return click.Command(name, callback=partial(_call, function or f"commands:{name}"), params=[*params], help=purpose)
-
-
-def _flag(spelling: str, purpose: str) -> Option:
-    return Option([spelling], is_flag=True, help=purpose)
 
 
 COMMANDS: Final = click.Group(
@@ -50,9 +49,9 @@ COMMANDS: Final = click.Group(
         _command(
             "doctor=docker.doctor:main",
             "What a run needs on this machine: what is there, what is not, and why.",
-            Option(["--fix", "repair"], is_flag=True, help="repair it: install, start, build"),
-            _flag("--all", "with --fix: also the images that the first run would build"),
-            _flag("--tests", "with --fix: also the browser of the project's own tests"),
+            FLAG(["--fix", "repair"], help="repair it: install, start, build"),
+            FLAG(["--all"], help="with --fix: also the images that the first run would build"),
+            FLAG(["--tests"], help="with --fix: also the browser of the project's own tests"),
         ),
         _command(
             "versions=docker.versions:main", "Versions that can be had here, from where, and how to ask for them."
@@ -61,7 +60,7 @@ COMMANDS: Final = click.Group(
         _command(
             "planted=docker.servers_with_bugs:main",
             "Servers with a bug planted in them: certify an upgrade to one, and the certificate must name it.",
-            _flag("--build", "make these images, all if none is named"),
+            FLAG(["--build"], help="make these images, all if none is named"),
             Argument(["names"], nargs=-1, metavar="[SERVER:BUG]..."),
         ),
         _command(
@@ -92,7 +91,7 @@ COMMANDS: Final = click.Group(
             Argument(["a"]),
             Argument(["b"]),
             Option(["--how"], type=click.Choice(["refuse", "drop", "hold"]), default="drop", help="drop if not said"),
-            _flag("--one-way", "only the bytes from A to B (drop and hold)"),
+            FLAG(["--one-way"], help="only the bytes from A to B (drop and hold)"),
             ENV,
         ),
         _command("pause", "Freeze a node's processes; its connections stay open.", NODE, ENV),
@@ -104,23 +103,20 @@ COMMANDS: Final = click.Group(
             "down",
             "Remove the environments made by hand, and those whose owner is gone.",
             Option(["--env"], metavar="NAME", help="remove this one, whoever owns it"),
-            _flag("--all", "remove those of running processes as well"),
+            FLAG(["--all"], help="remove those of running processes as well"),
         ),
     ],
 )
 
 
-def main(argv: Sequence[str]) -> int:
-    """The exit status."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status; 1, and an exit, where whoever reads has gone."""
     try:
-        with COMMANDS.make_context("python -m infra", [*argv], help_option_names=["-h", "--help"]) as context:
-            return int(COMMANDS.invoke(context))
+        return int(COMMANDS.main(argv, "python -m infra", standalone_mode=False, help_option_names=["-h", "--help"]))
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.exceptions.Exit as end:
-        return end.exit_code
 
 
 if __name__ == "__main__":
-    lifetime.to_the_end(main)
+    sys.exit(main())

@@ -60,19 +60,6 @@ def at_exit(clean_up: Callable[[], None]) -> None:
     atexit.register(once)
 
 
-def to_the_end(command: Callable[[list[str]], int]) -> NoReturn:
-    """Exit with the status of a command that is given the arguments of this process; 1 where its reader went away."""
-    try:
-        try:
-            status = command(sys.argv[1:])
-        finally:
-            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
-    except BrokenPipeError:  # whoever reads has heard enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
-    sys.exit(status)
-
-
 def printable(error: BaseException) -> None:
     """Give every place in the tracebacks of `error`, and of what it came from, a line: its function's first for none.
 

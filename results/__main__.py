@@ -20,6 +20,7 @@ from results.storage.files import RUNS, BadFile
 from results.terminal.output import warn
 
 NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
+FLAG: Final = partial(Option, is_flag=True)
 PATH: Final = click.Path(path_type=Path)
 RESULTS: Final = Option(["--results"], type=PATH, default=RUNS, metavar="DIR", help="where runs are stored")
 RUN: Final = Argument(["run"], help=NAMING)
@@ -47,10 +48,6 @@ def _command(function: str, purpose: str, *params: click.Parameter) -> click.Com
     return click.Command(name, callback=partial(_call, function), params=[*params, RESULTS], help=purpose)
 
 
-def _flag(spelling: str, purpose: str) -> Option:
-    return Option([spelling], is_flag=True, help=purpose)
-
-
 def _age(text: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,5})([mhdw])", text, re.ASCII)
     if not match:
@@ -70,7 +67,9 @@ COMMANDS: Final = click.Group(
     params=[RESULTS],
     callback=_everywhere,
     commands=[
-        _command("listing:list_", "The stored runs, oldest first.", _flag("--json", "one JSON object a line and run")),
+        _command(
+            "listing:list_", "The stored runs, oldest first.", FLAG(["--json"], help="one JSON object a line and run")
+        ),
         _command(
             "listing:show",
             "A run's matrix again, or the story of one trial or lane.",
@@ -89,7 +88,7 @@ COMMANDS: Final = click.Group(
             "Two runs, cell by cell: what became better or worse from run A to run B.",
             Argument(["before"], metavar="A", help=NAMING),
             Argument(["after"], metavar="B", help="likewise"),
-            _flag("--all", "tell of what is the same, too"),
+            FLAG(["--all"], help="tell of what is the same, too"),
             Option(["--json", "form"], flag_value="json", help="print one JSON object"),
             Option(["--markdown", "form"], flag_value="markdown", help="Markdown, for the summary of a CI job"),
             Option(["--html"], type=PATH, metavar="FILE", help="write a page, too"),
@@ -101,7 +100,7 @@ COMMANDS: Final = click.Group(
             "The shards of a run as one run. Damaged trials are taken along, and named.",
             Argument(["out"], type=PATH, help="a new folder, or one that was merged before"),
             Argument(["runs"], nargs=-1, required=True, metavar="RUN...", help=NAMING),
-            _flag("--force", "also runs of different seeds, versions or commands"),
+            FLAG(["--force"], help="also runs of different seeds, versions or commands"),
         ),
         _command(
             "prune:main",
@@ -109,15 +108,15 @@ COMMANDS: Final = click.Group(
             Option(["--keep"], type=click.IntRange(0), metavar="N", help="keep the last N"),
             Option(["--younger-than"], type=_age, metavar="AGE", help="keep what began since: 90m, 12h, 7d, 4w"),
             Option(["--keep-run", "named"], multiple=True, metavar="RUN", help="keep this one"),
-            _flag("--failed-too", "also remove runs that failed"),
-            _flag("--dry-run", "say what would be removed, remove nothing"),
-            _flag("--yes", "do not ask"),
+            FLAG(["--failed-too"], help="also remove runs that failed"),
+            FLAG(["--dry-run"], help="say what would be removed, remove nothing"),
+            FLAG(["--yes"], help="do not ask"),
         ),
         _command(
             "serve:main",
             "Serve the stored runs to a browser on this machine, read only, until Ctrl-C.",
             Option(["--port"], type=click.IntRange(0, 65535), default=8642, help="8642; 0: any that is free"),
-            _flag("--open", "open the browser as well"),
+            FLAG(["--open"], help="open the browser as well"),
         ),
         _command(
             "redraw:export",

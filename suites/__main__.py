@@ -5,106 +5,173 @@ It starts nothing. With the name of a command it does something; `--help` lists 
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.table import Table
+import click
+from click import Argument, Option
 
-from infra import lifetime
-from infra.faults.all_faults import FAULTS
-from suites.commands.readme import summary
-from suites.locks import registry
-from suites.selection.profiles import PROFILES
+from checkers.command.exit_status import BAD, status_of, to_the_end
+from infra.backends import BACKENDS
+from infra.docker import machine
+from infra.errors import Trouble
+from results.storage.files import RUNS, BadFile
+from results.text import plain
+from suites.selection.bad_option import BadOption
 
-COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "nightly": ("suites.commands.nightly", "the whole matrix, compared with the night before"),
-    "soak": ("suites.commands.soak", "random plans of overlapping faults, each of which must leave all clean"),
-    "measure": ("suites.commands.fault_table", "how long each fault takes to apply and to heal"),
-    "literature": ("suites.commands.literature", "measure what the literature says"),
-    "curves": ("suites.commands.curves", "measure P(two inside) against the length of a pause, the jump of a clock"),
-    "mutants": ("suites.commands.mutants", "locks broken on purpose, each of which must be found out"),
-    "repeat": ("suites.commands.repeat", "the README's two commands again and again, to see whether they are ever red"),
-    "readme": ("suites.commands.readme", "write the parts of README.md that are made from the code"),
-}
-"""Command → the module whose `main` does it, and what help says of it."""
-
-
-def main(argv: Sequence[str]) -> int:
-    """Exit status 2: no such command, or interrupted."""
-    if argv and argv[0] in ("-h", "--help"):
-        print("usage: python -m suites [COMMAND [-h] ...]\n")
-        print("Without a command: all suites, locks with their claims and hazards, faults and profiles.\n")
-        for command, (_, purpose) in COMMANDS.items():
-            print(f"  {command:<10} {purpose}")
-        return 0
-    if argv and argv[0] not in COMMANDS:
-        print(f"fencepost: no command {argv[0]!r}; there are {', '.join(COMMANDS)}, or none", file=sys.stderr)
-        return 2
-    if argv:
-        run: Callable[[Sequence[str]], int] = importlib.import_module(COMMANDS[argv[0]][0]).main
-        try:
-            return run(argv[1:])
-        except KeyboardInterrupt:
-            print(f"{argv[0]}: interrupted", file=sys.stderr)
-            return 2
-    console = Console()
-    for title, columns, rows in _TABLES:
-        table = Table(*columns, title=title, title_justify="left")
-        for row in rows():
-            table.add_row(*row)
-        console.print(table)
-    return 0
+FLAG: Final = partial(Option, is_flag=True)
+COUNT: Final = partial(Option, ["--count"], type=int, show_default=True)
+SEED: Final = partial(Option, ["--seed"], type=int, default=1, show_default=True)
+PATH: Final = click.Path(path_type=Path)
+BACKEND: Final = Option(["--backend"], multiple=True, type=click.Choice([*BACKENDS]), help="only these; repeatable")
+PYTEST: Final = Argument(["rest"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
+"""What is passed on to pytest. The command needs `PASSING` as well."""
+PASSING: Final = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 
 
-Rows = Iterator[tuple[str, ...]]
+def _call(function: str, *given: object, **options: object) -> int:
+    """The exit status of `main` of a module of `suites.commands`, which is loaded now. `BAD`: interrupted."""
+    try:
+        return int(importlib.import_module(f"suites.commands.{function}").main(*given, **options))
+    except Trouble as trouble:
+        machine.say(str(trouble))
+        return trouble.status
+    except (BadOption, BadFile, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        machine.say(plain(str(error)))
+        return BAD
+    except KeyboardInterrupt:
+        print(f"{click.get_current_context().info_name}: interrupted", file=sys.stderr)
+        return BAD
 
 
-def _suites() -> Rows:
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        question = path.read_text().partition('"""')[2].partition('"""')[0]
-        yield path.name, question.splitlines()[0]
+def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
+    """name: NAME=MODULE, or the NAME alone where the module is called so."""
+    name, _, module = name.partition("=")
+    return click.Command(name, callback=partial(_call, module or name), params=[*params], help=purpose)
 
 
-def _locks() -> Rows:
-    for family, name in _named():
-        lock = registry.load(name)
-        yield family, name, lock.backend, ", ".join(lock.lanes), summary(lock)
+def _nightly(name: str, purpose: str, *params: click.Parameter) -> click.Command:
+    versions = "only this version of it; repeatable, for one backend too (all series that can be had here)"
+    tried = (
+        PYTEST,
+        Option(["--profile"], default="nightly", help="how much to try (nightly)"),
+        Option(["--backend"], multiple=True, metavar="NAME", help="only this one; repeatable"),
+        Option(["--version-of"], multiple=True, metavar="BACKEND=VERSION", help=versions),
+        Option(["--minutes"], type=float, default=20.0, help="about how long a shard may take (20)"),
+        Option(["--results"], type=PATH, default=RUNS, metavar="DIR", help="where runs are stored"),
+    )
+    call = partial(_call, "nightly", name)
+    return click.Command(name, callback=call, params=[*params, *tried], help=purpose, context_settings=PASSING)
 
 
-def _promises() -> Rows:
-    for _, name in _named():
-        lock = registry.load(name)
-        for claim in lock.claims:
-            yield name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores)
-        for hazard in lock.hazards:
-            breaks = f"{'breaks' if hazard.certain else 'may break'} {hazard.property} ({hazard.mechanism})"
-            yield name, breaks, ", ".join(hazard.under), ", ".join(hazard.stores)
+_BEFORE: Final = "a night before; repeatable, older ones after it: what failed there and was not judged since is known"
+PREVIOUS: Final = Option(["--previous"], multiple=True, metavar="RUN", help=_BEFORE)
+SUMMARY: Final = Option(["--summary"], type=PATH, metavar="FILE", help="append the summary in Markdown to it")
 
+NIGHTLY: Final = click.Group(
+    "nightly",
+    help="""The whole matrix, compared with the night before.
 
-def _faults() -> Rows:
-    yield from ((fault.name, fault.summary) for fault in FAULTS.values())
-
-
-def _profiles() -> Rows:
-    for profile in PROFILES.values():
-        storms = [f"{profile.storms} random storms (storm-SEED)"] if profile.storms else []
-        yield profile.name, ", ".join([*(profile.faults or ("all",)), *storms])
-
-
-def _named() -> Iterator[tuple[str, str]]:
-    """(family, lock)."""
-    return ((family, name) for family, names in registry.FAMILIES.items() for name in names)
-
-
-_TABLES: Final[tuple[tuple[str, tuple[str, ...], Callable[[], Rows]], ...]] = (
-    ("Suites", ("suite", "question"), _suites),
-    ("Locks", ("family", "lock", "backend", "lanes", "what it is"), _locks),
-    ("Claims and hazards", ("lock", "promises", "under", "store"), _promises),
-    ("Faults", ("fault", "what it does"), _faults),
-    ("Profiles", ("profile", "faults"), _profiles),
+    Exit status: 0 nothing worse than the night before, and all was judged; 1 red: a regression, a new violation, a
+    positive control that fell silent, or, with no night before, any failing verdict; 2 usage, bad input, interrupted; 3
+    nothing red, but a shard, a trial or a verdict is missing. A shard alone: 0 it ran to its end, else pytest's status.
+    """,
+    commands=[
+        _nightly(
+            "run",
+            "All shards that are still to be run, one after another, then `conclude`.",
+            FLAG(["--resume"], help="go on with the last night, if it was interrupted"),
+            PREVIOUS,
+            SUMMARY,
+        ),
+        _nightly("plan", "The names of the shards.", FLAG(["--json"], help="as a JSON list")),
+        _nightly("shard", "One shard.", Argument(["name"], help="of the plan")),
+        _nightly(
+            "conclude",
+            "What comes of the shards.",
+            Argument(["shards"], type=PATH, metavar="DIR", help="where the shards' run folders are, at any depth"),
+            Argument(["into"], type=PATH, metavar="RUN", help="the run to make of them"),
+            PREVIOUS,
+            SUMMARY,
+        ),
+    ],
 )
 
+
+@click.pass_context
+def _overview(context: click.Context) -> int:
+    return 0 if context.invoked_subcommand else _call("overview")
+
+
+COMMANDS: Final = click.Group(
+    "suites",
+    help="Without a command: all suites, locks with their claims and hazards, faults and profiles.",
+    invoke_without_command=True,
+    callback=_overview,
+    commands=[
+        NIGHTLY,
+        _command(
+            "soak",
+            "Random plans of overlapping faults, each of which must leave all clean. Status 1: one did not.",
+            COUNT(default=200, help="how many plans, those done before included"),
+            SEED(help="of the first plan; the others follow"),
+            BACKEND,
+            Option(["--done"], type=PATH, default="soak.jsonl", help="what was done; those are not done again"),
+            Option(["--failed"], type=PATH, default="soak-failed", help="where plans that failed are written"),
+        ),
+        _command(
+            "measure=fault_table",
+            "How long each fault takes to apply and to heal.",
+            COUNT(default=3, help="seeds"),
+            BACKEND,
+            Option(["--fault"], multiple=True, metavar="NAME", help="only these; repeatable"),
+        ),
+        _command(
+            "literature",
+            "Measure what the literature says. Status 1: a statement got no answer.",
+            SEED(help="of the first trials"),
+            Option(["--only"], metavar="TEXT", default="", help="only statements that contain this text"),
+        ),
+        _command(
+            "curves",
+            "Measure P(two inside) against the length of a pause and the jump of a clock.",
+            COUNT(default=1, help="trials for each point"),
+        ),
+        _command(
+            "mutants",
+            "Locks broken on purpose, which must be found out. Status 1: one was missed, or a correct lock failed.",
+            FLAG(["--run", "tried"], help="try them, or only those named"),
+            FLAG(["--score"], help="try all of them under the faults of a default run"),
+            FLAG(["--schedules"], help="try all of them under the schedules of other suites"),
+            Option(["--sample"], type=int, metavar="N", help="of these two: only so many, spread evenly"),
+            FLAG(["--missed"], help="of these two: only what no seed has caught so far"),
+            SEED(help="of their runs"),
+            Argument(["names"], nargs=-1, metavar="[NAME]..."),
+        ),
+        _command(
+            "repeat",
+            "The README's two commands again and again, to see whether they are ever red.",
+            Argument(["command"], type=click.Choice(["certify", "test"])),
+            Option(["--count"], type=int, default=1, help="how many green ones there must be, those before included"),
+            Option(["--commit"], default="HEAD", help="what is tried"),
+        ),
+        _command(
+            "readme",
+            "Write the parts of README.md that are made from the code.",
+            FLAG(["--check"], help="write nothing; status 1: something is out of date"),
+        ),
+    ],
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    return status_of(COMMANDS, "python -m suites", argv)
+
+
 if __name__ == "__main__":
-    lifetime.to_the_end(main)
+    to_the_end(main)

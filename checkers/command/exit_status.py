@@ -19,7 +19,7 @@ def status_of(command: click.Command, name: str, arguments: Sequence[str] | None
     """The exit status of a command that is called by this name; arguments: None for those of this process."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        with command.make_context(name, [*given], help_option_names=["-h", "--help"]) as context:
+        with command.make_context(name, [*given], help_option_names=["-h", "--help"], max_content_width=120) as context:
             return int(command.invoke(context))
     except click.ClickException as error:
         error.show()

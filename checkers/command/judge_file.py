@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 VERIFIED: Final = 100_000
 """Operations up to which ``--explain`` has the proof verified: every operation is looked at one by one."""
 
+_SETTINGS: Final = ("permits", "ttl", "drift", "failed_cas", "nil_read", "strict_try", "store", "initial")
 _WORDS: Final = {True: "valid", False: "invalid", None: "unknown"}
 
 
-def result(
-    file: Path, loaded: Loaded, model: str, given: Mapping[str, Any], budget: float | None, *, explain: bool
-) -> FileResult:
-    """The answer on one file. given, budget, explain: see the command. Raises BadHistory."""
-    history = loaded.history
-    settings = _settings(loaded.settings, given)
+def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult:
+    """The answer on one file. options: of the command. Raises BadHistory."""
+    history, model, explain = loaded.history, options["model"], options["explain"]
+    settings = _settings(loaded.settings, options)
     try:
         statement = specification(model)
         if statement.needs_times and not loaded.family.timed:
@@ -42,7 +41,7 @@ def result(
         if there and not there & statement.kinds:
             kinds, only = _kinds(statement.kinds), _kinds(there)
             raise ModelError(f"model {model} speaks of {kinds}; there is only {only}")
-        answer = decide(history, statement, settings, budget or BUDGET)
+        answer = decide(history, statement, settings, options["budget"] or BUDGET)
         proof = _verified(history, statement, settings, answer) if explain else None
     except ModelError as error:
         raise BadHistory(f"{file}: {error}") from error
@@ -69,9 +68,10 @@ def result(
     )
 
 
-def _settings(defaults: Settings, given: Mapping[str, Any]) -> Settings:
+def _settings(defaults: Settings, options: Mapping[str, Any]) -> Settings:
     """What the format's tools assume, where the command line does not say otherwise."""
     read: dict[str, Callable[[Any], Any]] = {"ttl": lambda seconds: round(seconds * 1e9), "initial": _value}
+    given = {name: options[name] for name in _SETTINGS if options[name] is not None}
     return replace(defaults, **{name: read.get(name, lambda as_is: as_is)(value) for name, value in given.items()})
 
 

@@ -12,12 +12,12 @@ from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
 
 
-def result(file: Path, history: History, properties: Sequence[str] | None, *, explain: bool) -> FileResult:
+def result(file: Path, history: History, properties: Sequence[str], *, explain: bool) -> FileResult:
     """The answer on one file. Raises BadHistory."""
     strange = [name for name in history.facts.properties if name not in PROPERTIES]
     if strange and not properties:
         raise BadHistory(f"{file}: names a property that this version does not know: {', '.join(strange)}")
-    results = check(history, properties)
+    results = check(history, properties or None)
     judgements = judge_all(results, history)
     valid = [result.valid for result in results]
     undecided = ", ".join(result.property for result in results if result.valid is None)

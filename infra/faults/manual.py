@@ -37,6 +37,8 @@ from infra.own_environment import OwnEnvironment
 from infra.suggestions import instead
 from infra.waiting import MonotonicClock
 
+_Text = str | None
+
 LISTS: Final = ("nodes", "order", "groups")
 """Options that take several names, and so may be told as `a,b`."""
 
@@ -44,25 +46,15 @@ SIGNALS: Final = {"freeze": signal.SIGSTOP, "kill": signal.SIGKILL}
 """What can be done to a process without a gate in it."""
 
 
-def main(
-    name: str | None,
-    backend: str | None,
-    chosen: Sequence[str],
-    seconds: float | None,
-    seed: int,
-    process: str | None,
-    ttl: float,
-    plan: str | None,
-    env: str | None,
-) -> int:
-    """seconds: None: it stays. chosen: `OPTION=VALUE`. process: the number of the one in the place of workers."""
+def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, ttl: float, **drawn: Any) -> int:
+    """process: the number of the one in the place of workers. drawn: see `_of_words`."""
     hit = None if process is None else pid(process)
     if not 0 < ttl < math.inf:
         raise UnknownName(f"--ttl: must be seconds, more than 0, not {ttl}")
     if plan and not name:
         planned = _of_file(plan)
     elif name and backend and not plan:
-        planned = _of_words(name, backend, chosen, seconds, seed, ttl)
+        planned = _of_words(name, backend, ttl, **drawn)
     else:
         raise UnknownName("say NAME and BACKEND, or --plan FILE")
     _check_workers(planned, hit)
@@ -70,7 +62,7 @@ def main(
         _check_possible(planned, environment)
         target = Target.of(environment, planned.backend, OneProcess(hit, ttl, environment.name), MonotonicClock())
         words = partial(_words, pid=hit)
-        if plan or seconds is not None:
+        if plan or drawn["seconds"] is not None:
             print("\n".join(planned.describe(words)), flush=True)
             Runner(planned, target, partial(print, flush=True)).cycle()
             if left := environment.unclean():
@@ -123,8 +115,8 @@ def _of_file(name: str) -> Plan:
         raise UnknownName(f"--plan {name}: {error}") from error
 
 
-def _of_words(name: str, backend: str, chosen: Sequence[str], seconds: float | None, seed: int, ttl: float) -> Plan:
-    """The plan of one step that the command line tells."""
+def _of_words(name: str, backend: str, ttl: float, chosen: Sequence[str], seconds: float | None, seed: int) -> Plan:
+    """The plan of one step that the command line tells. chosen: `OPTION=VALUE`. seconds: None: it stays."""
     if name not in FAULTS:
         raise UnknownName(f"no fault {name!r}; {instead(name, FAULTS)}")
     if backend not in BACKENDS:

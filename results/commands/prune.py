@@ -22,16 +22,7 @@ from results.text import count, moment
 _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 
 
-def main(
-    results: Path,
-    keep: int | None,
-    younger_than: timedelta | None,
-    named: Sequence[str],
-    *,
-    failed_too: bool,
-    dry_run: bool,
-    yes: bool,
-) -> int:
+def main(results: Path, keep: int | None, younger_than: timedelta | None, named: Sequence[str], **flags: bool) -> int:
     """Returns 0 if all is done; 2 if nothing was removed without a criterion or an answer, or if something remained."""
     if keep is None and younger_than is None:
         raise BadFile("say what to keep: --keep N, --younger-than AGE, or both")
@@ -42,7 +33,7 @@ def main(
     gone: list[Stored] = []
     size = 0
     for run in stored:
-        if kept := _why_kept(run, last, since, names, failed_too=failed_too):
+        if kept := _why_kept(run, last, since, names, failed_too=flags["failed_too"]):
             say(f"{run.path.name}  kept: {kept}")
         else:
             of_run = _size(run.path)
@@ -53,10 +44,10 @@ def main(
         print("nothing to remove")
         return 0
     total = f"{count(len(gone), 'run')}, {size / 1e6:.1f} MB"
-    if dry_run:
+    if flags["dry_run"]:
         print(f"would remove {total}")
         return 0
-    if not yes and not _agreed(f"Remove {total}?"):
+    if not flags["yes"] and not _agreed(f"Remove {total}?"):
         warn("nothing was removed; --yes removes without asking")
         return 2
     _sweep(results)

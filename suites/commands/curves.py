@@ -19,7 +19,6 @@ from checkers.properties.exclusion import overlaps
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan, Step
 from results.pages.curve import LockPoints, Point, draw
-from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.commands.literature import FOLDER
 from suites.lanes.lane import Lane, lane_named, runnable_lanes
@@ -51,11 +50,8 @@ Tries = dict[str, list[tuple[float, bool]]]
 """Lock → (ratio, whether two were inside) of each try."""
 
 
-def main(argv: Sequence[str]) -> int:
+def main(count: int) -> int:
     """Exit status: 0 measured and drawn, 1 a trial broke."""
-    parser = Arguments("curves", main)
-    parser.add_count(1, "trials for each point")
-    count = parser.parse_args(argv).count
     paused = {name: [lane for lane in runnable_lanes(name) if lane.store != GUARDED] for name in PAUSED}
     leaders = {name: [lane_named(f"{name}/leader/unfenced")] for name in SKEWED}
     with Cycles() as cycles:

@@ -8,35 +8,33 @@ applying includes the wait for a holder at the gate, and healing ends when the c
 import statistics
 import sys
 from collections.abc import Sequence
+from itertools import product
 from typing import Final
 
 from infra.backends import BACKENDS
+from infra.errors import UnknownName
 from infra.faults.all_faults import FAULTS
-from suites.commands.arguments import Arguments
+from infra.suggestions import instead
 from suites.commands.cycles import Cycles, lanes_on
 
 FAILED: Final = "failed"
 NOBODY: Final = "nobody to hit"
 
 
-def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 all were measured, 1 one could not be."""
-    parser = Arguments("measure", main)
-    parser.add_count(3, "seeds")
-    parser.add_backends()
-    parser.add_argument("--fault", action="append", choices=FAULTS, metavar="NAME", help="only these; repeatable")
-    options = parser.parse_args(argv)
-    backends = tuple(options.backend or BACKENDS)
+def main(count: int, backend: Sequence[str], fault: Sequence[str]) -> int:
+    """Exit status: 0 all were measured, 1 one could not be. backend, fault: all where none is named."""
+    if unknown := [name for name in fault if name not in FAULTS]:
+        raise UnknownName(f"no fault {unknown[0]!r}; {instead(unknown[0], FAULTS)}")
+    backends, faults = backend or tuple(BACKENDS), fault or tuple(FAULTS)
     times: dict[tuple[str, str], str] = {}
     with Cycles() as cycles:
-        for backend in backends:
-            for name in options.fault or FAULTS:
-                if not (FAULTS[name].applies(backend) or FAULTS[name].planned):
-                    times[name, backend] = _measured(cycles, name, backend, options.count)
+        for server, name in product(backends, faults):
+            if not (FAULTS[name].applies(server) or FAULTS[name].planned):
+                times[name, server] = _measured(cycles, name, server, count)
     print(f"| fault | how it is done | what a client sees | {' | '.join(backends)} |")
     print("|---" * (3 + len(backends)) + "|")
-    for name in options.fault or FAULTS:
-        cells = [times.get((name, backend), "-") for backend in backends]
+    for name in faults:
+        cells = [times.get((name, server), "-") for server in backends]
         print(f"| `{name}` | {FAULTS[name].how} | {FAULTS[name].sees} | {' | '.join(cells)} |")
     return 1 if FAILED in times.values() else 0
 

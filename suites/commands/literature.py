@@ -10,7 +10,6 @@ the picture of the probe that decided it. `python -m suites readme` makes the ta
 """
 
 import json
-import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,11 +19,11 @@ from typing import Any, Final
 
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
+from infra.errors import UnknownName
 from results.pages.lane.windows import standalone
 from results.record import LaneRecord
 from results.run import Run
 from results.storage.files import RUNS
-from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles
 from suites.lanes.lane import Lane, lane_named
 from suites.worker.pool import ROOT
@@ -96,18 +95,14 @@ class Measured:
         return True if word in HELD else False if word in BROKE else None
 
 
-def main(argv: Sequence[str]) -> int:
+def main(seed: int, only: str) -> int:
     """Exit status: 0 every statement got an answer, 1 one did not, 2 no statement contains the text."""
-    parser = Arguments("literature", main)
-    parser.add_seed("of the first trials")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only statements that contain this text")
-    options = parser.parse_args(argv)
-    statements = [each for each in STATEMENTS if options.only.lower() in each.says.lower()]
+    statements = [each for each in STATEMENTS if only.lower() in each.says.lower()]
     if not statements:
-        print(f"fencepost: no statement contains {options.only!r}", file=sys.stderr)
-        return 2
-    run = Run.create(RUNS, {"command": ["python", "-m", "suites", "literature", *argv], "seed": options.seed})
-    measured = _measure([probe for statement in statements for probe in statement.probes], options.seed, run)
+        raise UnknownName(f"no statement contains {only!r}")
+    words = ["--seed", str(seed), *(["--only", only] if only else [])]
+    run = Run.create(RUNS, {"command": ["python", "-m", "suites", "literature", *words], "seed": seed})
+    measured = _measure([probe for statement in statements for probe in statement.probes], seed, run)
     print(f"report: {run.close({})}")
     FOLDER.mkdir(parents=True, exist_ok=True)
     known = {statement.says for statement in STATEMENTS}

@@ -23,6 +23,7 @@ import msgspec
 from checkers.claims import NO_FAULT, Verdict
 from infra.backends import BACKENDS
 from infra.docker.servers_with_bugs import PLANTS
+from infra.errors import UnknownName
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import plan_of_steps
 from infra.suggestions import instead
@@ -30,7 +31,6 @@ from results.record import Cell
 from results.storage import reading, resumable, summary
 from results.storage.files import RUNS
 from results.storage.run_folder import RunFolder
-from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
@@ -122,40 +122,32 @@ class Result:
         return f"{self.mutant.name}: MISSED by {' and '.join(self.mutant.found_by)}; {instead}"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(names: Sequence[str] = (), sample: int | None = None, seed: int = 1, **asked: bool) -> int:
     """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed; 2 broken off."""
-    parser = Arguments("mutants", main)
-    parser.add_argument("--run", nargs="*", metavar="NAME", help="try them, or only these")
-    parser.add_argument("--score", action="store_true", help="try all of them under the faults of a default run")
-    parser.add_argument("--schedules", action="store_true", help="try all of them under the schedules of other suites")
-    parser.add_argument("--sample", type=int, metavar="N", help="of these two: only so many, spread evenly")
-    parser.add_argument("--missed", action="store_true", help="of these two: only what no seed has caught so far")
-    parser.add_seed("of their runs")
-    options = parser.parse_args(argv)
-    if options.score or options.schedules:
-        caught = {score.mutant for scores in stored().values() for score in scores if score.catch is not None}
-        left = [mutant for mutant in catalogue().values() if not (options.missed and mutant.name in caught)]
-        mutants = _sample(left, options.sample)
+    if asked.get("score") or asked.get("schedules"):
+        caught = {known.mutant for scores in stored().values() for known in scores if known.catch is not None}
+        left = [mutant for mutant in catalogue().values() if not (asked["missed"] and mutant.name in caught)]
+        mutants = _sample(left, sample)
         try:
-            if options.schedules:
-                return _try_schedules(mutants, options.seed)
-            return _score(mutants, options.seed, complete=options.sample is None)
+            return (
+                _try_schedules(mutants, seed) if asked["schedules"] else _score(mutants, seed, complete=sample is None)
+            )
         except _Unfinished:
             print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
             return 2
-    if options.run is None:
-        for mutant in catalogue().values():
+    if unknown := [name for name in names if name not in catalogue()]:
+        raise UnknownName(f"no mutant {unknown[0]!r}; {instead(unknown[0], catalogue())}")
+    if not asked.get("tried"):
+        for mutant in map(catalogue().__getitem__, names or catalogue()):
             print(f"{mutant.name:<36} {mutant.bug} {', '.join(mutant.found_by)}, {mutant.fault} ({mutant.lock})")
         return 0
-    if unknown := [name for name in options.run if name not in catalogue()]:
-        parser.error(f"no mutant {unknown[0]!r}; {instead(unknown[0], catalogue())}")
     results: list[Result] = []
-    for result in run([catalogue()[name] for name in options.run or catalogue()]):
+    for result in run([catalogue()[name] for name in names or catalogue()]):
         print(result, flush=True)
         results.append(result)
-    missed = sum(not result.caught for result in results)
-    print(f"{len(results)} mutants, {missed} missed")
-    return 1 if missed else 0
+    silent = sum(not result.caught for result in results)
+    print(f"{len(results)} mutants, {silent} missed")
+    return 1 if silent else 0
 
 
 def run(mutants: Iterable[Mutant]) -> Iterator[Result]:

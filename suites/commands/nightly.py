@@ -11,18 +11,18 @@ All take the options that select what is tried; others go to pytest. The same op
 from __future__ import annotations
 
 import argparse
+import inspect
 import itertools
-import json
 import math
 import shlex
 import shutil
 import subprocess
 import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from json import dumps
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,12 +37,11 @@ from results.comparison.new_failures import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.run import Run
 from results.storage import files, summary
-from results.storage.files import RUNS, BadFile
+from results.storage.files import BadFile
 from results.text import plain, typed
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options
 from suites.selection.options import parse
-from suites.selection.profiles import PROFILES
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
@@ -91,96 +90,35 @@ class Night:
     results: Path
 
 
-def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 nothing worse than the night before, and all was judged; 1 red: a regression, a new violation, a
-    positive control that fell silent, or, with no night before, any failing verdict; 2 usage, bad input, interrupted; 3
-    nothing red, but a shard, a trial or a verdict is missing. A shard alone: 0 it ran to its end, else pytest's status.
-    """
-    options, rest = _parser().parse_known_args(argv)
-    try:
-        night = _night(options, rest)
-        match options.command:
-            case "plan":
-                names = [job.name for job in night.jobs]
-                print(json.dumps(names) if options.json else "\n".join(names))
-                return 0
-            case "shard":
-                return _shard(night, options.name)
-            case "run":
-                return _run(night, options)
-            case _:
-                status, text, _ = _conclude(night, options.shards, options.into, options.previous)
-                _append(text, options.summary)
-                return status
-    except (BadOption, BadFile, OSError) as error:
-        print(f"fencepost: {plain(str(error))}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("nightly: interrupted; `run --resume` goes on with what was done", file=sys.stderr)
-        return INTERRUPTED
-    except Exception:  # noqa: BLE001 - told in full; Python's own 1 would say that a lock became worse
-        traceback.print_exc()
-        return 2
+def main(command: str, **options: Any) -> int:
+    """The exit status, see the command. options: those of `_night`, and what only this command takes."""
+    night = _night(**{name: options.pop(name) for name in inspect.signature(_night).parameters})
+    return int({"plan": _plan, "shard": _shard, "run": _run, "conclude": _concluded}[command](night, **options))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m suites nightly",
-        description=main.__doc__,
-        epilog="Other options are pytest's.",
-        allow_abbrev=False,
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    tried = argparse.ArgumentParser(add_help=False)
-    add = tried.add_argument
-    add("--profile", default="nightly", help=f"how much to try: {', '.join(PROFILES)} (nightly)")
-    add("--backend", action="append", default=[], metavar="NAME", help="only this one; repeatable")
-    versions = "only this version of it; repeatable, for one backend too (all series that can be had here)"
-    add("--version-of", action="append", default=[], metavar="BACKEND=VERSION", help=versions)
-    add("--minutes", type=float, default=20.0, help="about how long a shard may take (20)")
-    add("--results", type=Path, default=RUNS, metavar="DIR", help="where runs are stored")
-
-    def command(name: str, purpose: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=purpose, description=main.__doc__, parents=[tried], allow_abbrev=False)
-
-    run = command("run", "all shards that are still to be run, one after another, then `conclude`")
-    run.add_argument("--resume", action="store_true", help="go on with the last night, if it was interrupted")
-    command("plan", "the names of the shards").add_argument("--json", action="store_true", help="as a JSON list")
-    command("shard", "one shard").add_argument("name", metavar="NAME", help="of the plan")
-    conclude = command("conclude", "what comes of the shards")
-    conclude.add_argument("shards", type=Path, metavar="DIR", help="where the shards' run folders are, at any depth")
-    conclude.add_argument("into", type=Path, metavar="RUN", help="the run to make of them")
-    previous = (
-        "the night before; repeatable, older ones after it: what failed there and could not be judged since is known. "
-        "Without it: the last ones of the same options (run), none (conclude)"
-    )
-    for made in (run, conclude):
-        made.add_argument("--previous", action="append", default=[], metavar="RUN", help=previous)
-        made.add_argument("--summary", type=Path, metavar="FILE", help="append the summary in Markdown to it")
-    return parser
-
-
-def _night(options: Namespace, rest: Sequence[str]) -> Night:
-    """Raises BadOption."""
-    if not options.minutes > 0:
-        raise BadOption(f"--minutes {options.minutes}: must be more than 0")
+def _night(
+    rest: Sequence[str], profile: str, backend: Sequence[str], version_of: Sequence[str], minutes: float, results: Path
+) -> Night:
+    """rest: for pytest. Raises BadOption."""
+    if not minutes > 0:
+        raise BadOption(f"--minutes {minutes}: must be more than 0")
     if any(word.partition("=")[0] in ("--shard", "--target") for word in rest):
         raise BadOption("--shard and --target: a night is cut into shards of our own clusters by itself")
-    words = ["--profile", options.profile, *rest]
-    whole = parse(_as_pytest(words, options.backend))
-    versions = _versions(options.version_of)
+    words = ["--profile", profile, *rest]
+    whole = parse(_as_pytest(words, backend))
+    versions = _versions(version_of)
     jobs = []
-    for backend in whole.backends:
-        seconds = sum(trial.seconds for trial in parse(_as_pytest(words, [backend])).trials())
-        n = math.ceil(seconds / 60 / options.minutes)  # none, where there is nothing to do
-        for version in versions.get(backend) or CARRIED[backend].values():
-            parse(_as_pytest([*words, "--version-of", f"{backend}={version}"], [backend]))  # it can be had
-            jobs += [Job(backend, version, Shard(i, n)) for i in range(1, n + 1)]
+    for name in whole.backends:
+        seconds = sum(trial.seconds for trial in parse(_as_pytest(words, [name])).trials())
+        n = math.ceil(seconds / 60 / minutes)  # none, where there is nothing to do
+        for version in versions.get(name) or CARRIED[name].values():
+            parse(_as_pytest([*words, "--version-of", f"{name}={version}"], [name]))  # it can be had
+            jobs += [Job(name, version, Shard(i, n)) for i in range(1, n + 1)]
     if not jobs:
         raise BadOption("none of that can be tried on any backend")
     product = vars(_as_pytest(words, [])).items()
-    chosen = {name: value for name, value in product if name not in _JOBS}
-    return Night(tuple(jobs), tuple(words), chosen, options.results.absolute())  # pytest is called from elsewhere
+    chosen = {option: value for option, value in product if option not in _JOBS}
+    return Night(tuple(jobs), tuple(words), chosen, results.absolute())  # pytest is called from elsewhere
 
 
 def _as_pytest(words: Sequence[str], backends: Sequence[str]) -> Namespace:
@@ -202,6 +140,12 @@ def _versions(pairs: Sequence[str]) -> Mapping[str, list[str]]:
     return versions
 
 
+def _plan(night: Night, *, json: bool) -> int:
+    names = [job.name for job in night.jobs]
+    print(dumps(names) if json else "\n".join(names))
+    return 0
+
+
 def _shard(night: Night, name: str) -> int:
     """Returns 0 if the shard ran to its end, else pytest's exit status."""
     job = next((job for job in night.jobs if job.name == name), None)
@@ -219,14 +163,14 @@ def _run_job(night: Night, job: Job, results: Path) -> int:
         return process.wait()
     except KeyboardInterrupt:
         process.wait()  # Ctrl-C reached it as well, and it tidies up
-        raise
+        return INTERRUPTED
 
 
-def _run(night: Night, options: Namespace) -> int:
+def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume: bool) -> int:
     root = night.results / "nightly"
-    folder = _resumed(root, night) if options.resume else None
+    folder = _resumed(root, night) if resume else None
     if folder is None:
-        if options.resume:
+        if resume:
             print("nightly: there is no unfinished night of these options; this is a new one")
         folder = root / _stamp()
         folder.mkdir(parents=True)
@@ -240,12 +184,12 @@ def _run(night: Night, options: Namespace) -> int:
         if status == INTERRUPTED:
             print(f"nightly: interrupted; --resume goes on with {typed(folder)}", file=sys.stderr)
             return INTERRUPTED
-    previous: list[str] = options.previous or _previous(root, night, folder)
+    previous = list(previous) or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
     shards = folder / "shards"
     status, text, missing = _conclude(night, shards, made, previous)
     files.write_text(folder / SUMMARY, text)
-    _append(text, options.summary)
+    _append(text, summary)
     came = {"run": made.name, "previous": previous, "status": status, "missing": missing}
     files.write_json(folder / NIGHT, {**_described(night), **came})
     if not missing:
@@ -307,6 +251,12 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
         if mine == wanted and about.get("exit status") in ENDED:
             return run
     return None
+
+
+def _concluded(night: Night, shards: Path, into: Path, previous: Sequence[str], summary: Path | None) -> int:
+    status, text, _ = _conclude(night, shards, into, previous)
+    _append(text, summary)
+    return status
 
 
 def _append(text: str, summary: Path | None) -> None:

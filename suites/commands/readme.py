@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.commands import literature, mutants, repeat
-from suites.commands.arguments import Arguments
 from suites.commands.literature import FOLDER, STATEMENTS, Probe, Statement
 from suites.lock import LockClient
 from suites.locks import registry
@@ -20,16 +19,13 @@ from suites.mutants.catalogue import catalogue
 from suites.worker.pool import ROOT
 
 
-def main(argv: Sequence[str]) -> int:
+def main(*, check: bool) -> int:
     """Exit status: 0 written, or nothing to write; 1 with `--check`: out of date."""
-    parser = Arguments("readme", main)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    options = parser.parse_args(argv)
     status = 0
     for page, parts in _PAGES.items():
         old = (ROOT / page).read_text()
         new = made(old, parts)
-        if new != old and options.check:
+        if new != old and check:
             print(f"fencepost: {page} is out of date; run `python -m suites readme`", file=sys.stderr)
             status = 1
         elif new != old:

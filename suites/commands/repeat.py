@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 from infra import lifetime
-from suites.commands.arguments import Arguments
 from suites.worker.pool import ROOT
 
 NOTED: Final = ROOT / "results" / "repeated.jsonl"
@@ -43,23 +42,18 @@ class Repeated:
     began: str
 
 
-def main(argv: Sequence[str]) -> int:
+def main(command: str, count: int, commit: str = "HEAD") -> int:
     """Exit status: 0 all green, 1 one was red."""
-    parser = Arguments("repeat", main)
-    parser.add_argument("command", choices=("certify", "test"))
-    parser.add_argument("--count", type=int, default=1, help="how many green ones there must be, those before included")
-    parser.add_argument("--commit", default="HEAD", help="what is tried")
-    options = parser.parse_args(argv)
     lifetime.exit_when_asked()
-    rev_parse = ["git", "rev-parse", f"{options.commit}^{{commit}}"]
+    rev_parse = ["git", "rev-parse", f"{commit}^{{commit}}"]
     commit = subprocess.run(rev_parse, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     while True:
-        green = green_in_a_row(options.command)
-        print(in_words(options.command, green), flush=True)
-        if len(green) >= options.count:
+        green = green_in_a_row(command)
+        print(in_words(command, green), flush=True)
+        if len(green) >= count:
             return 0
         seed = len(green) + 1
-        repeated = _run(commit, options.command, seed, busy=(seed % 2) * (os.cpu_count() or 1))
+        repeated = _run(commit, command, seed, busy=(seed % 2) * (os.cpu_count() or 1))
         with NOTED.open("a") as file:
             file.write(json.dumps(asdict(repeated)) + "\n")
         if repeated.status:

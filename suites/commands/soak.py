@@ -14,33 +14,25 @@ from pathlib import Path
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan, random_plan
 from results.run import Run
-from suites.commands.arguments import Arguments
 from suites.commands.cycles import Cycles, PlanResult, drawn_on
 from suites.lanes.lane import longest_ttl
 
 
-def main(argv: Sequence[str]) -> int:
+def main(count: int, seed: int, backend: Sequence[str], done: Path, failed: Path) -> int:
     """Exit status: 0 every plan left all clean and broke no promise, 1 one did not."""
-    parser = Arguments("soak", main)
-    parser.add_count(200, "how many plans, those done before included")
-    parser.add_seed("of the first plan; the others follow")
-    parser.add_backends()
-    parser.add_argument("--done", default="soak.jsonl", metavar="FILE", help="what was done; those are not done again")
-    parser.add_argument("--failed", default="soak-failed", metavar="DIR", help="where plans that failed are written")
-    options = parser.parse_args(argv)
-    backends = options.backend or tuple(BACKENDS)
-    done = _read(Path(options.done))
+    backends = backend or tuple(BACKENDS)
+    wrong = _read(done)
     with Cycles() as cycles:
-        for number in range(options.count):
-            seed, backend = options.seed + number, backends[number % len(backends)]
-            if (backend, seed) not in done:
-                done[backend, seed] = _do(cycles, backend, seed, Path(options.failed))
-                with Path(options.done).open("a") as file:
-                    file.write(json.dumps({"backend": backend, "seed": seed, "wrong": done[backend, seed]}) + "\n")
-    failed = sum(map(bool, done.values()))
-    summary = f"see {options.failed}" if failed else f"fewer than {3 / max(len(done), 1):.2%} fail (95 %)"
-    print(f"{len(done)} plans in all, {failed} failed: {summary}")
-    return 1 if failed else 0
+        for number in range(count):
+            key = backends[number % len(backends)], seed + number
+            if key not in wrong:
+                wrong[key] = _do(cycles, *key, failed)
+                with done.open("a") as file:
+                    file.write(json.dumps({"backend": key[0], "seed": key[1], "wrong": wrong[key]}) + "\n")
+    many = sum(map(bool, wrong.values()))
+    summary = f"see {failed}" if many else f"fewer than {3 / max(len(wrong), 1):.2%} fail (95 %)"
+    print(f"{len(wrong)} plans in all, {many} failed: {summary}")
+    return 1 if many else 0
 
 
 def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:

@@ -11,6 +11,7 @@ from checkers.tests.build import Book, cases
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from results.record import LaneRecord
+from suites.__main__ import main as suites
 from suites.commands import literature, readme
 from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on
 from suites.commands.literature import STATEMENTS, Probe, Statement
@@ -59,12 +60,12 @@ def test_one_wrong_prediction_refutes_a_statement(words: Mapping[str, Verdict], 
 
 def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with patch("suites.commands.literature.Run.create", side_effect=AssertionError("a run was made")):
-        assert literature.main(["--only", "zzzz"]) == 2
+        assert suites(["literature", "--only", "zzzz"]) == 2
     assert capsys.readouterr() == ("", "fencepost: no statement contains 'zzzz'\n")
 
 
 def test_the_readme_is_up_to_date() -> None:
-    assert readme.main(["--check"]) == 0
+    assert readme.main(check=True) == 0
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

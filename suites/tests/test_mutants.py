@@ -118,7 +118,7 @@ def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
 
 
 def test_each_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert mutants.main([]) == 0
+    assert mutants.main() == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(catalogue())
 
 
@@ -141,7 +141,7 @@ def test_a_missed_mutant_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: 
         results = [Result(one, one.found_by) for one in some[:2]]
         results += [Result(some[2], ())] if missed else []
         monkeypatch.setattr(mutants, "run", lambda _, results=results: results)
-        assert mutants.main(["--run"]) == missed
+        assert mutants.main(tried=True) == missed
         assert capsys.readouterr().out.splitlines()[-1] == f"{len(results)} mutants, {int(missed)} missed"
 
 

@@ -10,16 +10,19 @@ from unittest.mock import patch
 import pytest
 
 from checkers.claims import Verdict
+from checkers.command.exit_status import to_the_end
 from checkers.judging.judgement import Judgement
 from checkers.tests.build import cases
 from results.record import LaneRecord, TrialRecord
 from results.run import Run
 from results.tests.samples import stale_result, stale_write, upheld
+from suites.__main__ import main as suites
 from suites.commands import nightly
-from suites.commands.nightly import Job, Night, main
+from suites.commands.nightly import Job, Night
 from suites.selection.shards import Shard
 
 LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
+RUN_JOB = nightly._run_job
 ONE = (*LITTLE, "--version-of", "redis=8.0")
 
 Words = Mapping[str, Verdict]  # property → what a night makes of it
@@ -64,7 +67,7 @@ class Suite:
 
     def night(self, *more: str, asked: Sequence[str] = ONE) -> int:
         """A night of some shards: its status."""
-        return main(["run", *asked, "--results", str(self.folder), *more])
+        return suites(["nightly", "run", *asked, "--results", str(self.folder), *more])
 
     def told(self) -> str:
         """What the last night says."""
@@ -85,7 +88,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
 
 
 def plan(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
-    assert main(["plan", "--json", *options]) == 0
+    assert suites(["nightly", "plan", "--json", *options]) == 0
     names: list[str] = json.loads(capsys.readouterr().out)
     return names
 
@@ -123,7 +126,7 @@ class TestPlan:
         ("nothing", ("--lock", "etcd", "--faults", "promote-replica"), "none of that can be tried"),
     )
     def test_bad_input_is_said(self, options: Sequence[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["plan", *options]) == 2
+        assert suites(["nightly", "plan", *options]) == 2
         assert says in capsys.readouterr().err
 
 
@@ -224,36 +227,37 @@ class TestInterrupted:
         assert len(suite.runs()) == 2
 
 
-@cases(
-    "broken, error, says",
-    ("a bug of ours", "digest", ZeroDivisionError(), "ZeroDivisionError"),
-    ("ctrl-c", "_run_job", KeyboardInterrupt(), "--resume"),
-)
 def test_trouble_is_no_lock_that_became_worse(
-    suite: Suite, broken: str, error: BaseException, says: str, capsys: pytest.CaptureFixture[str]
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1 says that one did, and nothing else may say so."""
-    with patch.object(nightly, broken, side_effect=error):
+    """1 says that one did, and nothing else may say so: neither Ctrl-C nor a bug of ours."""
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    with patch.object(nightly, "digest", side_effect=ZeroDivisionError), pytest.raises(SystemExit, match="2"):
+        to_the_end(lambda _: suite.night())
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    monkeypatch.setattr(nightly, "_run_job", RUN_JOB)
+    with patch("subprocess.Popen") as started:
+        started.return_value.wait.side_effect = [KeyboardInterrupt, 1]
         assert suite.night() == 2
-    assert says in capsys.readouterr().err
+    assert "--resume goes on with" in capsys.readouterr().err
 
 
 class TestOnSeveralMachines:
     def test_a_shard_ends_well_whatever_its_verdicts(self, suite: Suite, tmp_path: Path) -> None:
         suite.words = VIOLATED
-        assert main(["shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 0
+        assert suites(["nightly", "shard", "redis-8.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 0
         suite.statuses["redis-7.0-1of1"] = 4
-        assert main(["shard", "redis-7.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 4
+        assert suites(["nightly", "shard", "redis-7.0-1of1", *LITTLE, "--results", str(tmp_path)]) == 4
 
     def test_a_shard_that_is_not_planned(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["shard", "redis-8.0-1of9", *LITTLE]) == 2
+        assert suites(["nightly", "shard", "redis-8.0-1of9", *LITTLE]) == 2
         assert "there are redis-8.0-1of1, redis-7.0-1of1" in capsys.readouterr().err
 
     def test_put_together_wherever_they_stand(self, suite: Suite, tmp_path: Path) -> None:
         for name in ("redis-8.0-1of1", "redis-7.0-1of1"):
-            main(["shard", name, *LITTLE, "--results", str(tmp_path / "shards" / f"shard-{name}")])
+            suites(["nightly", "shard", name, *LITTLE, "--results", str(tmp_path / "shards" / f"shard-{name}")])
         into = tmp_path / "nights" / "2"
-        assert main(["conclude", str(tmp_path / "shards"), str(into), *LITTLE]) == 0
+        assert suites(["nightly", "conclude", str(tmp_path / "shards"), str(into), *LITTLE]) == 0
         assert {cell.version for cell in Run.open(into).read().cells} == {"8.0", "7.0"}
         assert len(list((tmp_path / "shards").iterdir())) == 2, "what was not ours is left"
 
@@ -261,30 +265,30 @@ class TestOnSeveralMachines:
     def test_a_shard_that_is_no_use_is_missed(self, suite: Suite, why: str, capsys: pytest.CaptureFixture[str]) -> None:
         shards = suite.folder / "shards"
         first, second = ("redis-8.0-1of1", "redis-7.0-1of1")
-        main(["shard", first, *LITTLE, "--results", str(shards / first)])
+        suites(["nightly", "shard", first, *LITTLE, "--results", str(shards / first)])
         if why != "it did not arrive":
             seed = ("--seed", "2") if why == "it is of another night" else ()
-            main(["shard", second, *LITTLE, *seed, "--results", str(shards / second)])
+            suites(["nightly", "shard", second, *LITTLE, *seed, "--results", str(shards / second)])
         if why == "it is damaged":
             (damaged,) = (shards / second).glob("*/summary.json")
             damaged.write_text("{")
-        assert main(["conclude", str(shards), str(suite.folder / "nights" / "1"), *LITTLE]) == 3
+        assert suites(["nightly", "conclude", str(shards), str(suite.folder / "nights" / "1"), *LITTLE]) == 3
         assert f"{second}: missing" in capsys.readouterr().err
         shutil.rmtree(shards / first)
-        assert main(["conclude", str(shards), str(suite.folder / "nights" / "2"), *LITTLE]) == 2
+        assert suites(["nightly", "conclude", str(shards), str(suite.folder / "nights" / "2"), *LITTLE]) == 2
 
     def test_older_nights_can_be_named_too(self, suite: Suite) -> None:
         nights: list[str] = []
         statuses = []
         for number, suite.words in enumerate((VIOLATED, NOT_STRESSED, VIOLATED)):
             shards, made = suite.folder / f"shards{number}", str(suite.folder / "nights" / str(number))
-            main(["shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
+            suites(["nightly", "shard", "redis-8.0-1of1", *ONE, "--results", str(shards)])
             previous = [option for name in reversed(nights) for option in ("--previous", name)]
-            statuses.append(main(["conclude", str(shards), made, *ONE, *previous]))
+            statuses.append(suites(["nightly", "conclude", str(shards), made, *ONE, *previous]))
             nights.append(made)
         assert statuses == [1, 3, 0]
 
     def test_runs_are_stored_at_one_place_from_wherever(self, suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(suite.folder)
-        main(["shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
+        suites(["nightly", "shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
         assert suite.where == [suite.folder / "shards"]
