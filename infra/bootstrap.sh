@@ -63,5 +63,9 @@ say "installing $(grep -c '^[a-z].*==' "$lock") locked packages"
 awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted' "$lock" >"$venv/setuptools.lock"
 pip install --quiet --require-hashes --no-deps -r "$venv/setuptools.lock"
 pip install --quiet --require-hashes --no-deps --no-build-isolation -r "$lock"
+# What a wheel installs as a script; from here it runs the checkout, whatever the working directory is.
+printf '#!/bin/sh\nPYTHONPATH="%s" exec "%s" -P -m suites.commands.fencepost "$@"\n' "$PWD" "$PWD/$venv/bin/python" \
+    >"$venv/bin/fencepost"
+chmod +x "$venv/bin/fencepost"
 printf '%s\n%s\n' "$made_by" "$made_from" >"$stamp"
 say "$venv is ready ($(($(date +%s) - started)) s)"

@@ -1,4 +1,4 @@
-"""Which runs of pytest are runs of the product, and what those get."""
+"""A plugin of pytest: which of its runs are runs of the product, and what those get."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +8,31 @@ import pytest
 from suites import rounds
 
 SUITES: Final = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    from suites.selection.options import add_options
+
+    add_options(parser)
+    parser.addoption(
+        "--no-color", dest="color", action="store_const", const="no", default="auto", help="the same as --color=no"
+    )
+    pluginmanager.register(Loader(parser), "fencepost-loader")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The product's tests have no case where they are collected beside others."""
+    if "answer" in metafunc.fixturenames and not metafunc.config.pluginmanager.hasplugin("fencepost"):
+        metafunc.parametrize("answer", [])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Wherever it came: pytest must be able to tell of it, or the run ends as an internal error."""
+    from infra import lifetime
+
+    lifetime.printable(excinfo.value)
+    excinfo.traceback = pytest.ExceptionInfo.from_exception(excinfo.value).traceback
 
 
 class Loader:

@@ -22,7 +22,8 @@ from infra.errors import Failed
 from infra.network import topology
 
 ROOT: Final = Path(__file__).parents[2]
-FILE: Final = "docker-compose.yml"
+FILE: Final = "infra/docker-compose.yml"
+"""A link to the file in the checkout; in a package the file itself."""
 PUBLISHED: Final = "infra/published.yml"
 """Added where the bridges are out of reach; see `client.needs_published`."""
 

@@ -23,6 +23,9 @@ from infra.errors import Failed, NotPossible, Trouble, UnknownName
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
+_PACKAGE = "pip install 'fencepost[suite]'"
+"""What brings the dependencies where we are installed as a package."""
+
 PYTHONS = ((3, 11), (3, 13))
 """The first and the last minor version that we are tested on."""
 
@@ -96,6 +99,8 @@ def check_python() -> Check:
 
 def check_dependencies() -> Check:
     """What this interpreter has installed, against the lock."""
+    if not LOCK.exists():
+        return _check_package()
     missing, other, right = [], [], 0
     for name, versions, everywhere in locked(LOCK.read_text()):
         try:
@@ -116,6 +121,17 @@ def check_dependencies() -> Check:
     return Check("dependencies", "ok", f"{right} as locked")
 
 
+def _check_package() -> Check:
+    """Where we are installed as a package: what it requires, the extra of the suite included."""
+    required = re.findall(
+        r'^([\w.-]+)[^;\n]*(?:; extra == "suite")?$', "\n".join(metadata.requires("fencepost") or []), re.MULTILINE
+    )
+    missing = [name for name in required if not any(metadata.Distribution.discover(name=name))]
+    if missing:
+        return Check("dependencies", "missing", ", ".join(missing), _PACKAGE)
+    return Check("dependencies", "ok", f"{len(required)} of the package")
+
+
 def locked(lock: str) -> Iterator[tuple[str, set[str], bool]]:
     """Name, versions and whether it is for every machine, for each package of a lock.
 
@@ -129,7 +145,9 @@ def locked(lock: str) -> Iterator[tuple[str, set[str], bool]]:
 
 
 def install_dependencies() -> None:
-    """Bring the virtual environment to what the lock says; raises Failed."""
+    """Bring the virtual environment to what the lock says. Raises Failed, or NotPossible where there is no lock."""
+    if not LOCK.exists():
+        raise NotPossible(_PACKAGE)
     again = ["--again"] if Path(sys.prefix) == ROOT / ".venv" else []
     done = subprocess.run(["sh", str(ROOT / "infra/bootstrap.sh"), *again], check=False)
     if done.returncode:

@@ -6,6 +6,7 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Iterable, Sequence
+from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,8 @@ _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all 
 def suite_version() -> str:
     """The version of this suite, with the commit and whether files were changed, where git knows."""
     root = Path(__file__).parents[2]
+    if not (root / "pyproject.toml").is_file():
+        return metadata.version("fencepost")  # installed as a package
     version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     describe = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
     try:

@@ -1,0 +1,149 @@
+"""`fencepost`, the one command: what it mounts exists, what it makes runs, and a wheel has all of it."""
+
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from infra.backends import BACKENDS
+from suites.commands import nightly
+from suites.commands.fencepost import COMPLETE, fencepost, main
+from suites.lanes import validate_declarations
+from suites.tests.bench import ENDS
+from suites.worker.pool import ROOT
+
+PACKAGES = {"infra": "infra", "results": "results.commands", "suites": "suites.commands"}
+RECORDED = next((ROOT / "results/tests/formats/2").rglob("*late-write*/*unfenced*.arrow"))
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+LATE = {name: command for name, command in leaves(fencepost) if isinstance(command.callback, partial)}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -> None:
+    """A table of strings is only as good as what they point to."""
+    command = LATE[name]
+    assert isinstance(command.callback, partial)
+    where, *given = command.callback.args
+    module, _, function = where.partition(":")
+    room = command.callback.func.__module__.partition(".")[0]
+    called = getattr(importlib.import_module(f"{PACKAGES[room]}.{module}"), function or "main")
+    options = {param.name: None for param in command.params}
+    if given:  # of a night
+        night = inspect.signature(nightly._night).parameters
+        assert set(night) <= set(options)
+        own = {"plan": nightly._plan, "shard": nightly._shard, "run": nightly._run, "conclude": nightly._concluded}
+        called, options = partial(own[given[0]], None), {key: None for key in options if key not in night}
+    inspect.signature(called).bind(**options)
+
+
+def test_all_that_the_rooms_have_is_there_with_help_and_a_word_that_is_close_is_suggested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert {"certify", "upgrade", "check", "doctor", "up", "cut", "results list", "lock new", "suites nightly run"} <= {
+        name for name, _ in leaves(fencepost)
+    }
+    for name, command in leaves(fencepost):
+        assert main([*name.split(), "--help"]) == 0
+        assert command.help
+        assert f"Usage: fencepost {name} " in capsys.readouterr().out
+    assert main(["certfy"]) == 2
+    assert "Did you mean 'certify'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert f"{COMPLETE}={shell}_complete" in capsys.readouterr().out
+    offered = ShellComplete(fencepost, {}, "fencepost", COMPLETE).get_completions(["results"], "s")
+    assert [each.value for each in offered] == ["schema", "serve", "show"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_new_lock_can_be_tried_as_it_is(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = f"our_{backend}_lock"
+    assert main(["lock", "new", name, "--backend", backend]) == 0
+    spelled = capsys.readouterr().out.partition("--lock ")[2].split()[0]
+    lock = validate_declarations.lock(spelled)
+    assert (lock.backend, lock.__name__) == (backend, f"Our{backend.capitalize()}Lock")
+    before = (tmp_path / f"{name}.py").read_text()
+    assert main(["lock", "new", name, "--backend", backend]) == 1, "what is there is not overwritten"
+    assert (tmp_path / f"{name}.py").read_text() == before
+    assert main(["lock", "new", "../there", "--backend", backend]) == 2
+
+
+def test_certify_and_upgrade_are_runs_of_pytest_with_its_own_options() -> None:
+    for words, given in (
+        (["certify", "--lock", "redis", "-kexpr", "-n2"], ["--lock", "redis", "-kexpr", "-n2"]),
+        (["upgrade", "etcd=3.4", "etcd=3.5", "-x"], ["--from", "etcd=3.4", "--to", "etcd=3.5", "-x"]),
+    ):
+        with patch("pytest.main", return_value=5) as called:
+            assert main(words) == 5
+        assert called.call_args.args[0][1:] == given
+
+
+def test_what_is_missing_without_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "infra.commands", raising=False)
+    monkeypatch.setitem(sys.modules, "docker", None)
+    assert main(["status"]) == 3
+    assert capsys.readouterr().err.startswith("fencepost: docker is missing; with all that runs locks: pip install")
+
+
+def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
+    """Installed beside the packages of this environment; nothing of the checkout is in reach."""
+
+    def run(*command: object, status: int = 0) -> str:
+        words, env = [*map(str, command)], {**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENDS)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    source = tmp_path / "source"
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", tmp_path, source)
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    (wheel,) = tmp_path.glob("*.whl")
+    python = tmp_path / "venv/bin/python"
+    run(*pip, "--python", python, "install", "--no-deps", "--no-index", wheel)
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    (site / "beside.pth").write_text(sysconfig.get_path("purelib"))
+    for name in ("docker-compose.yml", "published.yml", "images/redis/Dockerfile"):
+        assert (site / "infra" / name).read_bytes() == (ROOT / "infra" / name).read_bytes()
+    script = tmp_path / "venv/bin/fencepost"
+    assert "certify" in run(script, "--help")
+    assert "holder-exclusion" in run(script, "check", RECORDED, status=1)
+    run(script, "lock", "new", "mine", "--backend", "redis")
+    words = ("--lock", "mine.py:Mine", "--faults", "none", "--collect-only", "-q")
+    assert "[mine.py:Mine/" in run(script, "certify", *words)
+    assert "no runs in results/runs" in run(script, "results", "list")
+    told = run(python, "-c", "from infra.docker import doctor; print(doctor.check_dependencies())")
+    assert "state='ok'" in told
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix not in (".py", ".whl")) == ["source", "venv"]
