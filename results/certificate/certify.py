@@ -20,7 +20,6 @@ from results.certificate.conditions import one_version
 from results.certificate.error_texts import ErrorText, errors
 from results.certificate.exposure import Exposure, HandoverGap, exposures, handover_gaps
 from results.certificate.promise_losses import (
-    BY_CHANCE,
     Loss,
     Promise,
     Weakness,
@@ -151,7 +150,7 @@ def certify(
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
         one_version=one_version(trials),
         known=tuple(loss for loss in accused if loss.name() in broken),
-        weaknesses=tuple(each for each in weaknesses(contents.cells) if not each.shown[0] and each.chance > BY_CHANCE),
+        weaknesses=tuple(each for each in weaknesses(contents.cells) if each.suspected),
         steps=replaced,
         no_way_there=no_way_there(trials),
         handover_gaps=handover_gaps(contents.lanes),

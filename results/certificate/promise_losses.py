@@ -140,6 +140,11 @@ class Weakness:
     cells: tuple[Cell, ...]
 
     @property
+    def suspected(self) -> bool:
+        """Whether it showed again and again, and in the candidate alone, though not often enough to decide."""
+        return self.shown[0] == 0 and self.shown[1] > 1 and self.chance > BY_CHANCE
+
+    @property
     def chance(self) -> float:
         """How often the candidate would show it in so many of these trials, if it were alike in both."""
         (few, many), (old, new) = self.shown, self.trials
@@ -166,7 +171,7 @@ def weaknesses(cells: Iterable[Cell]) -> list[Weakness]:
         numbers, all_ = ((len(pair[0]), len(pair[1])) for pair in (hits, trials))
         if all(all_) and numbers[1] * all_[0] > numbers[0] * all_[1]:
             of_new = tuple(cell for cell in mine if cell.stage == CANDIDATE)
-            made.append(Weakness(backend, fault, mechanism, numbers, all_, of_new))
+            made.append(Weakness(backend, fault, mechanism.removeprefix("explained by "), numbers, all_, of_new))
     return sorted(made, key=lambda weakness: weakness.chance)
 
 

@@ -54,7 +54,7 @@ LINGER: Final = 3.0
 """Seconds that a trial waits after its first cycle for what was not exercised yet: mostly shorter than another one."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks meanwhile."""
-CYCLES_OF_A_VERSION: Final = 4
+CYCLES_OF_A_VERSION: Final = 2
 """Cycles in which what only one of two versions may show is given the chance to."""
 LONGEST_TTL: Final = 2.0
 """Seconds; the longest TTL of a lock of ours, unless the user sets another."""

@@ -262,19 +262,25 @@ class TrialSession:
     def _decide(self, trial: Trial, answers: Answers) -> None:
         """Once a weakness has shown that only one of two versions may have: try both until counts can decide.
 
-        trial: the first one, of the new version. It is given a second chance first.
+        trial: the first one, of the new version. It is given a second chance first. Once the old version has shown the
+        weakness twice, counts cannot decide any more.
         """
         old = replace(trial, stage=BASELINE, version=self._selection.version(trial.backend, BASELINE))
+        shown_by_old = 0
         for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
-            for side, into in ((trial, answers), (old, Answers())):
-                shown = (answer.judgement for given in answers.values() for answer in given)
-                if attempt > CONTROLS + 1 or side is trial or any(map(_of_a_version, shown)):
-                    tried = replace(side, seed=side.seed + attempt - 1, attempt=attempt)
-                    record, new = self._tried(tried, into)
-                    settled = {key: given[-1].judgement for key, given in into.items()}
-                    self._tell_end(tried, record, settled, frozenset(), new=new)
-                else:
-                    return
+            if shown_by_old > 1:
+                return
+            self._try_once(replace(trial, seed=trial.seed + attempt - 1, attempt=attempt), answers)
+            if not _shown_of_a_version(answers):
+                return
+            of_old: Answers = {}
+            self._try_once(replace(old, seed=trial.seed + attempt - 1, attempt=attempt), of_old)
+            shown_by_old += _shown_of_a_version(of_old)
+
+    def _try_once(self, trial: Trial, answers: Answers) -> None:
+        record, new = self._tried(trial, answers)
+        settled = {key: counting(given).judgement for key, given in answers.items()}
+        self._tell_end(trial, record, settled, frozenset(), new=new)
 
     def _tried(self, trial: Trial, answers: Answers) -> tuple[TrialRecord, bool]:
         """The record of a trial, whose answers are added, and whether it was run now."""
@@ -363,9 +369,11 @@ def counting(answers: list[CaseAnswer]) -> CaseAnswer:
     return replace(heaviest, attempts=len(answers))
 
 
-def _of_a_version(judgement: Judgement) -> bool:
-    shown = judgement.word is Verdict.WEAKNESS_SHOWN
-    return shown and judgement.because in [f"explained by {mechanism}" for mechanism in OF_A_VERSION]
+def _shown_of_a_version(answers: Answers) -> bool:
+    """Whether a weakness has shown that one version of a service may have and another not."""
+    judgements = (answer.judgement for given in answers.values() for answer in given)
+    reasons = {judgement.because for judgement in judgements if judgement.word is Verdict.WEAKNESS_SHOWN}
+    return not reasons.isdisjoint(f"explained by {mechanism}" for mechanism in OF_A_VERSION)
 
 
 def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
