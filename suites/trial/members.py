@@ -42,13 +42,16 @@ def look(environment: Environment, backend: str, lanes: Sequence[RunningLane], *
         return asked, held, time.monotonic_ns()
 
     first, *others = kind.copies
-    for _ in range(ASKED_TIMES):
+
+    def ask_all() -> list[tuple[str, tuple[int, Held, int]]]:
         before = ask(first, 0)
         since = before[1].last if quiet else 0
-        answers = [(first, before), *((member, ask(member, since)) for member in (*others, first))]
-        if len({held.whole for _, (_, held, _) in answers[1:]}) == 1:
-            break
+        return [(first, before), *((member, ask(member, since)) for member in (*others, first))]
+
+    answers, asked = ask_all(), 1
+    while len({held.whole for _, (_, held, _) in answers[1:]}) > 1 and asked < ASKED_TIMES:
         time.sleep(_AGAIN)
+        answers, asked = ask_all(), asked + 1
     return {
         lane.lane.name: tuple(
             Contents(member, asked, answered, held.first, held.last, _of(lane.keys, held), held.whole)
