@@ -122,22 +122,22 @@ class Result:
         return f"{self.mutant.name}: MISSED by {' and '.join(self.mutant.found_by)}; {instead}"
 
 
-def main(names: Sequence[str] = (), sample: int | None = None, seed: int = 1, **asked: bool) -> int:
+def main(names: Sequence[str] = (), sample: int | None = None, seed: int = 1, **wanted: bool) -> int:
     """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed; 2 broken off."""
-    if asked.get("score") or asked.get("schedules"):
+    if wanted.get("score") or wanted.get("schedules"):
         caught = {known.mutant for scores in stored().values() for known in scores if known.catch is not None}
-        left = [mutant for mutant in catalogue().values() if not (asked["missed"] and mutant.name in caught)]
+        left = [mutant for mutant in catalogue().values() if not (wanted["missed"] and mutant.name in caught)]
         mutants = _sample(left, sample)
         try:
             return (
-                _try_schedules(mutants, seed) if asked["schedules"] else _score(mutants, seed, complete=sample is None)
+                _try_schedules(mutants, seed) if wanted["schedules"] else _score(mutants, seed, complete=sample is None)
             )
         except _Unfinished:
             print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
             return 2
     if unknown := [name for name in names if name not in catalogue()]:
         raise UnknownName(f"no mutant {unknown[0]!r}; {instead(unknown[0], catalogue())}")
-    if not asked.get("tried"):
+    if not wanted.get("tried"):
         for mutant in map(catalogue().__getitem__, names or catalogue()):
             print(f"{mutant.name:<36} {mutant.bug} {', '.join(mutant.found_by)}, {mutant.fault} ({mutant.lock})")
         return 0

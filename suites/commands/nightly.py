@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from json import dumps
@@ -93,7 +93,8 @@ class Night:
 def main(command: str, **options: Any) -> int:
     """The exit status, see the command. options: those of `_night`, and what only this command takes."""
     night = _night(**{name: options.pop(name) for name in inspect.signature(_night).parameters})
-    return int({"plan": _plan, "shard": _shard, "run": _run, "conclude": _concluded}[command](night, **options))
+    does: Mapping[str, Callable[..., int]] = {"plan": _plan, "shard": _shard, "run": _run, "conclude": _concluded}
+    return does[command](night, **options)
 
 
 def _night(

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -46,12 +47,12 @@ def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -
     module, _, function = where.partition(":")
     room = command.callback.func.__module__.partition(".")[0]
     called = getattr(importlib.import_module(f"{PACKAGES[room]}.{module}"), function or "main")
-    options = {param.name: None for param in command.params}
+    options = {str(param.name): None for param in command.params}
     if given:  # of a night
         night = inspect.signature(nightly._night).parameters
         assert set(night) <= set(options)
-        own = {"plan": nightly._plan, "shard": nightly._shard, "run": nightly._run, "conclude": nightly._concluded}
-        called, options = partial(own[given[0]], None), {key: None for key in options if key not in night}
+        own = nightly._concluded if given == ["conclude"] else getattr(nightly, f"_{given[0]}")
+        called, options = partial(own, None), {key: None for key in options if key not in night}
     inspect.signature(called).bind(**options)
 
 
@@ -122,11 +123,7 @@ def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
         return done.stdout
 
     source = tmp_path / "source"
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, tracked.split("\0")):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "__pycache__", "build", "runs", "tests"))
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", tmp_path, source)
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
@@ -137,6 +134,7 @@ def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
     (site / "beside.pth").write_text(sysconfig.get_path("purelib"))
     for name in ("docker-compose.yml", "published.yml", "images/redis/Dockerfile"):
         assert (site / "infra" / name).read_bytes() == (ROOT / "infra" / name).read_bytes()
+    assert os.access(site / "infra/images/tools/fill.sh", os.X_OK), "as the digest of an image has it"
     script = tmp_path / "venv/bin/fencepost"
     assert "certify" in run(script, "--help")
     assert "holder-exclusion" in run(script, "check", RECORDED, status=1)

@@ -37,7 +37,7 @@ WIDTH, LOWEST = 1240, 1500
 def main(arguments: Sequence[str]) -> int:
     """arguments: the run, if not the last. 0; 2: no such run, or nothing in it to show; 3: no browser."""
     try:
-        run = find.find(*(arguments or ["last"]), RUNS)
+        run = find.find((arguments or ["last"])[0], RUNS)
         with started() as browser:
             makers = (certificate,) if (run.path / CERTIFICATE).exists() else (violation, matrix)
             for path in (make(browser, run) for make in makers):
