@@ -33,7 +33,7 @@ from suites.selection.options import parse
 from suites.selection.selection import Selection
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
 from suites.trial import resume
-from suites.trial.metadata import suite_version
+from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import CaseAnswer, TrialFailed, TrialSession
 from suites.worker.pool import TrialBroke
 
@@ -169,6 +169,7 @@ class Product:
                 name: [f"{host}:{port}" for host, port in target.addresses]
                 for name, target in selection.targets.items()
             },
+            "described": described(selection),
         }
 
     @pytest.hookimpl(optionalhook=True)

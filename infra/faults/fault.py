@@ -20,6 +20,9 @@ Need = Literal[
 """What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused, `tap`
 that what passes between a client and its links can be read."""
 
+Group = Literal["links", "servers", "clocks", "workers", "store"]
+"""What faults are done to."""
+
 PROVEN_WITHIN: Final = 3.0
 """Seconds within which a cut must show; it measures 20-300 ms."""
 
@@ -164,6 +167,27 @@ class Fault:
     waits: float = 0.0
     renewal: bool = False
     workload: str = ""
+
+    @property
+    def group(self) -> Group:
+        """What it is done to. What strikes at a step of a worker is a fault on workers, whatever else it does."""
+        if "store-link" in self.needs:
+            return "store"
+        if self.kind in ("clock", "skew"):
+            return "clocks"
+        if "workers" in self.needs:
+            return "workers"
+        return "links" if self.kind in ("cut", "slow", "reset") else "servers"
+
+    @property
+    def brief(self) -> str:
+        """What it does, as a sentence."""
+        return f"{self.summary[:1].upper()}{self.summary[1:]}."
+
+    @property
+    def text(self) -> str:
+        """Three sentences: what it does, how it is done, what a client sees."""
+        return f"{self.brief} How it is done: {self.how}. What a client sees: {self.sees}."
 
     @property
     def passes(self) -> bool:

@@ -38,7 +38,21 @@ FIELDS = ["fault", "after", "for", "options", *["each option"] * 4]
 def test_the_register_has_the_faults_of_the_readme() -> None:
     assert list(FAULTS) == re.findall(r"^\| `(\w+(?:-\w+)+)` \|", (ROOT / "infra/README.md").read_text(), re.MULTILINE)
     assert all(name == fault.name and fault.summary for name, fault in FAULTS.items())
-    assert all(fault.how and fault.sees for fault in FAULTS.values() if "workers" in fault.needs)
+    assert all(fault.how and fault.sees for fault in FAULTS.values())
+
+
+def test_faults_are_grouped_by_what_they_are_done_to() -> None:
+    groups = {
+        "links": ("cut-client-drop", "split-ring", "reset-connections", "lose-replies"),
+        "servers": ("kill-server", "fill-disk", "change-leader", "roll-version", "refuse-writes"),
+        "clocks": ("clock-drift", "skew-workers"),
+        "workers": ("freeze-holder", "cut-holder", "crash-after-acquire", "at-every-request-lose"),
+        "store": ("delayed-write", "store-reply-lost"),
+    }
+    assert {group: {FAULTS[name].group for name in names} for group, names in groups.items()} == {
+        group: {group} for group in groups
+    }
+    assert {fault.group for fault in FAULTS.values()} == groups.keys()
 
 
 @pytest.mark.parametrize(("name", "backend"), CELLS)

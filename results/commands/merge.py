@@ -154,6 +154,11 @@ def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
     together["versions"] = {
         backend: ", ".join(dict.fromkeys(value for key, value in versions if key == backend)) for backend, _ in versions
     }
+    if described := [mapping(each["described"]) for each in abouts if "described" in each]:
+        together["described"] = {
+            kind: {name: text for each in described for name, text in mapping(each.get(kind)).items()}
+            for kind in ("faults", "locks")
+        }
     together["command"] = _command(abouts[0])
     together["merged"] = [dict(part) for part in parts]
     files.write_json(out / "run.json", {"started": min(part["started"] for part in parts), "about": together})

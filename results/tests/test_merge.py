@@ -152,6 +152,16 @@ def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: 
     assert Run.open(out).about()["versions"] == {"etcd": "3.4", "redis": "7.2"}
 
 
+def test_what_any_part_says_of_its_locks_and_faults_the_whole_says(tmp_path: Path, out: Path) -> None:
+    kill, cut = ({name: {"group": group, "text": name}} for name, group in (("kill", "servers"), ("cut", "links")))
+    parts = {"faults": kill, "locks": {"a": "A."}}, {"faults": {**kill, **cut}, "locks": {"b": "B."}}, {}
+    runs = [make(tmp_path, f"part-{n}", f"t{n}", started=n, described=part) for n, part in enumerate(parts, 1)]
+    for run in runs:
+        run.close({})
+    merge.merge(out, runs)
+    assert Run.open(out).about()["described"] == {"faults": {**kill, **cut}, "locks": {"a": "A.", "b": "B."}}
+
+
 def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
     _, problems = merge.merge(out, [shard(tmp_path, 1, 3, "a"), shard(tmp_path, 3, 3, "c")])
     assert (problems, Run.open(out).head()[0].about["missing shards"]) == (["shard 2/3 is missing"], ["2/3"])

@@ -4,7 +4,6 @@ Each stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; what i
 is started. `--check` writes nothing, and says whether anything would change.
 """
 
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,11 +56,8 @@ def _rows(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def summary(lock: type[LockClient]) -> str:
-    """The first sentence about the lock, without its name: of its module, or of a class that begins with the name."""
-    own = lock.__doc__ or ""
-    text = own if own.startswith("``") else inspect.getdoc(inspect.getmodule(lock)) or ""
-    first = re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
-    return _cell(first.partition(": ")[2] if first.startswith("``") else first)
+    """The first sentence about the lock, without its name."""
+    return _cell(re.split(r"(?<=\.)\s", registry.described(lock).strip(), maxsplit=1)[0])
 
 
 def _promises(claims: Sequence[Claim]) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Mapping
@@ -133,6 +134,13 @@ def load(name: str) -> type[LockClient]:
         place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
         cls = type(cls.__name__, (cls,), undeclared | place)
     return cast(type[LockClient], cls)
+
+
+def described(lock: type[LockClient]) -> str:
+    """What its docstring says of it, without its name: of its module, or of a class that begins with the name."""
+    own = lock.__doc__ or ""
+    text = inspect.cleandoc(own) if own.startswith("``") else inspect.getdoc(inspect.getmodule(lock)) or ""
+    return text.partition(": ")[2] if text.startswith("``") else text
 
 
 def module_for(lock: str, name: str) -> ModuleType:

@@ -13,7 +13,8 @@ from checkers.tests.build import Book
 from infra.faults.runner import Record
 from results.pages import surroundings
 from results.record import LaneRecord
-from suites.trial.metadata import CpuMeter, rolled, stalled
+from suites.tests.selections import asked
+from suites.trial.metadata import CpuMeter, described, rolled, stalled
 
 SECOND = 10**9
 UPGRADED = "etcd2 from 3.5.16 to 3.6.16"
@@ -37,6 +38,31 @@ def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
         {"at": 15.0, "what": "etcd1 stays 3.6.16: it cannot be downgraded", "refused": True},
     ]
     assert rolled([KILLED, FROZEN], starting(10)) == [], "where no version changed there are no steps"
+
+
+def test_a_run_says_what_its_faults_and_locks_are() -> None:
+    made = described(
+        asked(
+            lock=["redis", "redlock-3"],
+            faults=["none", "clock-drift", "lose-replies+cut-client-drop"],
+        )
+    )
+    told = {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()}
+    assert told == {
+        "clock-drift": ("clocks", "The clock of redis1 and maybe another, or of postgres, runs too fast or too slow"),
+        "lose-replies+cut-client-drop": ("links", "All replies of one group of clients are lost"),
+    }
+    assert (
+        described(asked(lock=["redis"], faults=["kill-server+kill-holder"]))["faults"]["kill-server+kill-holder"][
+            "group"
+        ]
+        == ""
+    )
+    first = {name: text.splitlines()[0] for name, text in made["locks"].items()}
+    assert first == {
+        "redis": "a lock on one Redis node.",
+        "redlock-3": "Redlock on three nodes, as most deployments have it.",
+    }
 
 
 def test_each_replacement_is_a_step_whatever_its_words() -> None:

@@ -1,4 +1,6 @@
-"""What is stored about a trial besides its histories: its specification and its servers, as plain JSON."""
+"""What is stored about a trial besides its histories: its specification and its servers, as plain JSON. Of a run: what
+its locks and faults are, in words.
+"""
 
 import os
 import platform
@@ -14,12 +16,14 @@ from typing import Any, Final
 from checkers.history.history import History
 from checkers.row_format import F
 from infra.environment import Environment
+from infra.faults.all_faults import FAULTS
 from infra.faults.plan import storm_seed
 from infra.faults.runner import Record
 from infra.faults.servers.upgrades import REFUSED
 from infra.network.topology import STORE
 from results.record import CPU_PARTS
 from suites.locks import registry
+from suites.selection.selection import Selection
 from suites.trial.spec import Trial
 
 _ROLL: Final = "roll-version"
@@ -38,6 +42,29 @@ def suite_version() -> str:
     except (OSError, subprocess.SubprocessError):
         return version
     return f"{version} ({commit})"
+
+
+def described(selection: Selection) -> dict[str, Any]:
+    """For `results.report.descriptions`. Of a column with several faults each; a group only where all are of one."""
+    columns = {
+        column: [
+            FAULTS[name]
+            for name in {name: 0 for backend in selection.backends for name in selection.fault_names(column, backend)}
+            if name in FAULTS
+        ]
+        for column in selection.faults
+    }
+    return {
+        "faults": {
+            column: {
+                "group": groups.pop() if len(groups := {fault.group for fault in faults}) == 1 else "",
+                "text": " ".join(fault.text if len(faults) == 1 else fault.brief for fault in faults),
+            }
+            for column, faults in columns.items()
+            if faults
+        },
+        "locks": {lane.lock_name: registry.described(lane.lock) for lane in selection.lanes},
+    }
 
 
 def about(trial: Trial) -> dict[str, Any]:

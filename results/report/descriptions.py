@@ -1,0 +1,106 @@
+"""What faults, locks, properties and mechanisms are, in a few sentences, and in which group a fault is.
+
+A run stores what its faults and locks are (`described`, in what was asked for); older runs did not. Properties and
+mechanisms are those of the checkers, whose docstrings say what they are.
+"""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from checkers.claims import NO_FAULT
+from checkers.judging.excuses_by_fault import MECHANISMS
+from checkers.properties.all_properties import PROPERTIES
+from results.record import mapping
+
+GROUPS: Final[Mapping[str, str]] = {
+    "links": "Faults on the network: between clients and servers, and between servers.",
+    "servers": "Faults on the servers of the lock service: their processes, their disks, who leads them.",
+    "clocks": "Faults on the wall clocks of servers and workers.",
+    "workers": "Faults on the processes that use the lock, each at a certain step of its work.",
+    "store": "Faults on the way to the protected resource, not to the lock service.",
+    "several": "Several faults of different groups, one after another or at once.",
+    "faults": "This run was stored without the groups of its faults.",
+}
+"""Group of faults → what they have in common; in the order in which they stand."""
+SEVERAL: Final = "several"
+UNGROUPED: Final = "faults"
+
+_WITHOUT: Final = "No fault is applied. What breaks here breaks by itself."
+_MOST: Final = 5
+"""Sentences of a description."""
+_LONGEST: Final = 1500
+"""Characters of a description: it comes from a file of the user's."""
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
+_NAMES: Final = re.compile(r"\A`[^:]*: ")
+"""The names of properties in front of what their module says of them."""
+_MECHANISM: Final = re.compile(r"\b(?:explained by|which|or) ([a-z]+(?:-[a-z]+)+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptions:
+    """Of the faults (columns of the matrix) and locks of a run. groups: of its faults."""
+
+    faults: Mapping[str, str]
+    groups: Mapping[str, str]
+    locks: Mapping[str, str]
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> "Descriptions":
+        """As stored in what was asked for; whatever stands there."""
+        stored = mapping(about.get("described"))
+        faults = {name: mapping(each) for name, each in mapping(stored.get("faults")).items()}
+        return cls(
+            {NO_FAULT: _WITHOUT} | {name: _few_sentences(each.get("text")) for name, each in faults.items()},
+            {name: str(each["group"]) or SEVERAL for name, each in faults.items() if "group" in each},
+            {name: _few_sentences(text) for name, text in mapping(stored.get("locks")).items()},
+        )
+
+    def group(self, fault: str) -> str:
+        """The group of a column: one of `GROUPS`; empty without a fault."""
+        group = self.groups.get(fault, UNGROUPED)
+        return "" if fault == NO_FAULT else group if group in GROUPS else UNGROUPED
+
+
+@cache
+def property_text(name: str) -> str:
+    """What a property asks; empty for one that this version does not know.
+
+    Of a module with several properties: its first sentence, and those that name this one.
+    """
+    if name not in PROPERTIES:
+        return ""
+    text = _NAMES.sub("", inspect.getdoc(inspect.getmodule(PROPERTIES[name].examine)) or "")
+    first, *rest = [sentence for sentence in _sentences(text) if not sentence.startswith("Source: ")]
+    return _few_sentences(" ".join([first, *([each for each in rest if f"`{name}`" in each] or rest)]))
+
+
+@cache
+def mechanism(name: str) -> str:
+    """How a fault or a mistake breaks a lock, as half a sentence; empty for one that this version does not know."""
+    text = inspect.getdoc(MECHANISMS[name]) if name in MECHANISMS else None
+    first = re.split(r":|\.(?:\s|$)", " ".join((text or "").split()), maxsplit=1)[0]
+    return first[:1].lower() + first[1:]
+
+
+def explained(text: str) -> str:
+    """The text, with each mechanism that explains something, or does not, in words behind its name."""
+
+    def in_words(match: re.Match[str]) -> str:
+        words = mechanism(match[1])
+        return f"{match[0]} ({words})" if words else match[0]
+
+    return _MECHANISM.sub(in_words, text)
+
+
+def _few_sentences(text: object) -> str:
+    """The first sentences of a docstring, as plain text; empty where it is no text."""
+    made = " ".join(_sentences(text)[:_MOST]).replace("`", "") if isinstance(text, str) else ""
+    return made[:1].upper() + made[1:_LONGEST]
+
+
+def _sentences(text: str) -> Sequence[str]:
+    return _SENTENCE.split(" ".join(text.split())) if text.strip() else []
