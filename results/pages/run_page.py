@@ -22,7 +22,8 @@ from results.pages import charts, rates, web
 from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
-from results.text import count, few, moment, plain_lines, span
+from results.report.descriptions import GROUPS, Descriptions, explained, property_text
+from results.text import count, few, moment, plain, plain_lines, span
 
 _MOST_FAILURES: Final = 100
 """The most failures that are shown with their stories. The matrix has all of them."""
@@ -32,6 +33,8 @@ _OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")
 """The beginning of a problem that concerns one trial."""
 _MOST_NAMED: Final = 4
 """Names in a list before it says how many more there are."""
+_LASTING: Final = 16
+"""What is added to the word of a weakness that shows without any fault as well."""
 
 
 def render(
@@ -44,7 +47,10 @@ def render(
 ) -> str:
     """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
     cells, lanes = list(cells), list(lanes)
-    made, embedded = grid.grid(cells), _Embedded(root)
+    made, embedded, described = grid.grid(cells), _Embedded(root), Descriptions.of(about)
+    columns = grid.columns(made, described.group, tuple(GROUPS))
+    faults = [fault for _, mine in columns for fault in mine]
+    properties = sorted({cell.property for cell in cells if cell.property})
     boundaries, failing = _boundaries(lanes), grid.failures(cells)
     return web.render(
         "run.html",
@@ -58,16 +64,18 @@ def render(
         unfinished=_unfinished(about),
         words=grid.counts(cells),
         failing=sum(number for word, number in grid.counts(cells) if word.fails),
-        faults=made.faults,
-        widths=[_width(fault, made) for fault in made.faults],
-        groups=[
-            (backend, [(lock, name, _row(lock, made, embedded)) for lock, name in locks])
-            for backend, locks in _groups(made)
+        columns=columns,
+        faults=faults,
+        widths=[_width(fault, made) for fault in faults],
+        backends=[
+            (backend, [(lock, name, _row(lock, faults, made, embedded)) for lock, name in locks])
+            for backend, locks in _backends(made)
         ],
         squares=len(made.squares),
+        lasting=any(square.lasting for square in made.squares.values()),
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
-        properties=sorted({cell.property for cell in cells if cell.property}),
-        data=embedded.script(),
+        properties=properties,
+        data=embedded.script(_texts(described, made, properties)),
         sentence_of=sentences.cell_sentence,
         link=lambda cell: to_page(cell.page, root, cell.lane),
         failures=failing[:_MOST_FAILURES],
@@ -82,7 +90,7 @@ def render(
         about=[
             (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
             for name, value in about.items()
-            if name != "command"
+            if name not in ("command", "described")
         ],
     )
 
@@ -120,14 +128,27 @@ def _unfinished(about: Mapping[str, Any]) -> str:
 # The matrix
 
 
-def _groups(made: grid.Grid) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(backend, [(lock, short name)])"""
-    names = grid.short_names(made.locks)
-    backends: dict[str, set[str]] = {}
-    for (_, lock), square in made.squares.items():
-        backends.setdefault(lock, set()).update(cell.backend for cell in square.cells)
-    groups = grouped(made.locks, lambda lock: ", ".join(sorted(backends[lock])))
-    return sorted((backend, [(lock, names[lock]) for lock in locks]) for backend, locks in groups.items())
+def _backends(made: grid.Grid) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(backend, [(lock, short name)]); what fails in front."""
+    names, of_lock = grid.short_names(made.locks), grouped(made.squares, lambda place: place[1])
+    words = [(lock, made.squares[place].word) for lock, places in of_lock.items() for place in places]
+    on = {
+        lock: ", ".join(sorted({cell.backend for place in places for cell in made.squares[place].cells}))
+        for lock, places in of_lock.items()
+    }
+    groups = grouped(grid.failing_first(made.locks, words), lambda lock: on[lock])
+    order = grid.failing_first(sorted(groups), [(on[lock], word) for lock, word in words])
+    return [(backend, [(lock, names[lock]) for lock in groups[backend]]) for backend in order]
+
+
+def _texts(described: Descriptions, made: grid.Grid, properties: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Kind of header → name → what it is; empty where the run did not store it."""
+    return {
+        "group": dict(GROUPS),
+        "fault": {fault: described.faults.get(fault, "") for fault in made.faults},
+        "lock": {lock: described.locks.get(lock, "") for lock in made.locks},
+        "property": {name: property_text(name) for name in properties},
+    }
 
 
 def _width(fault: str, made: grid.Grid) -> int:
@@ -139,8 +160,10 @@ def _width(fault: str, made: grid.Grid) -> int:
     return min(max(*lines, 8), 16)
 
 
-def _row(lock: str, made: grid.Grid, embedded: _Embedded) -> list[tuple[grid.Square, int, str] | None]:
-    squares = (made.squares.get((fault, lock)) for fault in made.faults)
+def _row(
+    lock: str, faults: Sequence[str], made: grid.Grid, embedded: _Embedded
+) -> list[tuple[grid.Square, int, str] | None]:
+    squares = (made.squares.get((fault, lock)) for fault in faults)
     return [None if square is None else embedded.square(square) for square in squares]
 
 
@@ -148,11 +171,12 @@ def _row(lock: str, made: grid.Grid, embedded: _Embedded) -> list[tuple[grid.Squ
 class _Embedded:
     """The judgements of all squares as plain JSON, every text once.
 
-    {"texts": [text], "trials": [[name, link, seed]],
+    {"texts": [text], "trials": [[name, link, seed]], "about": {kind: {name: text}},
      "squares": [[word, property, lane, version, because, trial, story, ...]]}: seven numbers a judgement, heaviest word
-    first. The word counts in order of weight, trial in `trials`, the others in `texts`; -1: none. Of the same word and
-    property in one square only the first brings its story, the lines joined by line ends, and of what does not fail
-    none once there is no more room: it stands on the trial's page.
+    first. The word counts in order of weight (plus `_LASTING`: a weakness that shows without a fault, too), trial in
+    `trials`, the others in `texts`; -1: none. Of the same word and property in one square only the first brings its
+    story, the lines joined by line ends, and of what does not fail none once there is no more room: it stands on the
+    trial's page.
     """
 
     root: Path
@@ -175,17 +199,18 @@ class _Embedded:
                 key = (cell.trial, to_page(cell.page, self.root), cell.seed)
                 trial = self._trials.setdefault(key, len(self._trials))
             row += (
-                cell.word.weight,
-                *(self._text(text) for text in (cell.property, cell.lane, cell.version, cell.because)),
+                cell.word.weight + _LASTING * square.lasts(cell),
+                *(self._text(text) for text in (cell.property, cell.lane, cell.version, explained(cell.because))),
                 trial,
                 self._text("\n".join(cell.story)) if first and cell.story else -1,
             )
         self.squares.append(row)
         return square, len(self.squares) - 1, to_page(square.first[0].page, self.root, square.first[0].lane)
 
-    def script(self) -> Markup:
-        """The JSON for a script element. No text in it can end the element."""
-        data = {"texts": list(self._texts), "trials": list(self._trials), "squares": self.squares}
+    def script(self, about: Mapping[str, Mapping[str, str]]) -> Markup:
+        """The JSON for a script element. No text in it can end the element. about: see `_texts`."""
+        known = {kind: {plain(name): plain(text) for name, text in texts.items()} for kind, texts in about.items()}
+        data = {"texts": list(self._texts), "trials": list(self._trials), "squares": self.squares, "about": known}
         text = json.dumps(data, separators=(",", ":"))
         return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
@@ -205,6 +230,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     return [
         {
             "because": because,
+            "meaning": explained(because)[len(because) + 2 : -1],
             "locks": len(locks),
             "properties": _properties(case for cases in locks.values() for case in cases),
             "rows": [

@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from checkers.claims import Verdict
 from results.pages.svg import SHAPES
+from results.report.descriptions import explained
 from results.report.grid import SIGNS
 from results.storage import files
 from results.text import plain
@@ -127,6 +128,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["explained"] = explained
     environment.globals.update(
         glyphs={word: signs.glyph for word, signs in SIGNS.items()},
         meanings={word: signs.meaning for word, signs in SIGNS.items()},

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from checkers.claims import NO_FAULT
 from checkers.judging.excuses_by_fault import MECHANISMS
@@ -49,7 +49,7 @@ class Descriptions:
     locks: Mapping[str, str]
 
     @classmethod
-    def of(cls, about: Mapping[str, Any]) -> "Descriptions":
+    def of(cls, about: Mapping[str, Any]) -> Self:
         """As stored in what was asked for; whatever stands there."""
         stored = mapping(about.get("described"))
         faults = {name: mapping(each) for name, each in mapping(stored.get("faults")).items()}

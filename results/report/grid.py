@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,19 +37,42 @@ SIGNS: Final = {
 }
 
 
+SHADES: Final = (
+    *(word for word in Verdict if word.fails),
+    *(Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN, Verdict.UPHELD),
+    *(Verdict.NOT_PROMISED_HELD, Verdict.NOT_APPLICABLE),
+)
+"""Whose colour a square has in the heat map: in order of weight, but a promise that held beside what was none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Square:
-    """All judgements of one lock under one fault. first: those with the heaviest word."""
+    """All judgements of one lock under one fault.
+
+    first    those with the heaviest word.
+    lasting  properties of which a known weakness showed here that shows without any fault as well.
+    """
 
     word: Verdict
     counts: tuple[tuple[Verdict, int], ...]
     first: tuple[Cell, ...]
     cells: tuple[Cell, ...]
+    lasting: frozenset[str] = frozenset()
 
     @property
     def properties(self) -> tuple[str, ...]:
         """The properties that have the heaviest word."""
         return tuple(dict.fromkeys(cell.property for cell in self.first if cell.property))
+
+    def lasts(self, cell: Cell) -> bool:
+        """Whether a cell of it tells of a weakness that is the lock's own, and none of the fault's."""
+        return cell.word is Verdict.WEAKNESS_SHOWN and cell.property in self.lasting
+
+    @property
+    def shade(self) -> Verdict | None:
+        """The verdict whose colour it has in the heat map; None where only weaknesses last."""
+        words = {cell.word for cell in self.cells if not self.lasts(cell)}
+        return min(words, key=SHADES.index, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +101,36 @@ def grid(cells: Iterable[Cell]) -> Grid:
     locks = sorted({cell.lock for cell in placed})
     faults = sorted({cell.fault for cell in placed}, key=lambda name: (name != NO_FAULT, name))
     squares = grouped(placed, lambda cell: (cell.fault, cell.lock))
-    return Grid(tuple(locks), tuple(faults), {key: _square(mine) for key, mine in squares.items()})
+    weak = {
+        (cell.lock, cell.property) for cell in placed if cell.fault == NO_FAULT and cell.word is Verdict.WEAKNESS_SHOWN
+    }
+    return Grid(tuple(locks), tuple(faults), {key: _square(mine, weak) for key, mine in squares.items()})
 
 
-def _square(cells: list[Cell]) -> Square:
+def _square(cells: list[Cell], weak: Collection[tuple[str, str]]) -> Square:
+    """weak: locks and properties whose known weakness shows without any fault."""
     words = [cell.word for cell in cells]
     word = heaviest(words)
-    return Square(word, tally(words), tuple(cell for cell in cells if cell.word is word), tuple(cells))
+    shown = [cell for cell in cells if cell.word is Verdict.WEAKNESS_SHOWN and cell.fault != NO_FAULT]
+    lasting = frozenset(cell.property for cell in shown if (cell.lock, cell.property) in weak)
+    return Square(word, tally(words), tuple(cell for cell in cells if cell.word is word), tuple(cells), lasting)
+
+
+def failing_first(names: Iterable[str], words: Iterable[tuple[str, Verdict]]) -> list[str]:
+    """The names whose word fails in front, those with the heaviest first. words: (name, one of its words)."""
+    failing: dict[str, int] = {}
+    for name, word in words:
+        if word.fails:
+            failing[name] = min(failing.get(name, word.weight), word.weight)
+    return sorted(names, key=lambda name: failing.get(name, len(Verdict)))
+
+
+def columns(made: Grid, group_of: Callable[[str], str], groups: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """(group, its faults): first what has no group, then the groups in this order, but what fails in front of all."""
+    words = [(fault, square.word) for (fault, _), square in made.squares.items()]
+    of_group = grouped(failing_first(made.faults, words), group_of)
+    order = failing_first(groups, [(group_of(fault), word) for fault, word in words])
+    return [(name, of_group[name]) for name in ("", *order) if name in of_group]
 
 
 def tally(words: Iterable[Verdict]) -> tuple[tuple[Verdict, int], ...]:

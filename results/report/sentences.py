@@ -11,6 +11,7 @@ from checkers.properties.stories import listing
 from checkers.row_format import ACQUIRES, FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import Cell, LaneRecord, decisive, fault_of
 from results.report import grid
+from results.report.descriptions import explained
 from results.text import count, duration, few, seconds
 
 _SENTENCES: Final[dict[Verdict, str]] = {
@@ -95,10 +96,10 @@ def sentence(
 
 
 def cell_sentence(*cells: Cell) -> str:
-    """`sentence` for cells of one lane that have the same word."""
+    """`sentence` for cells of one lane that have the same word, with mechanisms in words."""
     first = cells[0]
     properties = [cell.property or "everything" for cell in cells]
-    return sentence(first.lock, properties, first.word, first.fault, first.because)
+    return sentence(first.lock, properties, first.word, first.fault, explained(first.because))
 
 
 def lane_sentence(lane: LaneRecord) -> str:

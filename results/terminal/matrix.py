@@ -16,6 +16,7 @@ from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
 from results.record import Cell, grouped, versions
 from results.report import grid, sentences
+from results.report.descriptions import explained
 from results.terminal.output import Printer
 from results.text import cut, few, typed
 
@@ -234,7 +235,7 @@ def _documented(cases: list[grid.CellGroup], printer: Printer) -> None:
         return
     for (lock, because, names), faults in lines.items():
         under = faults[0] if len(faults) == 1 else _in_words(faults)  # `sentence` has its own words for `none`
-        sentence = sentences.sentence(lock, names, Verdict.WEAKNESS_SHOWN, under, because)
+        sentence = sentences.sentence(lock, names, Verdict.WEAKNESS_SHOWN, under, explained(because))
         printer.line(f"{Verdict.WEAKNESS_SHOWN}: {sentence}")
 
 
@@ -242,7 +243,7 @@ def _mechanisms(cases: list[grid.CellGroup], printer: Printer) -> None:
     for because, cells in grouped((case.first for case in cases), lambda cell: grid.reason(cell.because)).items():
         locks, faults = (list(dict.fromkeys(names)) for names in zip(*((c.lock, c.fault) for c in cells), strict=True))
         places = f"{listing(few(grid.short_names(locks).values(), _FEW))} under {_in_words(few(faults, _FEW))}"
-        printer.line(f"{Verdict.WEAKNESS_SHOWN}, {because}: {places}", hanging=2)
+        printer.line(f"{Verdict.WEAKNESS_SHOWN}, {explained(because)}: {places}", hanging=2)
 
 
 def _in_words(faults: Sequence[str]) -> str:

@@ -27,18 +27,18 @@ def test_of_a_module_with_several_properties_each_has_its_own_sentence() -> None
     assert "crash-release" not in owner
 
 
+WOKEN = "explained by woken-all (everybody who waits watches the same thing)"
+NEITHER = "overlap, which no-exclusion{} or client-clock{} does not explain"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("explained by woken-all", "explained by woken-all (everybody who waits watches the same thing)"),
+        ("explained by woken-all", WOKEN),
+        ("explained by woken-all: the machine itself", f"{WOKEN}: the machine itself"),
         (
-            "explained by woken-all: the machine itself",
-            "explained by woken-all (everybody who waits watches the same thing): the machine itself",
-        ),
-        (
-            "overlap, which no-exclusion or client-clock does not explain",
-            "overlap, which no-exclusion (there is no lock, or its answer is ignored) or client-clock "
-            "(tokens are the clients' clocks) does not explain",
+            NEITHER.format("", ""),
+            NEITHER.format(" (there is no lock, or its answer is ignored)", " (tokens are the clients' clocks)"),
         ),
         ("explained by magic-of-tomorrow", "explained by magic-of-tomorrow"),
         ("held", "held"),

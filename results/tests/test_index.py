@@ -52,7 +52,39 @@ def test_a_square_tells_every_word_the_heaviest_first() -> None:
     made = square(drawn([cell("redis", "none", word, f"p{at}") for at, word in enumerate(words)]))
     assert made.text == "✖ 1 violated◦ 2 held✔ 3 upheld"
     assert made.given["title"].splitlines() == ["1 violated", "2 not promised: held", "3 upheld"]
-    assert made.given["class"] == "w-violated"
+    assert made.given["class"] == "w-violated h-violated"
+
+
+WEAK = cell("redis", "none", Verdict.WEAKNESS_SHOWN, "herd-free")
+SHADES: dict[str, tuple[list[tuple[Verdict, str]], str]] = {
+    "all that was promised held": ([(Verdict.NOT_PROMISED_HELD, "fifo"), (Verdict.UPHELD, "recovery")], "upheld"),
+    "nothing was promised": ([(Verdict.NOT_PROMISED_HELD, "a"), (Verdict.NOT_APPLICABLE, "b")], "not_promised_held"),
+    "by the fault": ([(Verdict.UPHELD, "a"), (Verdict.WEAKNESS_SHOWN, "b")], "weakness_shown"),
+    "without it too": ([(Verdict.UPHELD, "a"), (Verdict.WEAKNESS_SHOWN, "herd-free")], "upheld thin"),
+    "both": ([(Verdict.WEAKNESS_SHOWN, "b"), (Verdict.WEAKNESS_SHOWN, "herd-free")], "weakness_shown thin"),
+    "only without it": ([(Verdict.WEAKNESS_SHOWN, "herd-free")], "lasting thin"),
+    "broken, not promised": ([(Verdict.NOT_PROMISED_BROKEN, "a"), (Verdict.UPHELD, "b")], "not_promised_broken"),
+    "failing": ([(Verdict.WEAKNESS_SHOWN, "herd-free"), (Verdict.NOT_STRESSED, "b")], "not_stressed thin"),
+    "it did not show this time": ([(Verdict.UPHELD, "herd-free")], "upheld"),
+    "not applicable": ([(Verdict.NOT_APPLICABLE, "a")], "not_applicable"),
+}
+
+
+@pytest.mark.parametrize("name", SHADES)
+def test_a_square_has_the_colour_of_what_its_fault_did_and_a_mark_for_what_shows_without_it(name: str) -> None:
+    words, shade = SHADES[name]
+    page = drawn([WEAK, *(cell("redis", "kill-server", word, about) for word, about in words)])
+    alone, made = (link.given["class"] for link in page.all("a") if "data-i" in link.given)
+    assert alone == "w-weakness_shown h-weakness_shown", "without a fault it is the whole of it"
+    assert made.partition(" h-")[2] == shade
+    flagged = [number >= 16 for number in page.data["squares"][1][::7]]
+    assert flagged == [
+        word is Verdict.WEAKNESS_SHOWN and about == "herd-free" for word, about in sorted(words, key=weight)
+    ]
+
+
+def weight(judged: tuple[Verdict, str]) -> int:
+    return judged[0].weight
 
 
 @pytest.mark.parametrize("word", list(Verdict), ids=lambda word: word.name.lower())
@@ -86,13 +118,34 @@ def test_the_data_behind_the_squares_are_what_was_judged() -> None:
         told.append((list(Verdict)[word], *named, trial if trial < 0 else data["trials"][trial][1], story < 0))
     link = "trials/redis-none-1/index.html"
     assert told == [
-        (Verdict.NOT_APPLICABLE, "", "", "", "no engine", -1, True),
         (Verdict.VIOLATED, "token-order", "redis/register/unfenced", "", "because so", link, False),
         (Verdict.VIOLATED, "token-order", "redis/set/unfenced", "", "because so", link, True),
         (Verdict.UPHELD, "server-exclusion", "redis/register/unfenced", "8.0", "because so", link, True),
+        (Verdict.NOT_APPLICABLE, "", "", "", "no engine", -1, True),
     ]
     assert "one\ntwo" in data["texts"]
     assert [link.given["data-i"] for link in page.all("a") if "data-i" in link.given] == ["0", "1"]
+
+
+def test_faults_stand_in_their_groups_and_what_fails_stands_first() -> None:
+    groups = {"cut": "links", "slow": "links", "kill": "servers", "drift": "clocks", "both": ""}
+    stored = {name: {"group": group, "text": f"It is {name}."} for name, group in groups.items()}
+    cells = [cell(lock, fault, Verdict.UPHELD) for lock in ("a", "b") for fault in ("none", "odd", *groups)]
+    page = drawn(cells, described={"faults": stored, "locks": {"a": "a lock."}})
+    heads = [(one.given.get("data-group"), one.given.get("data-fault")) for one in page.all("th") if len(one.given) > 2]
+    columns = [fault for _, fault in heads if fault]
+    assert columns == ["none", "cut", "slow", "kill", "drift", "both", "odd"]
+    assert [group for group, _ in heads if group] == ["links", "servers", "clocks", "several", "faults"]
+    assert (page.data["about"]["fault"]["cut"], page.data["about"]["lock"]) == ("It is cut.", {"a": "A lock.", "b": ""})
+    page = drawn([*cells, cell("b", "slow", Verdict.VIOLATED, "fifo"), cell("b", "kill", Verdict.UNKNOWN, "fifo")],
+                 described={"faults": stored})  # fmt: skip
+    assert [one.given["data-fault"] for one in page.elements if "data-fault" in one.given][:4] == [
+        "none",
+        "slow",
+        "cut",
+        "kill",
+    ]
+    assert [one.given["data-lock"] for one in page.all("tr") if "data-lock" in one.given] == ["b", "a"]
 
 
 def test_rows_are_grouped_by_backend_and_named_as_shortly_as_they_can_be() -> None:

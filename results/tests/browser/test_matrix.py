@@ -1,16 +1,22 @@
-"""A run's page: its matrix is filtered, walked through and opened, and leads to the trials."""
+"""A run's page: its matrix fits the window, is filtered, walked through and opened, and leads to the trials."""
 
+import re
 from collections.abc import Callable
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from checkers.claims import Verdict
+from checkers.claims import NO_FAULT, Verdict
+from results.pages import run_page
 from results.record import Cell
+from results.report.descriptions import GROUPS
 from results.run import Run
+from results.tests.browser import seeing
 from results.tests.browser.made import Made
-from results.tests.browser.visit import meddle, settle, visit
+from results.tests.browser.visit import box, meddle, settle, visit
+from results.tests.test_index import cell
 
 Square = tuple[str, str]
 """Lock and fault."""
@@ -133,6 +139,176 @@ def test_a_judgement_in_a_square_leads_to_its_lane(chromium: Browser, made: Made
         page.wait_for_load_state()
         chosen = page.locator("section[data-lane]:not([hidden])")
         expect(chosen).to_have_attribute("data-lane", "redis/set/fence-writes")
+
+
+LOCKS, GROUPED = 50, ("links", "servers", "clocks", "workers", "store")
+"""As many locks as a run of the default profile has, and the groups of its faults."""
+
+_HEADS: Final = """
+() => [...document.querySelectorAll("#matrix thead th > button")].filter((one) => one.getClientRects().length)
+  .map((one) => one.textContent)
+"""
+_BESIDE: Final = """
+() => [document.documentElement, document.querySelector(".matrix-box")].map((one) => one.scrollWidth - one.clientWidth)
+"""
+"""Pixels that can be scrolled to sideways: of the page, and of the matrix."""
+
+
+def fault(number: int) -> str:
+    return f"a-fault-of-some-length-{number}"
+
+
+def wide(root: Path, faults: int) -> Path:
+    """The page of a run with as many faults, in five groups, and every word in its matrix."""
+    cells = [cell("lock-0", NO_FAULT, Verdict.WEAKNESS_SHOWN, "herd-free", backend="b0", page=None)]
+    for lock in range(LOCKS):
+        given: dict[str, Any] = {"backend": f"b{lock % 4}", "page": None}
+        cells.append(cell(f"lock-{lock}", NO_FAULT, Verdict.UPHELD, **given))
+        for number in range(faults):
+            word = [*Verdict, *[Verdict.UPHELD] * 12][(7 * lock + number) % 21]
+            if (lock + number) % 11:
+                cells.append(cell(f"lock-{lock}", fault(number), word, because="explained by woken-all", **given))
+        cells.append(cell(f"lock-{lock}", fault(1), Verdict.WEAKNESS_SHOWN, "herd-free", **given))
+    groups = {fault(number): {"group": GROUPED[number % 5], "text": f"It is {number}. So."} for number in range(faults)}
+    described = {"faults": groups, "locks": {"lock-0": "a lock.\n\nOf mine. No more."}}
+    path = root / "index.html"
+    path.write_text(run_page.render(root, {"described": described}, cells, []))
+    return path
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run of the default profile: about 30 faults."""
+    return wide(tmp_path_factory.mktemp("default"), 30)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 900, 390])
+def test_the_locks_and_faults_of_a_default_run_fit_the_window(
+    chromium: Browser, default: Path, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    with visit(chromium, default, default.parent, width=width, height=900, scheme=scheme) as page:
+        heads, beside = page.evaluate(_HEADS), page.evaluate(_BESIDE)
+        sizes = [box(link) for link in (page.locator("#matrix tr[data-lock=lock-3] a:visible")).all()]
+        faint = seeing.faint(seeing.texts(page))
+    folded = [f"{group} (6)" for group in GROUPED]
+    names = {fault(number) for number in range(30)} | {*GROUPED}
+    assert beside == [0, 0]
+    assert {*heads} - {f"lock-{n}" for n in range(LOCKS)} == {NO_FAULT, *(folded if width < 600 else names)}
+    assert min(size["width"] for size in sizes) >= 20
+    assert min(size["height"] for size in sizes) >= 20
+    assert faint == []
+
+
+def test_more_columns_than_fit_are_folded_by_group_until_one_is_chosen(chromium: Browser, tmp_path: Path) -> None:
+    path = wide(tmp_path, 100)
+    with visit(chromium, path, tmp_path, width=1440, height=900) as page:
+        folded = page.locator("#matrix th.folded-head")
+        names = folded.all_inner_texts()
+        assert len(names) >= 2
+        assert page.evaluate(_BESIDE) == [0, 0]
+        square = page.locator("#matrix [data-lock=lock-3] .of-group:visible a").last
+        square.focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowUp")
+        folded.last.get_by_role("button").press("Enter")
+        assert folded.count() >= 2
+        assert names[-1] not in folded.all_inner_texts()
+        assert page.evaluate(_BESIDE) == [0, 0]
+
+
+def test_on_a_phone_a_group_opens_its_faults_and_they_their_judgements(chromium: Browser, default: Path) -> None:
+    with visit(chromium, default, default.parent, width=390, height=800) as page:
+        page.locator("#matrix [data-lock=lock-1] .of-group:visible a").first.click()
+        panel = page.get_by_role("dialog")
+        group = page.locator("#panel-title").inner_text()
+        assert re.fullmatch(rf"lock-1 under ({'|'.join(GROUPED)})", group)
+        name = panel.locator("h3 button").first.inner_text()
+        panel.locator("h3 button").first.click()
+        expect(page.locator("#panel-title")).to_have_text(f"lock-1 under {name}")
+        page.reload()  # the address has it
+        expect(page.locator("#panel-title")).to_have_text(f"lock-1 under {name}")
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+        page.locator("#matrix th.folded-head button").first.click()
+        expect(page.locator("#panel .about")).to_have_text(GROUPS[group.rpartition(" ")[2]])
+        assert page.evaluate(_BESIDE) == [0, 0]
+
+
+def test_every_head_says_by_keyboard_what_it_stands_for(chromium: Browser, default: Path) -> None:
+    with visit(chromium, default, default.parent, width=1440, height=900) as page:
+        title, about, tip = page.locator("#panel-title"), page.locator("#panel .about"), page.locator("#tip")
+        first = page.locator("#matrix [data-f]:has(> a):visible").nth(1)
+        name = first.get_attribute("data-f") or ""
+        first.locator("a").focus()
+        page.keyboard.press("ArrowUp")
+        number = name.rpartition("-")[2]
+        expect(tip).to_contain_text(f"It is {number}.")
+        page.keyboard.press("Enter")
+        expect(title).to_have_text(name)
+        expect(about).to_have_text(f"It is {number}. So.")
+        page.get_by_role("dialog").get_by_role("button", name=GROUPED[int(number) % 5]).press("Enter")
+        expect(about).to_have_text(GROUPS[GROUPED[int(number) % 5]])
+        page.get_by_role("button", name="back").press("Enter")
+        expect(title).to_have_text(name)
+        page.keyboard.press("Escape")
+        expect(page.locator(f"#matrix [data-fault='{name}'] button")).to_be_focused()
+        page.locator("#matrix [data-lock=lock-0] th button").press("Enter")
+        expect(about).to_have_text("A lock. Of mine. No more.")
+        page.get_by_role("dialog").get_by_role("button", name="herd-free").press("Enter")
+        expect(about).to_contain_text("how many were woken")
+        page.reload()
+        expect(about).to_contain_text("how many were woken")
+
+
+def test_a_cell_tells_its_judgements_under_the_pointer_and_by_keyboard(chromium: Browser, default: Path) -> None:
+    with visit(chromium, default, default.parent, width=900, height=900) as page:
+        link, tip = square(page, "lock-0", fault(1)), page.locator("#tip")
+        link.hover()
+        expect(tip).to_contain_text(f"lock-0 under {fault(1)}")
+        expect(tip).to_contain_text("1 known weakness shown: herd-free")
+        page.mouse.move(0, 0)
+        expect(tip).to_be_hidden()
+        link.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowUp")
+        expect(tip).to_contain_text(f"lock-0 under {fault(1)}")
+        assert (
+            box(tip)["y"] >= box(link)["y"] + box(link)["height"]
+            or box(tip)["y"] + box(tip)["height"] <= box(link)["y"]
+        )
+        page.keyboard.press("Escape")
+        expect(tip).to_be_hidden()
+        link.press("Enter")
+        expect(page.locator("#panel")).to_contain_text(
+            "explained by woken-all (everybody who waits watches the same thing)"
+        )
+        expect(page.locator("#panel")).to_contain_text("It shows without any fault, too.")
+
+
+def test_the_matrix_as_text_has_every_fault_in_a_box_of_its_own(chromium: Browser, default: Path) -> None:
+    for width in (1440, 390):
+        with visit(chromium, default, default.parent, width=width, height=900) as page:
+            meddle(page).get_by_label("cells as").select_option("text")
+            beside, shown_in_it = page.evaluate(_BESIDE)
+            assert (beside, shown_in_it > 1000) == (0, True)
+            expect(square(page, "lock-0", fault(1)).locator("b")).to_be_visible()
+            expect(square(page, "lock-0", fault(1))).to_contain_text("weakness")
+            page.reload()
+            expect(square(page, "lock-0", fault(1)).locator("b")).to_be_visible()
+
+
+def test_a_filter_leaves_no_blank(chromium: Browser, default: Path) -> None:
+    with visit(chromium, default, default.parent, width=1440, height=900) as page:
+        meddle(page).locator("#filter-text").fill(f"lock-3 {fault(1)}")
+        expect(page.locator("#shown")).to_contain_text(" of ")
+        assert shown(page) <= {(f"lock-{n}", fault(m)) for n in (3, *range(30, 40)) for m in (1, *range(10, 20))}
+        assert not page.locator("#matrix tr[data-lock]:visible").filter(has_not=page.locator("a:visible")).count()
+        heads = [name for name in page.evaluate(_HEADS) if name.startswith("a-fault")]
+        assert {*heads} == {name for _, name in shown(page)}
+        end, key = box(page.locator("#matrix")), box(page.locator(".key"))
+        assert key["y"] - end["y"] - end["height"] < 20
+        assert end["height"] < 600
 
 
 def test_a_table_is_sorted_by_its_heads(chromium: Browser, made: Made) -> None:
