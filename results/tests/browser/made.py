@@ -68,7 +68,10 @@ class Made:
 
     @cached_property
     def _odd(self) -> Mapping[str, Path]:
-        asked = {"command": [hostile.attack("command")], hostile.attack("key"): hostile.attack("value")}
+        faults = {hostile.attack("fault"): {"group": hostile.attack("group"), "text": hostile.attack("text")}}
+        described = {"faults": faults, "locks": {hostile.attack("lock"): hostile.attack("text")}}
+        asked: dict[str, Any] = {"command": [hostile.attack("command")], "described": described}
+        asked[hostile.attack("key")] = hostile.attack("value")
         run = Run.create(self.root, asked)
         page = run.save_trial(self.records["hostile"])
         run.save_not_run([hostile.not_run()])
