@@ -1,21 +1,16 @@
 """`python -m results redraw`, `export` and `rejudge`: a run's pages again, one page as a file, its verdicts again."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from results.commands.find import find, run_or_trial
-from results.pages import run_page, trend, trial_page
+from results.pages import run_page, trend, trial_page, web
 from results.storage import files, verdicts
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.storage.run_folder import CLOSED
 from results.terminal.output import say, warn
 from results.text import typed
-
-_LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
-"""A link that leads out of the page, of which the words are left. Recorded strings are escaped, so none matches."""
 
 
 def redraw(results: Path, run: str) -> int:
@@ -48,7 +43,7 @@ def export(results: Path, of: str, output: Path | None) -> int:
         lanes = [replace(lane, page=None) for lane in contents.lanes]
         page = run_page.render(run.path, {**head.asked, **head.about}, cells, contents.problems, lanes)
     output = output or Path(files.safe_name((trial or run.path).name) + ".html")
-    files.write_text(output, _LINK.sub("<a>", page))
+    files.write_text(output, web.without_links(page))
     say(str(output))
     return 0
 

@@ -1,10 +1,8 @@
 """A comparison's page: how verdicts changed, and times and rates, with pictures of their intervals."""
 
 import math
-import os
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -37,11 +35,11 @@ def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str
         title=f"{before.name} and {after.name} - fencepost",
         headline=presentation.headline(comparison),
         remarks=presentation.remarks(comparison, before, after),
-        sides=[(letter, side, _link(side.path / "index.html", folder)) for letter, side in sides],
+        sides=[(letter, side, web.relative(side.path / "index.html", folder)) for letter, side in sides],
         problems=[(letter, side.contents.problems) for letter, side in sides if side.contents.problems],
         counts=[(kind, number) for kind, number in presentation.counts(comparison).items() if number],
         why=presentation.why,
-        link=lambda seen: _link(seen.page, folder),
+        link=lambda seen: web.relative(seen.page, folder),
         changes=notable,
         others=others[:_MOST],
         more=max(len(others) - _MOST, 0),
@@ -52,11 +50,6 @@ def render(comparison: Comparison, before: Side, after: Side, path: Path) -> str
         ratio=RATIO,
         alpha=ALPHA,
     )
-
-
-def _link(page: Path | None, folder: Path) -> str:
-    """A relative link; empty if there is no such page."""
-    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page and page.is_file() else ""
 
 
 def _interval(speed: Speed) -> Markup:

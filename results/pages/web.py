@@ -10,6 +10,7 @@ always has the same nonce, and no string in the page can know it beforehand.
 import base64
 import hashlib
 import json
+import os
 import re
 import secrets
 import zlib
@@ -41,6 +42,8 @@ _TIMELINE: Final = (
 """Parts of the shared script. Each uses only the parts before it."""
 _ASSET: Final = "timeline.js"
 
+_LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
+"""A link that leads out of the page. Recorded strings are escaped, so none matches."""
 _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that change the direction of text, and lone surrogates, which no file can hold."""
 
@@ -83,8 +86,24 @@ def to_page(page: Path | None, root: Path, lane: str | None = None) -> str:
     """A link from a page in `root`; empty without a page. lane: a plain name; `templates/run.js` makes the same."""
     if page is None:
         return ""
-    fragment = "" if lane is None else f"#lane={quote(plain(lane), safe='')}"
-    return quote(page.relative_to(root).as_posix(), errors="surrogateescape") + fragment
+    return quote(page.relative_to(root).as_posix(), errors="surrogateescape") + ("" if lane is None else at_lane(lane))
+
+
+def at_lane(lane: str, property: str = "") -> str:
+    """The end of a link to a trial's page: which lane is shown, and the violation of which property."""
+    return f"#lane={quote(plain(lane), safe='')}" + (f"&property={quote(plain(property), safe='')}" if property else "")
+
+
+def relative(page: Path | None, folder: Path) -> str:
+    """A link to a page from one in a resolved folder, wherever both are; empty if there is no such page."""
+    if page is None or not page.is_file():
+        return ""
+    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix(), errors="surrogateescape")
+
+
+def without_links(text: str) -> str:
+    """A page to be sent to somebody: of links that lead out of it the words are left."""
+    return _LINK.sub("<a>", text)
 
 
 def spelled(text: str) -> str:
