@@ -93,6 +93,15 @@ COMMANDS: Final = click.Group(
             Option(["--markdown", "form"], flag_value="markdown", help="Markdown, for the summary of a CI job"),
             Option(["--html"], type=PATH, metavar="FILE", help="write a page, too"),
         ),
+        _command(
+            "scorecard:main",
+            "May I use this lock where lost data costs money? One page.",
+            Argument(["lock"], help="its name, the beginning of it, or what the run's page calls it"),
+            Argument(["runs"], nargs=-1, metavar="[RUN]...", help=f"{NAMING}; by default the last one"),
+            Option(["--beside"], metavar="LOCK2", help="another lock, side by side"),
+            Option(["-o", "--output"], type=PATH, metavar="FILE", help="default: in the folder of the last run"),
+            FLAG(["--without-links"], help="for a file to be sent to somebody"),
+        ),
         _command("certificate:main", "May we go there? Again from what a run with --from and --to stored.", RUN),
         _command("certificate:verify", "A certificate again, from the histories that it rests on.", CERTIFIED),
         _command(

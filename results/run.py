@@ -5,7 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from results.pages import run_page, trend, trial_page, web
+from results.pages import run_page, scorecard, trend, trial_page, web
+from results.pages.scorecard import Tried
 from results.record import TrialRecord
 from results.storage import files, reading, summary, verdicts
 from results.storage.codec import encoded
@@ -82,6 +83,7 @@ class Run(RunFolder):
         web.write_assets(self.path)
         path = self.path / "index.html"
         files.write_text(path, text)
+        scorecard.write_all(Tried.of(self.path, made))
         return path
 
     def _complete(self, record: TrialRecord, folder: Path) -> Path:

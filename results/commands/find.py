@@ -51,7 +51,7 @@ def find(name: str, root: Path) -> Run:
             raise BadFile(f"no run {name} in {root}, which has {len(stored)}")
         return Run.open(stored[-1 - number].path)
     names = [run.path.name for run in stored]
-    run = _of_this_name(name, names, "runs")
+    run = of_this_name(name, names, "runs")
     if not run:
         raise BadFile(f"no run {name!r} in {root}; the last one is {names[-1]}")
     return Run.open(root / run)
@@ -61,13 +61,13 @@ def find_trial(name: str, run: Run) -> Path:
     """The folder of a run's trial, by its name or the beginning of its name. Raises BadFile."""
     problems: list[str] = []
     names = [path.name for path in files.entries(run.path / "trials", problems) if not path.is_symlink()]
-    trial = _of_this_name(name, names, "trials")
+    trial = of_this_name(name, names, "trials")
     if not trial:
         raise BadFile(f"no trial {name!r} in {run.path}" + "".join(f" ({problem})" for problem in problems))
     return run.path / "trials" / trial
 
 
-def _of_this_name(name: str, names: Sequence[str], what: str) -> str:
+def of_this_name(name: str, names: Sequence[str], what: str) -> str:
     """The one of `names` that is equal to `name`, or else begins with it; empty: none. Raises BadFile for several."""
     matching = [each for each in names if each == name] or [each for each in names if name and each.startswith(name)]
     if len(matching) > 1:

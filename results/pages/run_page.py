@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
-from results.pages import charts, rates, web
+from results.pages import charts, rates, scorecard, web
 from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
@@ -73,6 +73,7 @@ def render(
         ],
         squares=len(made.squares),
         lasting=any(square.lasting for square in made.squares.values()),
+        scorecards=scorecard.places(cells),
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
         properties=properties,
         data=embedded.script(_texts(described, made, properties)),

@@ -12,6 +12,8 @@ from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import Violation
 from results.certificate.write_certificate import issue
 from results.commands import compare, redraw
+from results.commands import scorecard as card
+from results.pages import scorecard
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.report import sentences
 from results.run import Run
@@ -23,9 +25,9 @@ RECORDED: Final = Path(__file__).parent / "recorded"
 """Three lanes of a trial of the single-node Redis lock under late-write, as a run stored them."""
 
 TRIALS: Final = ("recorded", "violated", "stale", "passing", "quiet", "nothing", "aborted", "other", "hostile")
-RUNS: Final = ("run", "later-run", "empty-run", "hostile-run", "runs")
-ODD: Final = ("hostile", "hostile-run", "empty-run")
-SENT: Final = ("sent-trial", "sent-hostile", "sent-run", "comparison")
+RUNS: Final = ("run", "later-run", "empty-run", "hostile-run", "runs", "scorecard", "hostile-scorecard")
+ODD: Final = ("hostile", "hostile-run", "hostile-scorecard", "empty-run")
+SENT: Final = ("sent-trial", "sent-hostile", "sent-run", "sent-scorecard", "comparison")
 CERTIFICATES: Final = ("certificate", "hostile-certificate")
 PAGES: Final = (*TRIALS, *RUNS, *SENT, *CERTIFICATES)
 
@@ -50,9 +52,10 @@ class Made:
         return (self._sent if name in SENT else self._odd if name in ODD else self._runs)[name]
 
     def every_page(self) -> set[Path]:
-        """Those of PAGES, and the pages of the runs that the certificates are of: they are no other kind."""
+        """Those of PAGES, and of their kinds: other scorecards, and what the runs have that the certificates are of."""
         runs = (self.page(name).parent for name in CERTIFICATES)
-        return {self.page(name) for name in PAGES}.union(*(run.rglob("*.html") for run in runs))
+        cards = self.root.glob(f"*/{scorecard.FOLDER}/*/index.html")
+        return {self.page(name) for name in PAGES}.union(cards, *(run.rglob("*.html") for run in runs))
 
     @cached_property
     def _runs(self) -> Mapping[str, Path]:
@@ -64,7 +67,7 @@ class Made:
             pages |= {name: made.save_trial(self.records[name]) for name in names}
             made.save_not_run([NotRun("etcd", "etcd", "slow-disk", "no disk of etcd can be made slow here")])
             pages[run] = made.close({})
-        return pages
+        return {**pages, "scorecard": pages["run"].parent / scorecard.FOLDER / "redis" / "index.html"}
 
     @cached_property
     def _odd(self) -> Mapping[str, Path]:
@@ -75,7 +78,10 @@ class Made:
         run = Run.create(self.root, asked)
         page = run.save_trial(self.records["hostile"])
         run.save_not_run([hostile.not_run()])
-        return {"hostile": page, "hostile-run": run.close({}), "empty-run": Run.create(self.root, {}).close({})}
+        closed = run.close({})
+        [mine] = closed.parent.glob(f"{scorecard.FOLDER}/*/index.html")
+        empty = Run.create(self.root, {}).close({})
+        return {"hostile": page, "hostile-run": closed, "hostile-scorecard": mine, "empty-run": empty}
 
     @cached_property
     def _all(self) -> Path:
@@ -98,6 +104,7 @@ class Made:
             assert redraw.export(self.root, str(self.page(what).parent), pages[name]) == 0
         both = [str(self.page(name).parent) for name in ("run", "later-run")]
         assert compare.main(self.root, *both, None, pages["comparison"], all=False) == 1
+        assert card.main(self.root, "redis", both, "etcd", pages["sent-scorecard"], without_links=False) == 0
         return pages
 
 

@@ -10,6 +10,7 @@ from results.tests.browser.made import Made
 from results.tests.browser.visit import unfold, visit
 
 ON_RUN: Final = ("lane", "lock", "fault", "kind", "property", "reason", "story", "because", "command", "key", "value")
+ON_SCORECARD: Final = ("lock", "backend", "version", "fault", "lane", "property", "kind", "reason", "story")
 ON_CERTIFICATE: Final = (
     "lock", "property", "lane", "fault", "kind", "story", "aborted", "because", "version", "command", "suite",
     "planted", "rolled", "host", "component", "image", "packager",
@@ -47,9 +48,10 @@ def _read(page: Page) -> str:
     [
         ("hostile", "stale", [place for place in hostile.PLACES if place not in NOT_ON_TRIAL]),
         ("hostile-run", "later-run", ON_RUN),
+        ("hostile-scorecard", "scorecard", ON_SCORECARD),
         ("hostile-certificate", "certificate", ON_CERTIFICATE),
     ],
-    ids=["trial", "run", "certificate"],
+    ids=["trial", "run", "scorecard", "certificate"],
 )
 def test_stays_text(chromium: Browser, made: Made, name: str, like: str, places: list[str]) -> None:
     with visit(chromium, made.page(like), made.root) as page:

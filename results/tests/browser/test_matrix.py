@@ -98,14 +98,14 @@ def test_the_matrix_by_keyboard(chromium: Browser, made: Made) -> None:
         assert len(shown(page)) > 3
         for _ in range(10):
             page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.matches('#matrix a')"):
+            if page.evaluate("document.activeElement.matches('#matrix td a')"):
                 break
         page.keyboard.press("Home")
         for _ in range(10):  # down to the last row
             page.keyboard.press("ArrowDown")
         page.keyboard.press("End")
         last = page.locator("#matrix a:focus")
-        row = last.locator("xpath=ancestor::tr").locator("a")
+        row = last.locator("xpath=ancestor::tr").locator("td a")
         expect(row.last).to_be_focused()
         page.keyboard.press("ArrowLeft")
         beside = row.nth(row.count() - 2)

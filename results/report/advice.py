@@ -1,0 +1,260 @@
+"""May I use this lock where lost data costs money? One line that follows from the verdicts by `RULES`, and its grounds.
+
+A judgement of data belongs to a check at the store (a store mode). A check *keeps* the data if nothing broke with it or
+is open, and something held with it under a fault that cost data elsewhere: one that paused a holder, if such a fault
+did. A check of writes alone is asked for lost updates: a stale write may land between a read and a write.
+"""
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from checkers.claims import NO_FAULT, Verdict, heaviest, matches
+from checkers.properties.stories import listing
+from results.record import Cell, grouped
+from results.report import sentences
+from results.report.fault_groups import pauses
+from results.text import count, few
+
+DATA: Final = ("fenced-store", "no-lost-update", "no-duplicate")
+"""Properties of the data that a lock protects."""
+WAITING: Final = ("recovery", "crash-release", "fail-fast", "hand-over", "fifo", "herd-free", "deadlock-free")
+"""Properties that cost time when they break, and no data."""
+CHECKS: Final = {
+    "unfenced": ("a store that checks nothing", "every write is accepted"),
+    "fence-writes": ("a store that checks tokens on writes", "a write with a lower token than any before is refused"),
+    "fence-writes-strict": ("a store that takes one write a token", "a write needs a higher token than the last"),
+    "fence-reads-and-writes": (
+        "a store that checks tokens on reads and writes",
+        "an access with a lower token than any before is refused",
+    ),
+    "compare-owner": (
+        "a store that compares owners",
+        "the first access under a grant makes it the owner, and writes under others are refused",
+    ),
+    "guarded": ("data in the lock service, which checks the lock", "each write is made on condition of the lock"),
+    "compare-and-set": ("a store that compares versions", "a write names the version that it read"),
+    "idempotency-key": ("a store that takes each job once", "a job that is there already is refused"),
+}
+"""Store mode → its words, and what is done."""
+_READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")
+"""Store modes that check reads as well."""
+BROKE: Final = (Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)
+_HELD: Final = (Verdict.UPHELD, Verdict.NOT_PROMISED_HELD)
+_MOST: Final = 3
+"""The most failures that are grounds of their own, and the most faults that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A sentence, and the judgement that shows it, if there is any. word: its sign."""
+
+    word: Verdict
+    text: str
+    cell: Cell | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """answer: a few words. because: the rest of the line. word: the heaviest here. rule: the place in `RULES`."""
+
+    answer: str
+    because: str
+    word: Verdict
+    rule: int
+    grounds: tuple[Ground, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the rules ask of the judgements of one lock.
+
+    data    about data.
+    lost    of these, those that broke; paused: while a fault paused a holder.
+    kept    checks that keep the data.
+    tokens  whether the lock gives fencing tokens: then their order is asked of it.
+    """
+
+    cells: list[Cell]
+    data: list[Cell]
+    lost: list[Cell]
+    paused: list[Cell]
+    kept: list[str]
+    tokens: bool
+
+    @classmethod
+    def of(cls, cells: Collection[Cell]) -> Self:
+        judged = [cell for cell in cells if cell.word is not Verdict.NOT_APPLICABLE]
+        data = [cell for cell in judged if cell.property in DATA]
+        lost = [cell for cell in data if cell.word in BROKE]
+        paused = [cell for cell in lost if pauses(cell.fault)]
+        costly = {cell.fault for cell in paused or lost}
+        kept = [mode for mode, mine in _by_check(data).items() if _keeps(mode, mine, costly)]
+        return cls(judged, data, lost, paused, kept, any(cell.property == "token-order" for cell in cells))
+
+    @property
+    def cost(self) -> str:
+        """What a loss looked like."""
+        if not self.paused:
+            return f"data was lost {_faults(self.lost)}"
+        jobs = all(cell.property == "no-duplicate" for cell in self.paused)
+        return f"a paused holder's {'job was done twice' if jobs else 'write was accepted'}"
+
+    @property
+    def no_token(self) -> str:
+        return "" if self.tokens else "; this lock gives no fencing token"
+
+
+def check(mode: str) -> str:
+    """A store mode in words."""
+    return CHECKS[mode][0] if mode in CHECKS else f"a store in the mode {mode}"
+
+
+def advise(cells: Collection[Cell]) -> Advice:
+    """cells: of `settled`, all of one lock."""
+    seen = _Seen.of(cells)
+    answers = ((number, rule(seen)) for number, (_, rule) in enumerate(RULES))
+    number, (answer, ground) = next((number, made) for number, made in answers if made is not None)
+    grounds = (*_failures(seen, ground.cell), *_grounds(seen))
+    word = heaviest((ground.word, *(each.word for each in grounds)))
+    return Advice(answer, ground.text, word, number, grounds)
+
+
+_Answer = tuple[str, Ground] | None
+
+
+def _promise_broken(seen: _Seen) -> _Answer:
+    broken = [cell for cell in seen.cells if cell.word is Verdict.VIOLATED and cell.property not in WAITING]
+    if not broken:
+        return None
+    first = min(broken, key=lambda cell: cell.property not in DATA)
+    return "No", Ground(first.word, sentences.cell_sentence(first), first)
+
+
+def _nothing_written(seen: _Seen) -> _Answer:
+    if seen.data:
+        return None
+    return "Not shown", Ground(Verdict.NOT_STRESSED, "nothing that was tried looked at data behind this lock.")
+
+
+def _kept_by_a_check(seen: _Seen) -> _Answer:
+    if not (seen.lost and seen.kept):
+        return None
+    checks = " or ".join(f"{check(mode)} ({mode})" for mode in seen.kept)
+    ground = Ground(Verdict.WEAKNESS_SHOWN, f"without that check {seen.cost}{seen.no_token}.")
+    return f"Not by itself, only with {checks}", ground
+
+
+def _kept_by_none(seen: _Seen) -> _Answer:
+    if not seen.lost:
+        return None
+    tried = any(mode != "unfenced" for mode in _by_check(seen.data))
+    rest = "no check that was tried was shown to keep it" if tried else "no check at the store was tried"
+    return "Not by itself", Ground(Verdict.WEAKNESS_SHOWN, f"{seen.cost}{seen.no_token}, and {rest}.")
+
+
+def _open(seen: _Seen) -> _Answer:
+    first = min((cell for cell in seen.data if cell.word.fails), key=lambda cell: cell.word.weight, default=None)
+    if first is None:
+        return None
+    return "Not shown", Ground(first.word, sentences.cell_sentence(first), first)
+
+
+def _never_paused(seen: _Seen) -> _Answer:
+    if any(pauses(cell.fault) for cell in seen.data):
+        return None
+    return "Not shown", Ground(Verdict.NOT_STRESSED, f"nothing was lost {_under(seen.data)}, but no holder was paused.")
+
+
+def _nothing_lost(seen: _Seen) -> _Answer:
+    modes = list(_by_check(seen.data))
+    alone = "" if "unfenced" in modes else " Without such a check nothing was tried."
+    text = f"with {listing([check(mode) for mode in modes])}, {_under(seen.data)}.{alone}"
+    return "No loss was seen", Ground(Verdict.UPHELD, text)
+
+
+RULES: Final[tuple[tuple[str, Callable[[_Seen], _Answer]], ...]] = (
+    ("A promise about data, or about who holds the lock, was violated: no.", _promise_broken),
+    ("No trial looked at data behind the lock: not shown.", _nothing_written),
+    ("Data was lost, and a check at the store kept it: not by itself, only with such a check.", _kept_by_a_check),
+    ("Data was lost, and no check at the store kept it: not by itself.", _kept_by_none),
+    ("A question about data was not stressed or not decided, or a known weakness did not show: not shown.", _open),
+    ("No trial that looked at data paused a holder: not shown.", _never_paused),
+    ("Nothing was lost: no loss was seen.", _nothing_lost),
+)
+"""What is stated, and what makes the answer; None where the rule does not apply. The first that does gives the line."""
+
+
+def _by_check(data: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Store mode → its judgements of data, in the order of `CHECKS`."""
+    made = grouped(data, lambda cell: cell.store)
+    return {mode: made[mode] for mode in (*CHECKS, *sorted(made.keys() - CHECKS.keys())) if mode in made}
+
+
+def _keeps(mode: str, cells: Sequence[Cell], costly: Container[str]) -> bool:
+    if mode == "unfenced":
+        return False
+    enough = DATA if matches(mode, _READS) else DATA[1:]
+    shown = any(cell.fault in costly and cell.property in enough for cell in cells)
+    return shown and all(cell.word in _HELD for cell in cells)
+
+
+def _failures(seen: _Seen, first: Cell | None) -> Iterator[Ground]:
+    """What fails, beside the judgement that the line is about."""
+    failing = sorted((cell for cell in seen.cells if cell.word.fails), key=lambda cell: cell.word.weight)
+    kinds = grouped(failing, lambda cell: (cell.word, cell.property, cell.fault)).values()
+    failing = [mine[0] for mine in kinds if mine[0] != first]
+    for cell in failing[:_MOST]:
+        cost = " That costs time, no data." if cell.word is Verdict.VIOLATED and cell.property in WAITING else ""
+        yield Ground(cell.word, sentences.cell_sentence(cell) + cost, cell)
+    if len(failing) > _MOST:
+        yield Ground(failing[_MOST].word, f"{len(failing) - _MOST} more fail: see the table.")
+
+
+def _grounds(seen: _Seen) -> Iterator[Ground]:
+    for name, text in _BROKEN.items():
+        if broke := [cell for cell in seen.cells if cell.property == name and cell.word in BROKE]:
+            yield _ground(broke, text.format(under=_faults(broke)))
+    by_check = _by_check(seen.data)
+    lost = {mode: [cell for cell in mine if cell.word in BROKE] for mode, mine in by_check.items()}
+    if seen.lost:
+        where = listing([f"with {check(mode)} {_faults(mine)}" for mode, mine in lost.items() if mine])
+        yield _ground(seen.lost, f"Data was lost {where}.")
+    for mode in seen.kept:
+        left = {cell.fault for cell in seen.cells} - {cell.fault for cell in by_check[mode]} - {NO_FAULT}
+        rest = f"; {len(left)} others were not tried with it" if len(left) > _MOST else ""
+        rest = rest or (f"; not tried {_named(left)}" if left else "")
+        how = f"{check(mode)} ({CHECKS[mode][1]})" if mode in CHECKS else check(mode)
+        yield _ground(by_check[mode], f"Nothing was lost with {how}, {_under(by_check[mode])}{rest}.")
+    if not seen.paused and (held := [cell for cell in seen.data if pauses(cell.fault) and cell.word in _HELD]):
+        yield _ground(held, f"Paused holders cost no data {_faults(held)}.")
+
+
+_BROKEN: Final = {
+    "holder-exclusion": "Two were inside at once {under}: what they do elsewhere, such as a payment, can happen twice.",
+    "server-exclusion": "The lock service itself granted the lock to two at once {under}.",
+    "token-order": "Tokens went back {under}: a check then takes the old holder for the new one.",
+}
+"""Property → what it means where it broke."""
+
+
+def _ground(cells: Sequence[Cell], text: str) -> Ground:
+    first = min(cells, key=lambda cell: (cell.word.weight, not pauses(cell.fault)))
+    return Ground(first.word, text, first)
+
+
+def _under(cells: Iterable[Cell]) -> str:
+    faults = {cell.fault for cell in cells} - {NO_FAULT}
+    return f"under {count(len(faults), 'fault')}" if faults else "without any fault"
+
+
+def _faults(cells: Iterable[Cell]) -> str:
+    return _named({cell.fault for cell in cells})
+
+
+def _named(faults: Collection[str]) -> str:
+    """Faults that pause a holder are named first."""
+    if NO_FAULT in faults:
+        return "even without any fault"
+    named = sorted(faults, key=lambda fault: (not pauses(fault), fault))
+    return f"under {listing(few(named, _MOST, 'other faults'))}"
