@@ -1,7 +1,4 @@
-"""Tiny histories of data, exhaustive search on them, and what an engine must say of them.
-
-Specifications are stated by the checks, over plain Python values, and share nothing with `checkers.models`.
-"""
+"""Tiny histories of data, exhaustive search by the checks' own specifications, and what an engine must say."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
@@ -9,22 +6,19 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from checkers.history.history import History
 from checkers.linearizability import ModelResult, decide
 from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import UNSET, Settings
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
-from checkers.row_format import FIELDS, NONE, F, Outcome
-from checkers.tests.batches import Batched, names
+from checkers.row_format import NONE, F, Reason
+from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute import Step, linearizable
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
 
 KEYS = ("a", "b")
 _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")
-OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 
 
 class Act(NamedTuple):
@@ -50,28 +44,18 @@ def history_of(acts: Sequence[Act]) -> History:
 
 def _history(acts: Sequence[tuple[Act, int]], keys: Sequence[str]) -> History:
     """acts: each with the index of its key."""
-    placed = sorted(acts, key=lambda pair: pair[0].inv)
-    ordered = [act for act, _ in placed]
     values: dict[tuple[type, Hashable], int] = {}
 
     def number(value: Any) -> int:
         return NONE if value is UNSET else values.setdefault((type(value), value), len(values))
 
-    columns = {name: np.zeros(len(ordered), kind) for name, kind in FIELDS}
-    for name, numbers in (
-        ("inv", [act.inv for act in ordered]),
-        ("ret", [0 if act.outcome == "info" else act.ret for act in ordered]),
-        ("value", [number(act.value) for act in ordered]),
-        ("base", [number(act.base) for act in ordered]),
-        ("process", range(len(ordered))),
-        ("owner", range(1, len(ordered) + 1)),
-        ("token", [NONE] * len(ordered)),
-        ("key", [key for _, key in placed]),
-        ("f", [act.f for act in ordered]),
-        ("outcome", [OUTCOMES[act.outcome] for act in ordered]),
-    ):
-        columns[name][:] = numbers
-    return History(replace(_FACTS, keys=tuple(keys)), columns, values=tuple(value for _, value in values))
+    rows = []
+    for place, (act, key) in enumerate(sorted(acts, key=lambda pair: pair[0].inv)):
+        ret = 0 if act.outcome == "info" else act.ret
+        who = NONE, place + 1, number(act.value), number(act.base), 0, place
+        rows.append((act.inv, ret, 0, 0, *who, 0, key, act.f, *ended(act.outcome, Reason.NONE), 0))
+    history, _ = sorted_history(replace(_FACTS, keys=tuple(keys)), rows)
+    return replace(history, values=tuple(value for _, value in values))
 
 
 def silent(read: Act, settings: Settings) -> bool:
@@ -142,8 +126,8 @@ def searched(rng: Random, *, kind: Kind) -> str:
     return "valid" if case.truth else "invalid"
 
 
-def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settings) -> list[str]:
-    """The word for what the engine says of each key of a history. Raises Disagreement."""
+def judged(history: History, drawn: Sequence[tuple[Any, bool]], name: str, settings: Settings) -> list[str]:
+    """The word for what the engine says of each key. drawn: its operations, and the truth. Raises Disagreement."""
     statement = MODELS[name]
     assert statement.engine is not None
     answer = statement.engine(history, settings)
@@ -152,11 +136,11 @@ def judged(history: History, drawn: Sequence[Drawn], name: str, settings: Settin
     bad = {conflict.key for conflict in answer.conflicts}
     if any(not c.rows or not all(0 <= row < len(history) for row in c.rows) for c in answer.conflicts):
         raise Disagreement(f"rows that do not exist: {answer.conflicts}\n{drawn}")
+    if len(bad) < len(answer.conflicts) or bad & answer.undecided.keys():
+        raise Disagreement(f"decided twice, or not: {answer}\n{drawn}")
     words = []
     for n, (acts, truth) in enumerate(drawn):
-        words.append(f"{'valid' if truth else 'invalid'}{', undecided' if n in answer.undecided else ''}")
-        if n in bad and n in answer.undecided:
-            raise Disagreement(f"both decided and not: {answer}\n{acts}")
+        words.append(f"{'undecided, ' if n in answer.undecided else ''}{'valid' if truth else 'invalid'}")
         if n not in answer.undecided and (n in bad) is truth:
             conflicts = [conflict for conflict in answer.conflicts if conflict.key == n]
             raise Disagreement(f"the engine says {conflicts}, exhaustive search {truth}, {settings}:\n{acts}")

@@ -1,8 +1,4 @@
-"""Many tiny histories judged as the keys of one: a call of an engine costs about the same for one key as for hundreds.
-
-What is drawn, what exhaustive search says and which proofs are checked is the same for a history alone and for one
-among others, since alone is a batch of one.
-"""
+"""Many tiny histories judged as the keys of one: a call of an engine costs about the same for one as for hundreds."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -35,7 +31,7 @@ class Batched(Generic[Drawn]):
     most: int = 1_000
 
     def __call__(self, rng: Random) -> str:
-        """One history alone."""
+        """One history alone: a batch of one, so that nothing else is drawn, compared or proven."""
         (word,) = self.judge([self.draw(rng)])
         return word
 

@@ -17,10 +17,7 @@ Step = Callable[[Any, Any], Iterable[Any]]
 
 
 def linearizable(ops: Sequence[Any], initial: Hashable, step: Step) -> bool:
-    """Whether some order that respects real time, with unknown operations in or left out, explains all answers.
-
-    ops: each with its `inv`, `ret` and `outcome` (ok, fail, info).
-    """
+    """As `explained`, of operations that have `inv`, `ret` and `outcome` (ok, fail, info)."""
     unknown = [op.outcome == "info" for op in ops]
     spans = [(op.inv, FOREVER if lost else op.ret) for op, lost in zip(ops, unknown, strict=True)]
     return explained(ops, spans, unknown, initial, step)
@@ -29,12 +26,10 @@ def linearizable(ops: Sequence[Any], initial: Hashable, step: Step) -> bool:
 def explained(
     ops: Sequence[Any], spans: Sequence[tuple[int, int]], unknown: Sequence[bool], initial: Hashable, step: Step
 ) -> bool:
-    """Whether some order of them respects real time and `step`, with unknown operations in it or left out.
+    """Whether some order respects real time and `step`, with unknown operations in it or left out: all are tried.
 
-    spans: of each operation the invocation and the return, late for unknown ones.
-    Every order is tried. Sets of operations are the bits of a number, and what has to come before an operation is found
-    once, before the search: that is all that makes it fast. What failed once, with the same operations left in the same
-    state, is not tried again.
+    spans: invocations and returns, late for unknown ones. Sets of operations are bits of a number; what has to come
+    before one is found once; what failed, with the same operations left in the same state, is not tried again.
     """
     by_end = sorted(range(len(ops)), key=lambda n: spans[n][1])  # the likely ones first
     ends = [spans[n][1] for n in by_end]
@@ -141,10 +136,8 @@ def ends(lease: Lease, kind: str = "grant") -> dict[int, int]:
 
 
 def _earliest_end(lease: Lease, a: int, kind: str) -> int | None:
-    """Of a hold that began at `a`, over all instants of everything that concerned it; or None.
-
-    A renewal that was acknowledged happened while the lock was held, and extended it; a release that was
-    acknowledged happened; expiry may come late.
+    """Of a hold that began at `a`, over all instants of what concerned it, or None. A renewal or release that was
+    acknowledged happened, the renewal while the lock was held; expiry may come late.
     """
     best: int | None = None
     limit = max([lease.ret, *(ret for _, ret in lease.renewals), lease.release[0] if lease.release else 0])

@@ -1,7 +1,4 @@
-"""What a lease service can do, tried out: every order of the operations, and every instant where that is asked for.
-
-Nothing here is shared with the engine, nor with the verifier of its proofs.
-"""
+"""What a lease service can do, tried out, with nothing of engine or verifier: every order and every instant."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +9,7 @@ MODES = ("blind", "told", "unrefused", "full")
 
 
 class Act(NamedTuple):
-    """One operation. f: acquire, renew, release, open, keep, close, believe; outcome: ok, fail, info.
-
-    attempt  which attempt to hold it belongs to; `session` 0 for none.
-    """
+    """f: acquire, renew, release, open, keep, close, believe; outcome: ok, fail, info; attempt; session, or 0."""
 
     f: str
     outcome: str
@@ -66,10 +60,7 @@ class State(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What is asked of a case, and what does not change while orders are tried.
-
-    sessions  attempt → its session. shared: whether there are any.
-    """
+    """What stays the same while orders of a case are tried. sessions: of each attempt; shared: whether any is."""
 
     case: Case
     mode: str

@@ -101,10 +101,7 @@ def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, obj
 
 
 def replayed(history: History, answer: EngineAnswer, model: Model) -> None:
-    """That the order of each valid key is one: all that must be in it, real time, and the specification.
-
-    Raises Disagreement.
-    """
+    """Raises Disagreement unless each valid key's order has all that must be in it, and respects time and the model."""
     invalid = {conflict.key for conflict in answer.conflicts}
     open_keys = invalid | answer.undecided.keys()
     operations = list(Operations(Source(history), np.arange(len(history))))

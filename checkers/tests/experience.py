@@ -1,7 +1,4 @@
-"""What clients experience, judged moment by moment on random tiny histories: for comparison with the checkers.
-
-Nothing is shared with them but the notion of who certainly came later (`brute.comes_after`).
-"""
+"""What clients experience, judged moment by moment on random tiny histories, with nothing that checkers have."""
 
 import math
 from dataclasses import replace
@@ -64,10 +61,8 @@ def owner_release(rng: Random) -> str:
 
 
 def renewal(rng: Random) -> str:
-    """Every renewal of grants that nobody could release: acknowledged against who came later, refused against all
-    instants; and every refused release likewise.
-
-    A refusal is true if some instant of it, of the grant and of the renewals that it certainly followed explains it.
+    """Every renewal of grants that nobody could release: acknowledged against who came later; refused, as every refused
+    release, against all instants of it, of the grant and of the renewals that it certainly followed.
     """
     made = [replace(lease, release=None) for lease in generate.leases(rng, "grant")]
     book = generate.lease_book(made, "grant", Random(0.0))

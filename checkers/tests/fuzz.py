@@ -74,10 +74,7 @@ def run(name: str, count: int, seed: int, first: int = 0) -> Counter[str]:
 
 
 def one(name: str, history: str) -> str:
-    """The word for one history, or the words for a range of them together.
-
-    Raises Disagreement, also where an engine fell over.
-    """
+    """The word for one history, or those for a range together. Raises Disagreement, also where an engine fell over."""
     seed, _, numbers = history.rpartition("/")
     first, _, last = numbers.partition("-")
     try:

@@ -60,10 +60,10 @@ def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
     return disturbed(acts, rng)
 
 
-def register_settings(rng: Random) -> Settings:
-    """Any."""
+def drawn_settings(rng: Random, *, initial: Sequence[Any] = (UNSET,)) -> Settings:
+    """Any with one of these initial values."""
     return Settings(
-        initial=rng.choice((UNSET, UNSET, 0, 1)),
+        initial=rng.choice(initial),
         failed_cas=rng.choice(("observes", "ignored")),
         nil_read=rng.choice(("value", "unknown")),
     )
@@ -91,11 +91,6 @@ def many_step(state: Written, act: Act, *, settings: Settings) -> Iterator[Writt
         elif not silent(act._replace(value=value), settings) and values.get(key) != value:
             return
     yield frozenset(values.items())
-
-
-def nil_settings(rng: Random) -> Settings:
-    """What a nil says, and nothing else."""
-    return Settings(nil_read=rng.choice(("value", "value", "unknown")))
 
 
 def many(rng: Random, settings: Settings) -> Drawn:
@@ -198,12 +193,6 @@ def set_acts(rng: Random, initial: Sequence[Hashable]) -> list[Act]:
     return disturbed(acts, rng)
 
 
-def set_settings(rng: Random) -> Settings:
-    """Any."""
-    initial = rng.choice(((), (), (2, 9)))
-    return Settings(initial=initial or UNSET, nil_read=rng.choice(("value", "value", "unknown")))
-
-
 def sets(rng: Random, settings: Settings) -> Drawn:
     """One linearizable set."""
     initial = () if settings.initial is UNSET else settings.initial
@@ -217,11 +206,6 @@ def counter_step(state: int, act: Act, *, settings: Settings) -> Iterator[int]:
         yield state + (1 if act.value in (None, UNSET) else act.value)
     elif silent(act, settings) or (act.value is not None and act.value == state):
         yield state
-
-
-def counter_settings(rng: Random) -> Settings:
-    """Any."""
-    return Settings(initial=rng.choice((UNSET, UNSET, 5)), nil_read=rng.choice(("value", "unknown")))
 
 
 def counters(rng: Random, settings: Settings, *, alike: bool) -> Drawn:
@@ -257,7 +241,7 @@ def identities(rng: Random, _settings: Settings) -> Drawn:
 def fully(rng: Random) -> str:
     """What became of the elements of a set, by the definitions in words."""
     acts = set_acts(rng, ())
-    settings = Settings(nil_read=rng.choice(("value", "value", "unknown")))
+    settings = drawn_settings(rng)
     adds = [a for a in acts if a.f == F.ADD and a.outcome != "fail"]
     reads = [a for a in acts if a.f == F.READ and a.outcome == "ok" and not silent(a, settings)]
     bad = lost = stable = 0
@@ -286,15 +270,19 @@ def fully(rng: Random) -> str:
     return f"{'valid' if truth else 'invalid'}{', undecided' if answer.undecided else ''}"
 
 
+REGISTERS: Final = partial(drawn_settings, initial=(UNSET, UNSET, 0, 1))
+COUNTERS: Final = partial(drawn_settings, initial=(UNSET, UNSET, 5))
+SETS: Final = partial(drawn_settings, initial=(UNSET, UNSET, (2, 9)))
+
 CHECKS: dict[str, Callable[[Random], str]] = {
-    "register": batched(Kind("register", register_settings, partial(registers, swaps=False))),
-    "cas-register": batched(Kind("cas-register", register_settings, partial(registers, swaps=True))),
-    "kv-strings": partial(searched, kind=Kind("kv", nil_settings, partial(maps, lists=False))),
-    "kv-lists": partial(searched, kind=Kind("kv", nil_settings, partial(maps, lists=True))),
-    "multi-register": partial(searched, kind=Kind("multi-register", nil_settings, many)),
-    "set": partial(searched, kind=Kind("set", set_settings, sets)),
-    "counter": partial(searched, kind=Kind("counter", counter_settings, partial(counters, alike=True))),
-    "counter-uneven": partial(searched, kind=Kind("counter", counter_settings, partial(counters, alike=False))),
+    "register": batched(Kind("register", REGISTERS, partial(registers, swaps=False))),
+    "cas-register": batched(Kind("cas-register", REGISTERS, partial(registers, swaps=True))),
+    "kv-strings": partial(searched, kind=Kind("kv", drawn_settings, partial(maps, lists=False))),
+    "kv-lists": partial(searched, kind=Kind("kv", drawn_settings, partial(maps, lists=True))),
+    "multi-register": partial(searched, kind=Kind("multi-register", drawn_settings, many)),
+    "set": partial(searched, kind=Kind("set", SETS, sets)),
+    "counter": partial(searched, kind=Kind("counter", COUNTERS, partial(counters, alike=True))),
+    "counter-uneven": partial(searched, kind=Kind("counter", COUNTERS, partial(counters, alike=False))),
     "unique-ids": partial(searched, kind=Kind("unique-ids", lambda _: Settings(), identities)),
     "set-full": fully,
 }

@@ -114,10 +114,7 @@ def accesses(rng: Random, mode: str) -> list[Op]:
 
 
 class Told(NamedTuple):
-    """Lanes as rows of a history, and what each row tells. Values and tokens may be sparse.
-
-    rows: in the form of `history.DTYPE`, with the number of the lane for a key. scale: what they were multiplied by.
-    """
+    """Lanes as rows of `history.DTYPE`, keyed by their numbers, and what each tells. scale: of values and of tokens."""
 
     lanes: list[list[Op]]
     rows: list[tuple[Any, ...]]
@@ -167,10 +164,7 @@ def shop(rng: Random, *, mode: str) -> Shop:
 
 
 class Judged:
-    """Some of what was told as the keys of one history, through the engine.
-
-    first: of each its first key. rows: of each key row → operation.
-    """
+    """Some as the keys of one history, through the engine. first: key of each; rows: of each key row → operation."""
 
     def __init__(self, some: Sequence[Told], mode: str) -> None:
         self.mode = mode

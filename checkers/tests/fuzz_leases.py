@@ -1,7 +1,4 @@
-"""Leases against exhaustive search: all modes, blame, shared sessions, and the proofs of both verdicts.
-
-A history is made by a service that works, then told a little wrong: noise is rarely near the edge.
-"""
+"""Leases against exhaustive search: all modes, blame, shared sessions, and the proofs of both verdicts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

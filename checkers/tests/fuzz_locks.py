@@ -6,15 +6,12 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from checkers.engines import locks
-from checkers.models.engine_answer import Conflict, Engine
-from checkers.models.locks import Mutex, ReentrantMutex, RWLock, Semaphore
-from checkers.models.model import Model, Settings
+from checkers.models.model import Settings
 from checkers.row_format import NONE, SHARED, F, Reason
+from checkers.tests import acts
 from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute import linearizable
 from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement, replayed
 from checkers.tests.generate import nudged
 
 KINDS: Final = {"acquire": int(F.ACQUIRE), "try": int(F.TRY_ACQUIRE), "release": int(F.RELEASE)}
@@ -139,22 +136,11 @@ def truth(name: str, ops: list[Op], settings: Settings) -> bool:
     return linearizable(kept, (), step(name, settings.permits))
 
 
-MODELS: Final[Mapping[str, tuple[Engine, Callable[[Settings], Model]]]] = {
-    "mutex": (locks.mutex, Mutex),
-    "reentrant-mutex": (locks.reentrant_mutex, ReentrantMutex),
-    "rwlock": (locks.rwlock, RWLock),
-    "semaphore": (locks.semaphore, Semaphore),
-}
-
-
 class Story(NamedTuple):
     """A history, and what it is judged by."""
 
     settings: Settings
     ops: list[Op]
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.settings}:", *map(str, sorted(self.ops, key=lambda op: op.inv))])
 
 
 def drawn(rng: Random, *, name: str, strict: bool) -> Story:
@@ -169,38 +155,13 @@ def judged(stories: Sequence[Story], *, name: str) -> list[str]:
     apart = WIDTH * (sum(len(story.ops) for story in stories) % 2)
     rows = [row_of(op, key, op.owner + apart * key) for key, story in enumerate(stories) for op in story.ops]
     history, _ = sorted_history(replace(FACTS, keys=names(max(2, len(stories)))), rows)
-    engine, model = MODELS[name]
-    answer = engine(history, settings)
-    conflicts: dict[int, Conflict] = {}
-    for conflict in answer.conflicts:
-        if conflict.key in conflicts or conflict.key in answer.undecided or not conflict.rows:
-            raise Disagreement(f"decided twice, or not: {answer}")
-        conflicts[conflict.key] = conflict
-    words = []
-    for key, story in enumerate(stories):
-        valid = truth(name, story.ops, settings)
-        if key in conflicts:
-            if valid:
-                raise Disagreement(f"a false alarm, {conflicts[key]}, {story}")
-            words.append(f"invalid, {conflicts[key].kind}")
-        elif key in answer.undecided:
-            words.append(f"undecided, {'valid' if valid else 'invalid'}")
-        elif not valid:
-            raise Disagreement(f"missed, {story}")
-        else:
-            words.append("valid")
-    if len(conflicts) < len(stories):
-        try:
-            replayed(history, answer, model(settings))
-        except Disagreement as error:
-            raise Disagreement(f"{error}, {'; '.join(map(str, stories))}") from error
-    return words
+    return acts.judged(history, [(story.ops, truth(name, story.ops, settings)) for story in stories], name, settings)
 
 
 CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
     f"{name}{'-strict' if strict else ''}": Batched(
         partial(drawn, name=name, strict=strict), lambda story: story.settings, partial(judged, name=name)
     )
-    for name in MODELS
+    for name in ("mutex", "reentrant-mutex", "rwlock", "semaphore")
     for strict in (False, True)
 }

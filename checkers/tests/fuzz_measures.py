@@ -1,7 +1,6 @@
 """Measures against their definitions, restated pair by pair and instant by instant on random tiny histories.
 
-Where a measure calls something certain, the truth that the history was made from must agree. The words of the answers
-are those of the other checks: ``invalid`` where there was something to find.
+What one calls certain was true when the history was made. ``invalid``: there was something to find.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,4 @@
-"""Engines, the search in all its forms, the shrinker and the verifier, against exhaustive search, for every model.
-
-The truth is that of `brute.explained`: all orders, of the same specification. See `checkers.tests.fuzz`.
-"""
+"""Engines, all forms of the search, the shrinker and the verifier, against all orders of the same specification."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

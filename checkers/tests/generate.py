@@ -178,9 +178,8 @@ def leases(rng: Random, kind: str) -> list[Lease]:
 
 
 def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
-    """The same grants as a history, with renewals and releases that failed strewn in, which prove nothing.
-
-    Without leases, what a client has given up since it was last sure of it may be free as if it had been released.
+    """The same grants as a history, with failed renewals and releases strewn in, which prove nothing. Without leases,
+    what a client gave up since it was last sure of it may be free as if released.
     """
     book = Book(lease=kind, keys=("a",))
     for n, lease in enumerate(grants, 1):

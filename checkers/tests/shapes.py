@@ -1,7 +1,4 @@
-"""Random tiny histories of readers, permits, queues, circles and jobs, judged by the plain definition as well.
-
-Nothing here is shared with the engines: what is possible is tried out, instant by instant.
-"""
+"""Random tiny histories of readers, permits, queues, circles and jobs, judged by trying out what is possible."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -222,9 +222,8 @@ def test_a_holder_alone_is_told_so_too() -> None:
 
 
 def revoked_in_silence(name: str = SERVER, told: int = 26, silent: int = 9, prolonged: int = 5) -> Book:
-    """Session 1 lasts until 38, by what was acknowledged at 18; at `told` the service says that it is gone.
-
-    From `silent` to 15 session 2 was not answered. Before that session 1 was prolonged last at `prolonged`, by 20.
+    """Session 1 lasts until 38 by what was acknowledged at 18, and is said to be gone at `told`. Session 2 had no
+    answer from `silent` to 15; before that session 1 was prolonged last at `prolonged`, by 20.
     """
     book = Book(**facts("revoked-early", name, lease="session", ttl=20))
     for sent in (1, prolonged, 18):

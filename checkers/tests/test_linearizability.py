@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checkers.history.history import History
-from checkers.linearizability import decide
+from checkers.linearizability import ModelResult, decide
 from checkers.models.all_models import MODELS, Specification
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
@@ -42,23 +42,29 @@ def engine(answer: EngineAnswer) -> Specification:
     return replace(REGISTER, engine=lambda history, settings: answer)
 
 
+def proven(history: History, statement: Specification | str, settings: Settings = SETTINGS) -> ModelResult:
+    """What is said of it, with a proof that the verifier accepts."""
+    judged = decide(history, statement, settings)
+    named = specification(statement) if isinstance(statement, str) else statement
+    if judged.valid:
+        assert verify_valid(history, named, settings, judged.order().tolist()) is None
+    else:
+        assert verify_invalid(history, named, settings, judged.rows) is None
+    return judged
+
+
 def nothing() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.empty(0, np.int64)
 
 
 def test_valid_with_its_order() -> None:
-    history = good(3).history()
-    judged = decide(history, REGISTER, SETTINGS)
+    judged = proven(good(3).history(), REGISTER)
     assert (judged.valid, judged.model, judged.operations) == (True, "register", 12)
-    assert verify_valid(history, REGISTER, SETTINGS, judged.order().tolist()) is None
 
 
 def test_invalid_with_its_rows() -> None:
-    history = bad(1).history()
-    judged = decide(history, REGISTER, SETTINGS)
-    assert judged.valid is False
-    assert (judged.kind, judged.key, judged.minimal) == ("no-order", 1, True)
-    assert verify_invalid(history, REGISTER, SETTINGS, judged.rows) is None
+    judged = proven(bad(1).history(), REGISTER)
+    assert (judged.valid, judged.kind, judged.key, judged.minimal) == (False, "no-order", 1, True)
     assert judged.story[-1] == "Worker 2's read fits nowhere: when it returned, there can only have been 9."
 
 
@@ -66,10 +72,7 @@ def test_the_order_of_engine_and_search_are_one() -> None:
     """The engine decides key 0 and leaves key 1."""
     history = good(2).history()
     rows = np.flatnonzero(history.columns["key"] == 0)
-    statement = engine(EngineAnswer((), {1: "it cannot tell"}, lambda: rows))
-    judged = decide(history, statement, SETTINGS)
-    assert judged.valid
-    assert verify_valid(history, statement, SETTINGS, judged.order().tolist()) is None
+    assert proven(history, engine(EngineAnswer((), {1: "it cannot tell"}, lambda: rows))).valid
 
 
 def test_invalid_beats_unknown() -> None:
@@ -96,8 +99,7 @@ def test_of_several_contradictions_the_earliest_is_told() -> None:
 def test_a_contradiction_that_is_none_is_not_believed() -> None:
     history = good().history()
     judged = decide(history, engine(EngineAnswer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
-    assert judged.valid is None
-    assert "which the search does not confirm" in judged.reason
+    assert (judged.valid, "which the search does not confirm" in judged.reason) == (None, True)
 
 
 def test_a_budget_that_is_spent_is_unknown_and_names_the_keys() -> None:
@@ -115,9 +117,7 @@ def test_a_budget_that_is_spent_is_unknown_and_names_the_keys() -> None:
 def test_models_without_keys_have_one_state() -> None:
     whole = replace(REGISTER, keyed=False)
     history = Book(keys=("a", "b")).write(1, 2, 1, 7).read(3, 4, 1, 7, key=1).history()
-    judged = decide(history, whole, SETTINGS)
-    assert judged.valid
-    assert verify_valid(history, whole, SETTINGS, judged.order().tolist()) is None
+    assert proven(history, whole).valid
     history = Book(keys=("a", "b")).write(1, 2, 1, 7).read(3, 4, 1, 8, key=1).history()
     assert decide(history, whole, SETTINGS).key == WHOLE
 
@@ -163,15 +163,9 @@ def own(tmp_path: Path) -> Callable[[str], str]:
 
 def test_a_users_own(own: Callable[[str], str]) -> None:
     name = f"{own(OWN)}:Cell"
-    history = good().history()
-    judged = decide(history, name)
-    assert judged.valid
-    assert verify_valid(history, specification(name), Settings(), judged.order().tolist()) is None
-    history = bad().history()
-    judged = decide(history, name)
-    assert judged.valid is False
-    assert judged.minimal
-    assert verify_invalid(history, specification(name), Settings(), judged.rows) is None
+    assert proven(good().history(), name, Settings()).valid
+    judged = proven(bad().history(), name, Settings())
+    assert (judged.valid, judged.minimal) == (False, True)
 
 
 def test_a_users_own_by_module(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:

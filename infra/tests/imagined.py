@@ -1,7 +1,4 @@
-"""A star of the imagination: our nodes, links and faults over an engine, a Toxiproxy and servers that only remember.
-
-Answers follow from what was done to a link and its node, who leads from who still hears whom; time is simulated.
-"""
+"""A star of the imagination: our nodes, links and faults over engines, a Toxiproxy and servers that only remember."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
