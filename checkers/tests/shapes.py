@@ -10,7 +10,7 @@ from random import Random
 from checkers.history.history import Contents, Entry
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests import generate
-from checkers.tests.brute import FOREVER, Lease, ends, tokens_ordered
+from checkers.tests.brute import FOREVER, Lease, ends, inside_together, tokens_ordered
 from checkers.tests.build import FAIL, INFO, OK, Book
 from checkers.tests.compare import Disagreement, compare, counted, result_on, sound
 
@@ -58,11 +58,8 @@ def reading_holders(rng: Random) -> str:
         ret, left = generate.call(rng, inv, inv + 3, 6)
         book.acquire(inv, ret, owner, flags=flags).release(left, left + 1, owner, flags=flags)
         holds.append((ret, left, flags))
-    pairs = sum(
-        min(one[1], other[1]) > max(one[0], other[0]) and not (one[2] and other[2])
-        for n, one in enumerate(holds)
-        for other in holds[n + 1 :]
-    )
+    readers = [(ret, left) for ret, left, flags in holds if flags]
+    pairs = inside_together([hold[:2] for hold in holds]) - inside_together(readers)
     return counted(result_on(book, "holder-exclusion"), pairs, holds)
 
 

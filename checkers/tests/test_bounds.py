@@ -91,6 +91,7 @@ UNREACHED, GAVE_UP = (
 # Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25.
 BEFORE_ITS_RETURN = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5}).acquire(1, 2, 1).release(20, 25, 1)
 BEFORE_ITS_RETURN.acquire(5, 23, 2, process=2)
+NO_ANSWER = LATE.then().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3)
 ONE_JUDGED = {hand_over.JUDGED: 1, "unexercised": None}
 COUNTED = {**ONE_JUDGED, hand_over.SLOWEST: 0}
 
@@ -116,11 +117,7 @@ test_hand_over = known(
     ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
     ("a reader got no answer", TWICE_LATE.then().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
     ("a fault meanwhile", LATE.then().fault("f", 25, 28), VALID),
-    (
-        "a renewal got no answer",
-        LATE.then().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3),
-        VALID,
-    ),
+    ("a renewal got no answer", NO_ANSWER, VALID),
     ("a keep-alive was answered slowly", LATE.then().add(F.KEEP_ALIVE, 22, 26, session=7, process=3), VALID),
     ("none took long", LATE.then().add(F.KEEP_ALIVE, 22, 23, session=7, process=3), {"moments": [27]}),
     ("the service could not be reached", cut_off(26), VALID),

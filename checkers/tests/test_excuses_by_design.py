@@ -108,6 +108,10 @@ def hung(kind: str = "stall", healed: int = 90, **more: Any) -> Book:
     return two(**more).fault("f", 20, healed, kind=kind, owner=1)
 
 
+def kept_alive(session: int) -> Book:
+    return hung("call", session=7).add(F.KEEP_ALIVE, 30, 31, session=session)
+
+
 @cases(
     "told, mechanism, kind, owner, expected",
     ("never freed after a kill", hung("kill"), "never-expires", "never-freed", 1, True),
@@ -116,14 +120,8 @@ def hung(kind: str = "stall", healed: int = 90, **more: Any) -> Book:
     ("nobody died", two(), "never-expires", "never-freed", 1, False),
     ("hung and renewed", hung().renew(30, 31, 1), "hung-but-renewed", "kept-by-a-hung-holder", 1, True),
     ("what is renewed need not expire", hung().renew(30, 31, 1), "never-expires", "kept-by-a-hung-holder", 1, False),
-    (
-        "the keep-alive of its session", hung("call", session=7).add(F.KEEP_ALIVE, 30, 31, session=7),
-        "hung-but-renewed", "kept-by-a-hung-holder", 1, True,
-    ),
-    (
-        "the keep-alive of another session", hung("call", session=7).add(F.KEEP_ALIVE, 30, 31, session=8),
-        "hung-but-renewed", "kept-by-a-hung-holder", 1, False,
-    ),
+    ("the keep-alive of its session", kept_alive(7), "hung-but-renewed", "kept-by-a-hung-holder", 1, True),
+    ("the keep-alive of another session", kept_alive(8), "hung-but-renewed", "kept-by-a-hung-holder", 1, False),
     ("its client had noticed", two().lost(30, 1), "gave-up", "nested-refused", 1, True),
     ("its client had not", two(), "gave-up", "nested-refused", 1, False),
     ("that explains no other token", two().lost(30, 1), "gave-up", "token-changed", 1, False),

@@ -13,7 +13,7 @@ from checkers.engines import lease_sessions
 from checkers.engines.leases import lease
 from checkers.linearizability import decide
 from checkers.models.model import Settings, Unusable
-from checkers.proofs import lease_least
+from checkers.proofs import lease_events, lease_least, lease_proof
 from checkers.proofs.lease_least import certify
 from checkers.proofs.lease_proof import certify as proven
 from checkers.row_format import NESTED, SHARED, F, Reason
@@ -115,12 +115,7 @@ ELSEWHERE.acquire(10, 11, 2, session=8)
     "book, kind, rows",
     ("a grant inside a hold", ONE.then().acquire(12, 19, 2, ttl=10), INSIDE, (0, 1)),
     ("a grant after it", ONE.then().acquire(12, 20, 2, ttl=10), VALID, (0, 1)),
-    (
-        "a renewal that came in time is believed",
-        ONE.then().renew(15, 16, 1).acquire(17, 24, 2, ttl=10),
-        INSIDE,
-        (0, 1, 2),
-    ),
+    ("a renewal in time is believed", ONE.then().renew(15, 16, 1).acquire(17, 24, 2, ttl=10), INSIDE, (0, 1, 2)),
     ("one that did not lies", ONE.then().acquire(12, 22, 2, ttl=10).renew(24, 25, 1), RENEWAL, (0, 1, 2)),
     # At the very deadline it may have found the lease expired.
     ("at the deadline", ONE.then().renew(15, 20, 1).acquire(17, 24, 2, ttl=10), RENEWAL, None),
@@ -226,9 +221,8 @@ def test_wrong_proofs_are_not_accepted() -> None:
 
 
 def test_what_can_be_spared_is_not_called_minimal() -> None:
-    history = (
-        ONE.then().renew(11, 12, 1).acquire(13, 14, 2, ttl=10).renew(15, 16, 2).acquire(40, 41, 3, ttl=10).history()
-    )
+    book = ONE.then().renew(11, 12, 1).acquire(13, 14, 2, ttl=10).renew(15, 16, 2)
+    history = book.acquire(40, 41, 3, ttl=10).history()
     assert proven(history, Settings(), False, (0, 2)) is None
     assert "row 1 may be" in str(certify(history, Settings(), False, (0, 1, 2)))
     assert "row 4 may be" in str(certify(history, Settings(), False, (0, 2, 4)))
@@ -244,11 +238,7 @@ def test_minimal_is_claimed_only_where_it_was_shown(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
-    import checkers.proofs.lease_events
-    import checkers.proofs.lease_least
-    import checkers.proofs.lease_proof
-
-    for module in (checkers.proofs.lease_proof, checkers.proofs.lease_events, checkers.proofs.lease_least):
+    for module in (lease_proof, lease_events, lease_least):
         source = Path(str(module.__file__)).read_text()
         assert len(source.splitlines()) <= 100
         names = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}

@@ -42,7 +42,16 @@ def plain(before: str, other: str, after: str) -> Book:
     return look(*held)
 
 
-DIFFER = {"kind": "members-differ", "word": Verdict.VIOLATED}
+def between(*entries: Entry) -> Book:
+    """What the second member holds at change 12; the first is asked before it and after it."""
+    return look(contents("x", 10, 9), contents("y", 11, 12, *entries), contents("x", 12, 13))
+
+
+def differ(*told: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "members-differ", "word": Verdict.VIOLATED, "told": told, **more}
+
+
+OTHER_DIGEST = look(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2"))
 
 test_members_hold_the_same = known(
     "members-agree",
@@ -51,42 +60,23 @@ test_members_hold_the_same = known(
     ("nobody asked", Book().acquire(1, 2, 1).release(3, 4, 1), {"unexercised": "the members were not asked"}),
     ("a live key is gone on one", second(), {"kinds": ["members-differ", "grant-not-kept"]}),
     ("it is told who lacks it", second(key(12), number=12), {"kinds": ["members-differ", "grant-not-kept"]}),
-    (
-        "an older value",
-        second(key(7, value="old")),
-        {**DIFFER, "at": 11, "told": ("(y: change 7, value old; x and z:",)},
-    ),
-    ("a key beside it", second(key(7), key(3, name="l")), {**DIFFER, "told": ("l (y: change 3, value ; x and z: no",)}),
-    ("a key of a later time", look(contents("x", 10, 9), contents("y", 11, 12, key(12)), contents("x", 12, 13)), VALID),
-    (
-        "made before, changed since",
-        look(contents("x", 10, 9), contents("y", 11, 12, key(5, 12)), contents("x", 12, 13)),
-        {**DIFFER, "at": 11},
-    ),
+    ("an older value", second(key(7, value="old")), differ("(y: change 7, value old; x and z:", at=11)),
+    ("a key beside it", second(key(7), key(3, name="l")), differ("l (y: change 3, value ; x and z: no")),
+    ("a key of a later time", between(key(12)), VALID),
+    ("made before, changed since", between(key(5, 12)), differ(at=11)),
     ("a member that cannot have known it", look(contents("x", 10, 6), contents("x", 11, 8, key(8))), VALID),
 )
 
 test_members_have_the_same_past = known(
     "members-agree",
-    (
-        "another digest",
-        look(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2")),
-        {**DIFFER, "at": 11, "told": ("the digest of all changes (y: 1; x: 2)",)},
-    ),
-    (
-        "of another version",
-        look(
-            *(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2")),
-            versions={"x": "3.5", "y": "3.4"},
-        ),
-        VALID,
-    ),
+    ("another digest", OTHER_DIGEST, differ("the digest of all changes (y: 1; x: 2)", at=11)),
+    ("of another version", OTHER_DIGEST.then(versions={"x": "3.5", "y": "3.4"}), VALID),
 )
 
 test_without_numbers_nobody_writes_meanwhile = known(
     "members-agree",
-    ("the replica lacks a key", plain("ab", "a", "ab"), {**DIFFER, "told": ("b (x: value b; y: nothing)",)}),
-    ("the replica has a key more", plain("a", "ab", "a"), {**DIFFER, "told": ("b (x: nothing; y: value b)",)}),
+    ("the replica lacks a key", plain("ab", "a", "ab"), differ("b (x: value b; y: nothing)")),
+    ("the replica has a key more", plain("a", "ab", "a"), differ("b (x: nothing; y: value b)")),
     ("a lease ends first on the replica", plain("ab", "a", "a"), VALID),
     ("a lease ends after it was asked", plain("ab", "ab", "a"), VALID),
     ("a late write comes after the replica was asked", plain("a", "a", "ab"), VALID),
@@ -106,18 +96,13 @@ test_members_hold_what_clients_were_told = known(
     ("released, and changed by another", same(key(7, 8), at=53), VALID),
 )
 
+LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": ("was granted token 7", "x had no change 7")}
+KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("it released", "x had still change 7")}
+
 test_the_story_names_member_and_grant = known(
     "members-agree",
-    (
-        "in force",
-        look(contents("x", 10, 9, key(8))).acquire(2, 4, 2, token=8),
-        {"kind": "grant-not-kept", "owners": (1,), "told": ("was granted token 7", "x had no change 7")},
-    ),
-    (
-        "released",
-        look(contents("x", 60, 9, key(7))),
-        {"kind": "released-grant-kept", "owners": (1,), "told": ("it released", "x had still change 7")},
-    ),
+    ("in force", look(contents("x", 10, 9, key(8))).acquire(2, 4, 2, token=8), LACKED),
+    ("released", look(contents("x", 60, 9, key(7))), KEPT),
 )
 
 
