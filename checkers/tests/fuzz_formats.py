@@ -79,14 +79,12 @@ def written(rng: Random, name: str) -> str:
     for one, (f, inv, ret, process, outcome, error, value, base) in zip(invoked, rows, strict=True):
         end = ends.get(id(one), {})
         expected: tuple[Any, Any] = ("-", "-")
-        if one["f"] == "write":
+        if one["f"] in ("write", "txn"):
             expected = (one["value"], "-")
         elif one["f"] == "cas":
             expected = (one["value"][1], one["value"][0])
         elif one["f"] == "read" and end.get("type") == "ok":
             expected = (end["value"], "-")
-        elif one["f"] == "txn":
-            expected = ([["w", "x", 1]], "-")
         found = tuple("-" if place < 0 else history.values[place] for place in (value, base))
         said = (F(f), Outcome(outcome).name.lower(), inv, ret, process, history.errors[error] == "late")
         if found != tuple(map(_hashable, expected)) or said != (

@@ -211,15 +211,14 @@ def test_a_witness_names_operations_and_lines(tmp_path: Path, capsys: pytest.Cap
     assert len(answer["witness"]["operations"]) == 3
 
 
-def test_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_words(tmp_path: Path, run: Run) -> None:
     for name, text in (("stale", STALE), ("fresh", FRESH)):
         (tmp_path / name).write_text(text)
-    assert command.main([str(tmp_path / "stale"), str(tmp_path / "fresh"), "--model", "register"]) == 1
-    out, err = capsys.readouterr()
+    status, out, err = run(tmp_path / "stale", tmp_path / "fresh", "--model", "register")
+    assert (status, err) == (1, "")
     assert f"{tmp_path / 'stale'}: invalid (register, 3 operations): " in out
     assert "read 1" in out
     assert out.splitlines()[-1] == f"{tmp_path / 'fresh'}: valid (register, 3 operations)"
-    assert err == ""
 
 
 @pytest.mark.parametrize("text", [STALE, FRESH, TWO_HOLD, LEASES])
@@ -279,31 +278,30 @@ def test_usage_of_models(tmp_path: Path, run: Run, options: str) -> None:
     assert (status, out, err.startswith("Usage: python -m checkers "), "invalid _" in err) == (2, "", True, False)
 
 
-def test_folders_and_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_and_several_files(tmp_path: Path, run: Run) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.edn").write_text(FRESH)
     (tmp_path / "b.jsonl").write_text(calls("0 ok write 1"))
     (tmp_path / "c.txt").write_text("0\t:invoke\t:read\tnil\n0\t:ok\t:read\tnil\n")
     (tmp_path / "notes.md").write_text("no history")
     save(Book(keys=("a",)).write(1, 2, 1, 5).read(3, 4, 1, 5).history(), tmp_path / "d.arrow")
-    assert command.main([str(tmp_path), "--model", "register", "--json"]) == 0
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [Path(answer["file"]).name for answer in answers] == ["b.jsonl", "c.txt", "d.arrow", "a.edn"]
-    (tmp_path / "z.edn").write_text("{")
-    assert command.main([str(tmp_path), "--model", "register"]) == 2
-    (tmp_path / "y.edn").write_text(STALE)
-    assert command.main([str(tmp_path), "--model", "register"]) == 1
+    status, out, _ = run(tmp_path, "--model", "register", "--json")
+    names = [Path(json.loads(line)["file"]).name for line in out.splitlines()]
+    assert (status, names) == (0, ["b.jsonl", "c.txt", "d.arrow", "a.edn"])
+    for name, text, expected in (("z.edn", "{", 2), ("y.edn", STALE, 1)):
+        (tmp_path / name).write_text(text)
+        assert run(tmp_path, "--model", "register")[0] == expected
     (tmp_path / "empty").mkdir()
-    assert command.main([str(tmp_path / "empty"), "--model", "register"]) == 2
-    assert "no history" in capsys.readouterr().err
+    status, _, err = run(tmp_path / "empty", "--model", "register")
+    assert (status, "no history" in err) == (2, True)
 
 
-def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, run: Run) -> None:
     save(Book(keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2).history(), tmp_path / "r.arrow")
-    assert command.main([str(tmp_path / "r.arrow"), "--model", "mutex"]) == 1
-    assert "invalid (mutex, 2 operations)" in capsys.readouterr().out
-    assert command.main([str(tmp_path / "r.arrow"), "--model", "register"]) == 2
-    assert "model register speaks of read, write; there is only acquire" in capsys.readouterr().err
+    status, out, _ = run(tmp_path / "r.arrow", "--model", "mutex")
+    assert (status, "invalid (mutex, 2 operations)" in out) == (1, True)
+    status, _, err = run(tmp_path / "r.arrow", "--model", "register")
+    assert (status, "model register speaks of read, write; there is only acquire" in err) == (2, True)
 
 
 def test_store_rules_are_those_that_models_know() -> None:
