@@ -33,8 +33,7 @@ class Act(NamedTuple):
     key: str = "a"
 
 
-Drawn = tuple[list[Act], bool]
-"""A history of one key, and whether exhaustive search finds an order of it."""
+Drawn = tuple[list[Act], bool]  # a history of one key, and whether exhaustive search finds an order of it
 
 
 def history_of(acts: Sequence[Act]) -> History:
@@ -126,7 +125,7 @@ def searched(rng: Random, *, kind: Kind) -> str:
     return "valid" if case.truth else "invalid"
 
 
-def judged(history: History, drawn: Sequence[tuple[Any, bool]], name: str, settings: Settings) -> list[str]:
+def judged(history: History, drawn: Sequence[tuple[object, bool]], name: str, settings: Settings) -> list[str]:
     """The word for what the engine says of each key. drawn: its operations, and the truth. Raises Disagreement."""
     statement = MODELS[name]
     assert statement.engine is not None

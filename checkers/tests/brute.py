@@ -12,8 +12,7 @@ from checkers.row_format import NONE
 FOREVER = 10**6
 
 
-Step = Callable[[Any, Any], Iterable[Any]]
-"""Of a state and an operation the states that may follow."""
+Step = Callable[[Any, Any], Iterable[Any]]  # of a state and an operation the states that may follow
 
 
 def linearizable(ops: Sequence[Any], initial: Hashable, step: Step) -> bool:
@@ -69,8 +68,7 @@ class Op(NamedTuple):
         return FOREVER if self.outcome == "info" else self.ret
 
 
-BELOW = -9
-"""A token below all others that are used here."""
+BELOW = -9  # a token below all others that are used here
 
 
 def fence(mode: str) -> Step:

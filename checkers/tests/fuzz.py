@@ -29,17 +29,10 @@ Check = Callable[[Random], str]
 """Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a
 comma. Raises Disagreement."""
 
-BATCH: Final = 5_000
-"""Histories that a process makes at a time, and that are judged together."""
-
-ALONE: Final = 32
-"""Of so many histories one is judged alone too."""
-
-PLAIN: Final = 10_000
-"""The first histories go through plain kernels: for so few, compiling would take longer than all else."""
-
-COMPILED: Final = 8
-"""Of so many batches after them, all but one go through compiled kernels, as large histories do."""
+BATCH: Final = 5_000  # histories that a process makes at a time, and that are judged together
+ALONE: Final = 32  # of so many histories one is judged alone too
+PLAIN: Final = 10_000  # the first go through plain kernels: for so few, compiling would take longer than all else
+COMPILED: Final = 8  # of so many batches after them, all but one go through compiled kernels, as large histories do
 
 
 def _merged() -> dict[str, Check]:

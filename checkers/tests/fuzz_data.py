@@ -60,7 +60,7 @@ def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
     return disturbed(acts, rng)
 
 
-def drawn_settings(rng: Random, *, initial: Sequence[Any] = (UNSET,)) -> Settings:
+def drawn_settings(rng: Random, *, initial: Sequence[object] = (UNSET,)) -> Settings:
     """Any with one of these initial values."""
     return Settings(
         initial=rng.choice(initial),

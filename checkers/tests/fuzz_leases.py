@@ -31,8 +31,7 @@ KINDS: Final = {
     "acquire": int(F.ACQUIRE), "renew": int(F.RENEW), "release": int(F.RELEASE), "believe": int(F.BELIEF),
     "open": int(F.SESSION_OPEN), "keep": int(F.KEEP_ALIVE), "close": int(F.SESSION_CLOSE),
 }  # fmt: skip
-APART: Final = 128
-"""More attempts, and sessions, than a history has; the strange one is 99."""
+APART: Final = 128  # more attempts, and sessions, than a history has; the strange one is 99
 
 
 def single(rng: Random) -> Case:

@@ -15,8 +15,7 @@ from checkers.tests.build import FACTS
 from checkers.tests.generate import nudged
 
 KINDS: Final = {"acquire": int(F.ACQUIRE), "try": int(F.TRY_ACQUIRE), "release": int(F.RELEASE)}
-WIDTH: Final = 16
-"""More owners than a history has."""
+WIDTH: Final = 16  # more owners than a history has
 
 
 class Op(NamedTuple):
@@ -31,8 +30,7 @@ class Op(NamedTuple):
     reason: Reason = Reason.HELD
 
 
-State = tuple[tuple[int, bool], ...]
-"""Who holds, and whether as a reader, once for each time."""
+State = tuple[tuple[int, bool], ...]  # who holds, and whether as a reader, once for each time
 
 
 def admits(name: str, permits: int, state: State, op: Op) -> bool:

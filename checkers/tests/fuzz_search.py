@@ -24,8 +24,7 @@ from checkers.tests.brute import explained
 from checkers.tests.build import FACTS
 from checkers.tests.compare import Disagreement, replayed
 
-LONG: Final = 1e9
-"""Seconds; tiny histories are never given up."""
+LONG: Final = 1e9  # seconds; tiny histories are never given up
 
 
 class Domain(NamedTuple):

@@ -360,8 +360,7 @@ def copies(rng: Random) -> str:
     return compare(result_on(Book(looks=(look,)), "members-agree").valid, explained, (numbers, held))
 
 
-CHANGES = tuple(product(("put", "delete", "anew", ""), repeat=2))
-"""What one change does to the names a and b."""
+CHANGES = tuple(product(("put", "delete", "anew", ""), repeat=2))  # what one change does to the names a and b
 
 
 def kept(log: Sequence[tuple[str, ...]]) -> dict[str, tuple[int, int]]:

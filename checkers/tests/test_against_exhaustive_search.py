@@ -15,8 +15,7 @@ from checkers.tests.brute import explained
 from checkers.tests.compare import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 
-TOGETHER = 1_000
-"""Histories where many are judged in one call, which costs little."""
+TOGETHER = 1_000  # histories where many are judged in one call, which costs little
 WORDS = ("valid", "invalid")
 
 

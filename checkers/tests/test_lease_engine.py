@@ -182,9 +182,8 @@ def test_who_does_not_wait_for_the_answer_to_a_creation(early: bool) -> None:
     """What is refused then may have been asked before there was a session; what is acknowledged prolongs it."""
     inv = 5 if early else 6
     book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
-    refused = book.add(F.KEEP_ALIVE, inv, 8, FAIL, session=7, reason=Reason.NOT_OWNER).history()
+    refused = book.then().add(F.KEEP_ALIVE, inv, 8, FAIL, session=7, reason=Reason.NOT_OWNER).history()
     assert decide(refused, "lease").valid is early
-    book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
     kept = book.add(F.KEEP_ALIVE, inv, 8, session=7).acquire(inv + 9, inv + 9, 2, session=8).history()
     assert decide(kept, "lease").valid is False
 

@@ -21,8 +21,7 @@ from checkers.row_format import NONE, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book
 
 SETTINGS = Settings(initial=NONE)
-REGISTER = replace(MODELS["register"], engine=None)
-"""All keys are left to the search."""
+REGISTER = replace(MODELS["register"], engine=None)  # all keys are left to the search
 
 
 def good(keys: int = 1) -> Book:

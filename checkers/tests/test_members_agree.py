@@ -47,7 +47,7 @@ def between(*entries: Entry) -> Book:
     return look(contents("x", 10, 9), contents("y", 11, 12, *entries), contents("x", 12, 13))
 
 
-def differ(*told: str, **more: Any) -> dict[str, Any]:
+def differ(*told: str, **more: int) -> dict[str, object]:
     return {"kind": "members-differ", "word": Verdict.VIOLATED, "told": told, **more}
 
 

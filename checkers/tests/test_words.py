@@ -21,25 +21,24 @@ def story(book: Book, name: str = "server-exclusion") -> list[str]:
 
 
 def jump(book: Book, begun: float, healing: float, kind: str = "clock") -> Book:
-    times = {"applied": int((begun + 0.1) * SECOND), "healing": int(healing * SECOND), "kind": kind}
-    return book.fault(
-        "jump", int(begun * SECOND), int((healing + 0.1) * SECOND), target="redis1: 61 s forward", **times
-    )
+    times = [int(moment * SECOND) for moment in (begun, healing + 0.1, begun + 0.1, healing)]
+    target = "redis1: 61 s forward"
+    return book.fault("jump", times[0], times[1], applied=times[2], healing=times[3], kind=kind, target=target)
+
+
+HIT, MET = "jump hit redis1: 61 s forward, between", "worker 1's lease was in force then"
 
 
 def test_a_fault_on_a_server_is_told_where_it_belongs_with_the_lease_that_it_met() -> None:
-    told = story(jump(GIVEN.then(), 0.8, 5))
-    assert told[0].startswith("worker 1 was granted the lock at 0.500 s")
-    assert told[1] == ("jump hit redis1: 61 s forward, between 0.800 s and 0.900 s; worker 1's lease was in force then")
-    assert told[2].startswith("worker 2 was granted the lock at 1.500 s")
+    first, fault, second = story(jump(GIVEN.then(), 0.8, 5))[:3]
+    assert fault == f"{HIT} 0.800 s and 0.900 s; {MET}"
+    assert first.startswith("worker 1 was granted the lock at 0.500 s")
+    assert second.startswith("worker 2 was granted the lock at 1.500 s")
 
 
 def test_what_was_undone_by_then_says_so() -> None:
     told = story(jump(GIVEN.then(), 0.2, 0.9))
-    assert told[0] == (
-        "jump hit redis1: 61 s forward, between 0.200 s and 0.300 s; "
-        "it was undone between 0.900 s and 1.000 s; worker 1's lease was in force then"
-    )
+    assert told[0] == f"{HIT} 0.200 s and 0.300 s; it was undone between 0.900 s and 1.000 s; {MET}"
 
 
 def test_a_fault_that_does_not_strike_leases_meets_none() -> None:
@@ -74,9 +73,7 @@ def test_who_gets_nothing_is_told_what_had_been_healed() -> None:
     book = Book(keys=("a",), fault_names=("jump",), bounds={"recovery": SECOND}, ttl=SECOND)
     book.acquire(1, 2, 1, ttl=SECOND).add(F.ACQUIRE, 4 * SECOND, 7 * SECOND, FAIL, process=2)
     told = story(jump(jump(book, 1, 2), 2, 3, kind="cut"), "recovery")
-    assert told[0].startswith(
-        "jump hit redis1: 61 s forward, between 2.000 s and 2.100 s; it was undone between 3.000 s"
-    )
+    assert told[0].startswith(f"{HIT} 2.000 s and 2.100 s; it was undone between 3.000 s")
     assert told[1].startswith("worker 2's acquire")
 
 

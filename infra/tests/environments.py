@@ -21,9 +21,7 @@ from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.waiting import MonotonicClock, comes_true
 
-COMES_WITHIN = 120.0
-"""Seconds for anything awaited: a guard against waiting for ever, on whatever machine."""
-
+COMES_WITHIN = 120.0  # seconds for anything awaited: a guard against waiting for ever, on whatever machine
 _POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}  # versions of backends -> the environment that has them
 _NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}
 """Versions of backends -> the backends that tests of this process need."""

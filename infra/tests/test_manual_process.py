@@ -21,8 +21,7 @@ from infra.faults.plan import compile_plan
 from infra.faults.target import Aim
 
 FREEZE, KILL = Aim("between-read-and-write", "freeze"), Aim("after-acquire", "kill")
-Sent = list[tuple[int, int]]
-"""Signals that would have been sent to whom."""
+Sent = list[tuple[int, int]]  # signals that would have been sent to whom
 
 
 @pytest.fixture(autouse=True)
