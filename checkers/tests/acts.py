@@ -84,7 +84,6 @@ class Case(NamedTuple):
 
 
 def batched(kind: Kind) -> Batched[Case]:
-    """A check of histories of a kind."""
     return Batched(partial(_case, kind=kind), lambda case: case.settings, partial(_cases, name=kind.name))
 
 

@@ -51,7 +51,6 @@ class Batched(Generic[Drawn]):
 
 @lru_cache
 def names(keys: int) -> tuple[str, ...]:
-    """Of so many keys."""
     return tuple(map(str, range(keys)))
 
 

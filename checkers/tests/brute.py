@@ -92,7 +92,6 @@ def fence(mode: str) -> Step:
 
 
 def fenced(ops: Sequence[Op], mode: str) -> bool:
-    """Whether a fenced store can have answered so."""
     return linearizable(ops, (BELOW, NONE), fence(mode))
 
 

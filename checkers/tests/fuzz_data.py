@@ -61,7 +61,6 @@ def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
 
 
 def drawn_settings(rng: Random, *, initial: Sequence[object] = (UNSET,)) -> Settings:
-    """Any with one of these initial values."""
     return Settings(
         initial=rng.choice(initial),
         failed_cas=rng.choice(("observes", "ignored")),
@@ -70,7 +69,6 @@ def drawn_settings(rng: Random, *, initial: Sequence[object] = (UNSET,)) -> Sett
 
 
 def registers(rng: Random, settings: Settings, *, swaps: bool) -> Drawn:
-    """One key of a register."""
     initial = None if settings.initial is UNSET else settings.initial
     acts = register_acts(rng, swaps=swaps, initial=initial)
     kept = [a for a in acts if a.outcome != "fail" or (a.f == F.CAS and settings.failed_cas == "observes")]
@@ -94,7 +92,6 @@ def many_step(state: Written, act: Act, *, settings: Settings) -> Iterator[Writt
 
 
 def many(rng: Random, settings: Settings) -> Drawn:
-    """Transactions on two registers."""
     acts: list[Act] = []
     values: dict[str, Any] = {}
     single = rng.random() < 0.4
@@ -158,7 +155,6 @@ def kv_acts(rng: Random, *, lists: bool) -> list[Act]:
 
 
 def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
-    """One key of a map, of lists or of strings."""
     acts = kv_acts(rng, lists=lists)
     while holds_lists(history_of(acts)) is not lists:
         acts = kv_acts(rng, lists=lists)
@@ -194,7 +190,6 @@ def set_acts(rng: Random, initial: Sequence[Hashable]) -> list[Act]:
 
 
 def sets(rng: Random, settings: Settings) -> Drawn:
-    """One linearizable set."""
     initial = () if settings.initial is UNSET else settings.initial
     acts = set_acts(rng, initial)
     return drawn(acts, frozenset(initial), partial(set_step, settings=settings))
@@ -209,7 +204,6 @@ def counter_step(state: int, act: Act, *, settings: Settings) -> Iterator[int]:
 
 
 def counters(rng: Random, settings: Settings, *, alike: bool) -> Drawn:
-    """One counter, whose additions are all alike or not."""
     initial = 0 if settings.initial is UNSET else settings.initial
     pool = (rng.choice((1, 1, 2, -1, -3)),) if alike else rng.choice(((1, 2), (1, 3, 5), (-2, -1), (1, -1), (0, 1, 2)))
     acts: list[Act] = []
@@ -229,7 +223,6 @@ def counters(rng: Random, settings: Settings, *, alike: bool) -> Drawn:
 
 
 def identities(rng: Random, _settings: Settings) -> Drawn:
-    """Identities handed out, by their definition."""
     acts = [
         Act(F.GENERATE, rng.choice(("ok", "ok", "info", "fail")), rng.choice((UNSET, *range(12))), n + 1, n + 3)
         for n in range(rng.randint(1, 5))

@@ -98,7 +98,6 @@ def disturbed(rng: Random, ops: list[Op], mode: str) -> list[Op]:
 
 
 def accesses(rng: Random, mode: str) -> list[Op]:
-    """Of one key."""
     luck = rng.random()
     if luck < 0.35:
         ops = generate.accesses(rng, mode=mode, sequential=rng.random() < 0.5)
@@ -123,7 +122,6 @@ class Told(NamedTuple):
 
 
 def told(lanes: list[list[Op]], rng: Random) -> Told:
-    """A key for each lane."""
     sparse = rng.choice((1, 1, 10**15))
     far = rng.choice((1, 1, 10**15))
     rows: list[tuple[Any, ...]] = []
@@ -152,7 +150,6 @@ class Shop(NamedTuple):
 
 
 def shop(rng: Random, *, mode: str) -> Shop:
-    """Any."""
     lanes = [accesses(rng, mode) for _ in range(rng.choice((1, 1, 2, 3)))]
     if not any(lanes):
         lanes = [[Op(True, "ok", 1, 1, 5, 1, 2)]]
@@ -216,7 +213,6 @@ class Judged:
 
 
 def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
-    """All of them at once."""
     judged = Judged([one.told for one in shops], mode)
     words, truths = [], []
     for one, first in zip(shops, judged.first, strict=True):

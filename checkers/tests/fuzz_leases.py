@@ -200,12 +200,10 @@ def rows_of(case: Case, key: int, apart: int, owners: dict[int, int] | None = No
 
 
 def asked(rng: Random, *, kind: str) -> Case:
-    """Leases of their own (``grant``), or shared sessions."""
     return single(rng) if kind == "grant" else shared(rng, kind)
 
 
 def in_mode(history: History, mode: str) -> EngineAnswer:
-    """What the engine says in one mode alone."""
     attempts = gather(history, SETTINGS)
     problem, who = pose(attempts, MODES[mode], ordered=in_order_of_tokens(attempts))
     solution = solve(problem)

@@ -125,7 +125,6 @@ def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:
 
 
 def truth(name: str, ops: list[Op], settings: Settings) -> bool:
-    """By exhaustive search."""
     kept = [
         op
         for op in ops
@@ -135,14 +134,11 @@ def truth(name: str, ops: list[Op], settings: Settings) -> bool:
 
 
 class Story(NamedTuple):
-    """A history, and what it is judged by."""
-
     settings: Settings
     ops: list[Op]
 
 
 def drawn(rng: Random, *, name: str, strict: bool) -> Story:
-    """Any."""
     permits = rng.choice((1, 2, 2, 3)) if name == "semaphore" else 1
     return Story(Settings(permits=permits, strict_try=strict), story(rng, name, permits))
 

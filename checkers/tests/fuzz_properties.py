@@ -94,7 +94,6 @@ def holder(rng: Random) -> str:
 
 
 def tokens(rng: Random) -> str:
-    """Tokens against every order of the grants."""
     grants = []
     for number in range(rng.randint(1, 5)):
         start = number * 2 + rng.randint(1, 5)

@@ -112,7 +112,6 @@ def either(rng: Random, mode: str) -> list[Op]:
 
 
 def store_book(ops: list[Op], mode: str) -> Book:
-    """The same operations as a history."""
     book = Book(store=mode, keys=("a",))
     outcomes = {"ok": OK, "fail": FAIL, "info": INFO}
     for op in ops:

@@ -322,7 +322,6 @@ def nested(rng: Random) -> str:
 
 
 def jobs(rng: Random, *, sales: bool) -> str:
-    """Jobs done, or items sold, counted."""
     book = Book(keys=("a", "b"), workload="inventory" if sales else "once")
     done: Counter[tuple[int, int]] = Counter()
     for clock in range(1, rng.randint(2, 8)):
