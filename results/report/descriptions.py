@@ -15,6 +15,7 @@ from checkers.claims import NO_FAULT
 from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.all_properties import PROPERTIES
 from results.record import mapping
+from results.report import fault_groups
 
 GROUPS: Final[Mapping[str, str]] = {
     "links": "Faults on the network: between clients and servers, and between servers.",
@@ -23,7 +24,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "workers": "Faults on the processes that use the lock, each at a certain step of its work.",
     "store": "Faults on the way to the protected resource, not to the lock service.",
     "several": "Several faults of different groups, one after another or at once.",
-    "faults": "This run was stored without the groups of its faults.",
+    "faults": "Faults that this version does not know.",
 }
 """Group of faults → what they have in common; in the order in which they stand."""
 SEVERAL: Final = "several"
@@ -61,8 +62,11 @@ class Descriptions:
 
     def group(self, fault: str) -> str:
         """The group of a column: one of `GROUPS`; empty without a fault."""
-        group = self.groups.get(fault, UNGROUPED)
-        return "" if fault == NO_FAULT else group if group in GROUPS else UNGROUPED
+        if fault == NO_FAULT:
+            return ""
+        by_name = fault_groups.groups(fault)
+        group = self.groups.get(fault, by_name[0] if len(by_name) == 1 else SEVERAL)
+        return group if group in GROUPS else UNGROUPED
 
 
 @cache

@@ -154,7 +154,8 @@ def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: 
 
 def test_what_any_part_says_of_its_locks_and_faults_the_whole_says(tmp_path: Path, out: Path) -> None:
     kill, cut = ({name: {"group": group, "text": name}} for name, group in (("kill", "servers"), ("cut", "links")))
-    parts = {"faults": kill, "locks": {"a": "A."}}, {"faults": {**kill, **cut}, "locks": {"b": "B."}}, {}
+    whole = {"faults": {**kill, **cut}, "locks": {"b": "B."}}
+    parts: list[dict[str, Any]] = [{"faults": kill, "locks": {"a": "A."}}, whole, {}]
     runs = [make(tmp_path, f"part-{n}", f"t{n}", started=n, described=part) for n, part in enumerate(parts, 1)]
     for run in runs:
         run.close({})

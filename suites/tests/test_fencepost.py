@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -51,7 +51,7 @@ def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -
     if given:  # of a night
         night = inspect.signature(nightly._night).parameters
         assert set(night) <= set(options)
-        own = nightly._concluded if given == ["conclude"] else getattr(nightly, f"_{given[0]}")
+        own: Callable[..., object] = getattr(nightly, "_concluded" if given == ["conclude"] else f"_{given[0]}")
         called, options = partial(own, None), {key: None for key in options if key not in night}
     inspect.signature(called).bind(**options)
 

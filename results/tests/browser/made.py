@@ -103,7 +103,7 @@ class Made:
         for name, what in (("sent-trial", "recorded"), ("sent-hostile", "hostile"), ("sent-run", "run")):
             assert redraw.export(self.root, str(self.page(what).parent), pages[name]) == 0
         both = [str(self.page(name).parent) for name in ("run", "later-run")]
-        assert compare.main(self.root, *both, None, pages["comparison"], all=False) == 1
+        assert compare.main(self.root, both[0], both[1], None, pages["comparison"], all=False) == 1
         assert card.main(self.root, "redis", both, "etcd", pages["sent-scorecard"], without_links=False) == 0
         return pages
 
