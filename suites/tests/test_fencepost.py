@@ -75,7 +75,7 @@ def test_a_shell_is_told_how_to_complete(shell: str, capsys: pytest.CaptureFixtu
     assert main(["completion", shell]) == 0
     assert f"{COMPLETE}={shell}_complete" in capsys.readouterr().out
     offered = ShellComplete(fencepost, {}, "fencepost", COMPLETE).get_completions(["results"], "s")
-    assert [each.value for each in offered] == ["schema", "serve", "show"]
+    assert [each.value for each in offered] == ["schema", "scorecard", "serve", "show"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
