@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import matches
+from checkers.properties.all_properties import PROPERTIES
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
@@ -114,13 +115,15 @@ class Selection:
         return text
 
     def cases(self, property: str) -> list[Case]:
-        """Every case of a property, with those that are not applicable."""
+        """Every case of a property, with those that are not applicable. Members of a target are not asked."""
+        targets = self.targets if PROPERTIES[property].of_the_service else {}
         return [
             Case(lane, property, fault, self.not_applicable(lane, fault), stage.name)
             for fault in self.faults
             for lane in self.lanes
             for stage in self.stages
             if stage.tries(fault)
+            and lane.backend not in targets
             and (lane, fault) not in self.elsewhere
             and lane.asks(property, self.fault_names(fault, lane.backend))
             and self.tries(lane, fault)
