@@ -89,16 +89,28 @@ def _lacking(look: Sequence[Contents]) -> Iterator[tuple[Contents, Contents, Ent
     """(member that lacks it, another that holds it, what it is)."""
     for earlier, later in combinations(look, 2):
         for entry in _unknown(later, earlier):
-            if not entry.changed:  # nobody wrote meanwhile, but what was under way may have come, and leases have ended
-                known = entry in look[0].entries if later is look[-1] else entry not in look[-1].entries
-            elif known := entry.created <= earlier.first < entry.changed:
-                known = all((each.name, each.created) != (entry.name, entry.created) for each in earlier.entries)
-            else:
-                known = entry.changed <= earlier.first
+            known = _numbered_before(entry, earlier) if entry.changed else _there_all_the_while(entry, later, look)
             if known:
                 yield earlier, later, entry
         if 0 < later.last <= earlier.first:
             yield from ((later, earlier, entry) for entry in _unknown(earlier, later))
+
+
+def _numbered_before(entry: Entry, earlier: Contents) -> bool:
+    """Whether a member that lacks an entry knew of the change that made it as it is, or has none that was made then."""
+    if entry.changed <= earlier.first:
+        return True
+    made = (entry.name, entry.created)
+    return entry.created <= earlier.first and all((each.name, each.created) != made for each in earlier.entries)
+
+
+def _there_all_the_while(entry: Entry, later: Contents, look: Sequence[Contents]) -> bool:
+    """Of one without numbers, where nobody writes: the first member had it before as well, or another alone has it.
+
+    What was under way may have come meanwhile, and leases may have ended.
+    """
+    first, last = look[0], look[-1]
+    return entry in first.entries if later is last else entry not in last.entries
 
 
 def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
@@ -109,14 +121,14 @@ def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
 
 def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]) -> Iterator[Disagreement]:
     """What members held beside what clients were told: a grant is the change whose number is its token."""
-    asked, answered = look[0].asked, look[-1].answered
+    begun, over = look[0].asked, look[-1].answered
     in_force = [
         hold
         for holds in by_token.values()
         for hold in holds
-        if hold.ret <= asked and hold.lost < 0 and hold.core_end > answered
+        if hold.ret <= begun and hold.lost < 0 and hold.core_end > over
     ]
-    released = {token: holds for token, holds in by_token.items() if all(hold.freed <= asked for hold in holds)}
+    released = {token: holds for token, holds in by_token.items() if all(hold.freed <= begun for hold in holds)}
     for contents in look:
         numbers = {number for entry in contents.entries for number in (entry.created, entry.changed)}
         gone = [hold for hold in in_force if hold.token not in numbers]

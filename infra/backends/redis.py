@@ -211,7 +211,9 @@ class Redis(Backend):
 
 def _in_order(value: object) -> object:
     """Of what has no order of its own each server gives its own."""
-    return sorted(value.items() if isinstance(value, dict) else value) if isinstance(value, dict | set) else value
+    if isinstance(value, dict):
+        return sorted(value.items())
+    return sorted(value) if isinstance(value, set) else value
 
 
 def connect(address: Address, patience: float = PATIENCE) -> "Client":

@@ -162,11 +162,10 @@ def weaknesses(cells: Iterable[Cell]) -> list[Weakness]:
     shown = [cell for cell in alone if cell.word is Verdict.WEAKNESS_SHOWN]
     tried = grouped(alone, lambda cell: (cell.lane, cell.fault, cell.property, cell.stage))
     made = []
-    for (backend, fault, mechanism), mine in grouped(
-        shown, lambda cell: (cell.backend, cell.fault, cell.because)
-    ).items():
-        asked = {(cell.lane, fault, cell.property) for cell in mine}
-        trials = [{cell.trial for each in asked for cell in tried.get((*each, stage), ())} for stage in ALONE]
+    by_mechanism = grouped(shown, lambda cell: (cell.backend, cell.fault, cell.because))
+    for (backend, fault, mechanism), mine in by_mechanism.items():
+        places = {(cell.lane, fault, cell.property) for cell in mine}
+        trials = [{cell.trial for place in places for cell in tried.get((*place, stage), ())} for stage in ALONE]
         hits = [{cell.trial for cell in mine if cell.stage == stage} for stage in ALONE]
         numbers, all_ = ((len(pair[0]), len(pair[1])) for pair in (hits, trials))
         if all(all_) and numbers[1] * all_[0] > numbers[0] * all_[1]:

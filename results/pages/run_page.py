@@ -22,7 +22,7 @@ from results.pages import charts, rates, scorecard, web
 from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
-from results.report.descriptions import GROUPS, Descriptions, explained, property_text
+from results.report.descriptions import GROUPS, Descriptions, explained, meaning, property_text
 from results.text import count, few, moment, plain, plain_lines, span
 
 _MOST_FAILURES: Final = 100
@@ -231,7 +231,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     return [
         {
             "because": because,
-            "meaning": explained(because)[len(because) + 2 : -1],
+            "meaning": meaning(because),
             "locks": len(locks),
             "properties": _properties(case for cases in locks.values() for case in cases),
             "rows": [

@@ -149,6 +149,7 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
     sides = [side for lock in locks for side in _sides(lock, runs)]
     advices = [advice.advise(side.cells) for side in sides]
     applied, columns = {each.rule for each in advices}, _columns(sides)
+    known = [rates.per(lambda lane: lane.lock, side.lanes).get(side.lock) for side in sides]
     letters = [""] if len(sides) == 1 else [chr(ord("A") + at) if at < 26 else str(at + 1) for at in range(len(sides))]
     return web.render(
         "scorecard.html",
@@ -161,7 +162,7 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
         letters=letters,
         columns=columns,
         sections=_sections(sides, columns),
-        speeds=[(name, [of(side) for side in sides]) for name, of in _SPEEDS] if any(map(_rates, sides)) else [],
+        speeds=[(name, list(map(of, sides, known))) for name, of in _SPEEDS] if any(known) else [],
         data=advice.DATA,
         sentence_of=sentences.cell_sentence,
         rules=[(stated, number in applied) for number, (stated, _) in enumerate(advice.RULES)],
@@ -250,13 +251,13 @@ _Number = tuple[str, LaneSummary | None]
 """A text, and the lane where it was measured."""
 
 
-def _rates(side: _Side) -> rates.Rates | None:
-    return rates.per(lambda lane: lane.lock, side.lanes).get(side.lock)
+_Measured = Callable[[_Side, rates.Rates | None], _Number]
+"""What is told of a side with these rates, if any were measured."""
 
 
-def _phase(which: Callable[[rates.Rates], rates.Phase]) -> Callable[[_Side], _Number]:
-    def numbers(side: _Side) -> _Number:
-        if (known := _rates(side)) is None:
+def _phase(which: Callable[[rates.Rates], rates.Phase]) -> _Measured:
+    def numbers(_: _Side, known: rates.Rates | None) -> _Number:
+        if known is None:
             return UNKNOWN, None
         phase = which(known)
         return f"{shown(phase.p50)} / {shown(phase.p99)} ms; {shown(phase.rate)} grants/s", None
@@ -264,7 +265,7 @@ def _phase(which: Callable[[rates.Rates], rates.Phase]) -> Callable[[_Side], _Nu
     return numbers
 
 
-def _worst_recovery(side: _Side) -> _Number:
+def _worst_recovery(side: _Side, _: rates.Rates | None) -> _Number:
     seen = [
         (seconds, -at)
         for at, lane in enumerate(side.lanes)
@@ -277,15 +278,15 @@ def _worst_recovery(side: _Side) -> _Number:
     return f"{shown(seconds)} s under {side.lanes[-at].fault}", side.lanes[-at]
 
 
-def _never(side: _Side) -> _Number:
+def _never(side: _Side, known: rates.Rates | None) -> _Number:
     """After how many faults no grant came until the trial ended, and where first."""
-    if (known := _rates(side)) is None or not known.heals:
+    if known is None or not known.heals:
         return UNKNOWN, None
     missing = (lane for lane in side.lanes if lane.measures and None in lane.measures["recovery_s"])
     return f"{known.missing} of {known.heals} times", next(missing, None)
 
 
-_SPEEDS: Final[tuple[tuple[str, Callable[[_Side], _Number]], ...]] = (
+_SPEEDS: Final[tuple[tuple[str, _Measured], ...]] = (
     ("acquire without faults: p50 / p99; grants in one lane", _phase(lambda known: known.quiet)),
     ("acquire during faults: p50 / p99; grants in one lane", _phase(lambda known: known.faulted)),
     ("worst recovery: from the end of a fault to the next grant", _worst_recovery),

@@ -90,6 +90,12 @@ def mechanism(name: str) -> str:
     return first[:1].lower() + first[1:]
 
 
+def meaning(because: str) -> str:
+    """What the first mechanism means that explains something, or does not; empty where none is named."""
+    match = _MECHANISM.search(because)
+    return mechanism(match[1]) if match else ""
+
+
 def explained(text: str) -> str:
     """The text, with each mechanism that explains something, or does not, in words behind its name."""
 

@@ -1,16 +1,24 @@
-"""How often a certificate accuses a version of itself, or notices a slow one; as in `test_compare_power`."""
+"""How often a certificate accuses a version of itself, or notices a slow one, as in `test_compare_power`, and what it
+makes of how often a weakness showed.
+"""
 
 import random
 from dataclasses import replace
 from functools import cache
+from itertools import combinations, product
+from typing import Any
 
 import pytest
 
+from checkers.claims import Verdict
 from results.certificate.certify import Certificate, Decision, certify
-from results.stages import ALONE, CANDIDATE, MIXED
+from results.certificate.promise_losses import weaknesses
+from results.record import Cell
+from results.stages import ALONE, BASELINE, CANDIDATE, MIXED
 from results.storage.reading import RunContents
 from results.tests.test_compare_power import CHANGES, DRAWINGS, DRAWS, Draw
 from results.tests.trials import SLOW_SERVER, Trial, contents, load
+from results.tests.upgrades import cell, of
 
 UPGRADES = dict.fromkeys(("redis", "zookeeper", "etcd", "postgres"), ("1", "2"))
 _known: dict[int, Trial] = {}
@@ -66,3 +74,47 @@ def test_a_slow_server_is_a_regression(backend: str) -> None:
         assert (found.decision, found.regressed) == (Decision.REGRESSION, ())
         assert "release p10" in {speed.measure for speed in found.slower}
         assert all("release" in speed.measure or "acquire" in speed.measure for speed in found.slower)
+
+
+def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, **given: Any) -> list[Cell]:
+    """In how many trials of each version a weakness showed, of how many; each has two lanes."""
+    because = "explained by revoked-early"
+    return [
+        cell(stage, word, lane=f"etcd/set/{lane}", trial=f"{stage}-{seed}", seed=seed, because=because, **given)
+        for stage, hits, trials in ((BASELINE, old, of_old), (CANDIDATE, new, of_new))
+        for seed in range(trials)
+        for lane, word in enumerate((Verdict.WEAKNESS_SHOWN if seed < hits else Verdict.NOT_PROMISED_HELD,) * 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "decision", "warned"),
+    [
+        ((0, 5), (4, 5), Decision.REGRESSION, False),
+        ((1, 5), (5, 5), Decision.REGRESSION, False),
+        ((0, 5), (3, 5), Decision.NO_REGRESSION, True),
+        ((0, 1), (1, 1), Decision.NO_REGRESSION, False),
+        ((0, 2), (2, 2), Decision.NO_REGRESSION, True),
+        ((1, 5), (3, 5), Decision.NO_REGRESSION, False),
+        ((4, 5), (0, 5), Decision.NO_REGRESSION, False),
+        ((5, 5), (5, 5), Decision.NO_REGRESSION, False),
+    ],
+)
+def test_a_weakness_of_the_new_version_alone_is_a_regression_where_counts_decide(
+    old: tuple[int, int], new: tuple[int, int], decision: Decision, warned: bool
+) -> None:
+    made = of(*shown(old[0], new[0], old[1], new[1]))
+    counts = f"it showed in {new[0]} of {new[1]} trials of the new version, in {old[0]} of {old[1]} of the old one"
+    assert made.decision is decision
+    assert any(counts in words for words in made.warnings) == warned
+    assert {loss.why for loss in made.regressed} == ({counts} if decision is Decision.REGRESSION else set())
+    assert len(made.regressed) == (2 if decision is Decision.REGRESSION else 0), "a lane each"
+
+
+def test_how_often_counts_come_by_chance() -> None:
+    """Against all ways to deal so many hits to the trials of both versions."""
+    for old, new in product(range(4), range(5)):
+        deals = list(combinations(range(7), old + new))
+        alike = sum(sum(trial >= 3 for trial in deal) >= new for deal in deals) / len(deals)
+        found = weaknesses(shown(old, new, 3, 4))
+        assert [each.chance for each in found] == ([pytest.approx(alike)] if new * 3 > old * 4 else [])

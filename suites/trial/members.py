@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -21,6 +22,9 @@ of the same changes. A difference in what members keep remains.
 _AGAIN: Final = 0.1
 """Seconds; in these etcd writes to its file what it has in memory."""
 
+Answer = tuple[str, int, Held, int]
+"""A member, when it was asked (ns), what it held, and when it had answered."""
+
 Look = tuple[Contents, ...]
 """What a first member held, then the others, then the first again."""
 
@@ -36,33 +40,39 @@ def look(environment: Environment, backend: str, lanes: Sequence[RunningLane], *
         return {}
     names = [name for lane in lanes for name in lane.keys]
 
-    def ask(member: str, since: int) -> tuple[int, Held, int]:
-        asked = time.monotonic_ns()
-        held = _held(environment, backend, member, lambda key: any(name in unquote(key) for name in names), since)
-        return asked, held, time.monotonic_ns()
+    def ask(member: str, since: int) -> Answer:
+        begun = time.monotonic_ns()
+        held = _held(environment, backend, member, partial(_names, names), since)
+        return member, begun, held, time.monotonic_ns()
 
     first, *others = kind.copies
 
-    def ask_all() -> list[tuple[str, tuple[int, Held, int]]]:
+    def ask_all() -> list[Answer]:
         before = ask(first, 0)
-        since = before[1].last if quiet else 0
-        return [(first, before), *((member, ask(member, since)) for member in (*others, first))]
+        since = before[2].last if quiet else 0
+        return [before, *(ask(member, since) for member in (*others, first))]
 
-    answers, asked = ask_all(), 1
-    while len({held.whole for _, (_, held, _) in answers[1:]}) > 1 and asked < ASKED_TIMES:
+    answers, times = ask_all(), 1
+    while len({held.whole for _, _, held, _ in answers[1:]}) > 1 and times < ASKED_TIMES:
         time.sleep(_AGAIN)
-        answers, asked = ask_all(), asked + 1
+        answers, times = ask_all(), times + 1
     return {
         lane.lane.name: tuple(
-            Contents(member, asked, answered, held.first, held.last, _of(lane.keys, held), held.whole)
-            for member, (asked, held, answered) in answers
+            Contents(member, begun, answered, held.first, held.last, _of(lane.keys, held), held.whole)
+            for member, begun, held, answered in answers
         )
         for lane in lanes
     }
 
 
 def _of(keys: Sequence[str], held: Held) -> tuple[Entry, ...]:
-    return tuple(Entry(*entry) for entry in held.entries if any(key in unquote(entry[0]) for key in keys))
+    return tuple(Entry(*entry) for entry in held.entries if _names(keys, entry[0]))
+
+
+def _names(keys: Sequence[str], entry: str) -> bool:
+    """Whether what a service calls its entry has one of these keys in it."""
+    plain = unquote(entry)
+    return any(key in plain for key in keys)
 
 
 def _held(environment: Environment, backend: str, member: str, wanted: Callable[[str], bool], since: int) -> Held:
