@@ -62,7 +62,7 @@ class HookedServer(ServerProcess):
         self._answers = answers
         self._done: State = "running"
         self._unsure = False
-        """A hook failed, and what it had done by then nobody knows."""
+        """A hook failed, or showed no effect in time: it may have worked all the same."""
 
     def state(self) -> State:
         return self._done
@@ -92,15 +92,17 @@ class HookedServer(ServerProcess):
         """Have it done; if that fails it may be done all the same, so it counts as done until it is undone."""
         self._done, self._unsure = state, True
         self._hooks.run(verb, self._places)
-        self._unsure = False
         self._await(verb, answers=False, within=SHOWS_WITHIN)
+        self._unsure = False
 
     def _undo(self, verb: str, within: float) -> None:
+        """Have it undone. Where an earlier hook may have done so already, what a failing one did shows at the node."""
         try:
             self._hooks.run(verb, self._places)
         except Failed:
-            if not (self._unsure and self._answers()):
+            if not (self._unsure and comes_true(self._answers, within)):
                 raise
+        self._unsure = True
         self._await(verb, answers=True, within=within)
         self._done, self._unsure = "running", False
 

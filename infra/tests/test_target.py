@@ -150,6 +150,20 @@ def test_a_hook_that_failed_is_undone_all_the_same() -> None:
     assert (there.node.state(), there.answers) == ("running", True)
 
 
+def test_a_hook_whose_effect_shows_late_may_be_refused_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker unpause` fails where nothing is paused any more: what counts is that the node answers."""
+    monkeypatch.setattr(external_environment, "SHOWS_WITHIN", 0.0)
+    there = Elsewhere()
+    there.node.pause("step1")
+    monkeypatch.setattr(there, "run", lambda verb, places: None)
+    with pytest.raises(Failed, match="hook resume ended well, but after 0 s it does not answer"):
+        there.node.let_go("step1")
+    there.answers = True
+    monkeypatch.setattr(there, "run", Elsewhere(broken=("resume",)).run)
+    there.node.heal()
+    assert there.node.state() == "running"
+
+
 def test_a_hook_that_shows_no_effect_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_environment, "SHOWS_WITHIN", 0.0)
     there = Elsewhere()
