@@ -95,6 +95,9 @@ class Contents:
     last: int
     entries: tuple[Entry, ...]
     whole: str = ""
+    beside: int = 0
+    lost: tuple[str, ...] = ()
+    undead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Members are asked one after another, each once it has all that was acknowledged before, and clients may go on meanwhile.
 What a later one holds, and the earlier one must have known, the earlier one must hold as well. Judged beside it are the
-grants whose tokens are numbers of changes. Source: checkers/CONDITIONS.md, section 14.
+grants whose tokens are numbers of changes, and keys that a client wrote beside the locks. Source:
+checkers/CONDITIONS.md, section 14.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from checkers.row_format import NONE
 
 LOOKS: Final = "looks at all members"
 COMPARED: Final = "entries compared"
+BESIDE: Final = "writes beside the locks compared"
 NAMED: Final = 2
 """Entries that a story names; of the rest it tells how many."""
 
@@ -36,11 +38,12 @@ class Disagreement(NamedTuple):
 
 def _examine(view: View) -> Examined:
     looks = view.facts.looks
-    compared = sum(len(contents.entries) for look in looks for contents in look[1:-1])
+    others = [contents for look in looks for contents in look[1:-1]]
+    counters = {LOOKS: len(looks), COMPARED: sum(len(contents.entries) for contents in others)}
+    if beside := sum(contents.beside for contents in others):
+        counters[BESIDE] = beside
     findings = [Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows) for wrong in view.once(_disagreements)]
-    return Examined(
-        findings, {LOOKS: len(looks), COMPARED: compared}, unjudged=None if looks else "the members were not asked"
-    )
+    return Examined(findings, counters, unjudged=None if looks else "the members were not asked")
 
 
 def _exercise(view: View) -> Exercise:
@@ -51,7 +54,7 @@ def _disagreements(view: View) -> list[Disagreement]:
     by_token = grouped((hold for hold in view.holds if hold.token != NONE), lambda hold: hold.token)
     looks = view.facts.looks
     numbered = any(entry.created in by_token for look in looks for contents in look for entry in contents.entries)
-    wrong = [each for look in looks for each in _between_members(look, view.facts.versions)]
+    wrong = [each for look in looks for each in (*_between_members(look, view.facts.versions), *_beside(look))]
     if numbered:
         wrong += (each for look in looks for each in _against_grants(look, by_token))
     return sorted(wrong)
@@ -119,6 +122,18 @@ def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
     return (entry for entry in holder.entries if entry not in there)
 
 
+def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
+    """Keys that were written beside the locks: what was acknowledged is there, or gone."""
+    for contents in look[1:]:
+        for kind, names, word in (
+            ("write-not-kept", contents.lost, "no"),
+            ("removed-write-kept", contents.undead, "still"),
+        ):
+            if names:
+                what = tuple(f"{contents.member} had {word} key {name}" for name in names)
+                yield Disagreement(contents.answered, kind, (), what)
+
+
 def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]) -> Iterator[Disagreement]:
     """What members held beside what clients were told: a grant is the change whose number is its token."""
     begun, over = look[0].asked, look[-1].answered
@@ -147,6 +162,8 @@ def _conclusion(view: View, finding: Finding) -> str:
         "members-differ": "its members held different things",
         "grant-not-kept": "a grant in force was not there",
         "released-grant-kept": "a grant was there whose release had been acknowledged",
+        "write-not-kept": "acknowledged writes beside the locks were not there",
+        "removed-write-kept": "keys beside the locks were there whose removal had been acknowledged",
     }[wrong.kind]
     return f"So {what}, past all links, at {view.clock(wrong.at)}: {listing([*wrong.what[:NAMED], *more])}."
 

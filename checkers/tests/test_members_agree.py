@@ -96,6 +96,23 @@ test_members_hold_what_clients_were_told = known(
     ("released, and changed by another", same(key(7, 8), at=53), VALID),
 )
 
+
+def beside(*held: tuple[tuple[str, ...], tuple[str, ...]]) -> Book:
+    """What members lack of five keys that were written beside the locks, and what they hold that was removed."""
+    return look(*(Contents(who, 20, 20, 9, 9, (), "", 5, *each) for who, each in zip("xyzx", held, strict=True)))
+
+
+WHOLE = ((), ())
+LOST = "writes beside the locks were not there, past all links, at 0.000 s: y had no key 4, y had no key 5 and 1 more."
+
+test_members_hold_what_was_written_beside_the_locks = known(
+    "members-agree",
+    ("all of it", beside(WHOLE, WHOLE, WHOLE, WHOLE), {**GOOD, "writes beside the locks compared": 10}),
+    ("some are lost", beside(WHOLE, (("4", "5", "6"), ()), WHOLE, WHOLE), {"kind": "write-not-kept", "told": LOST}),
+    ("lost on the first", beside((("4",), ()), WHOLE, WHOLE, (("4",), ())), {"kinds": ["write-not-kept"]}),
+    ("a removed one is there", beside(WHOLE, WHOLE, ((), ("1",)), WHOLE), {"kind": "removed-write-kept"}),
+)
+
 LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": ("was granted token 7", "x had no change 7")}
 KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("it released", "x had still change 7")}
 

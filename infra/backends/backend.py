@@ -12,6 +12,7 @@ import http.client
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final, Literal, NamedTuple, Protocol
@@ -49,6 +50,12 @@ class ServerRefused(Exception):
 
 NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
 """What a question to a server may raise."""
+
+WRITES: Final = "fencepost-writes-"
+"""What the names of keys begin with that are written beside the locks (`infra.background_writes`)."""
+
+Write = Callable[[Literal["create", "remove"], str], None]
+"""Of a small key, by its name. Returns when that is acknowledged; raises one of NO_ANSWER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +343,16 @@ class Backend(ABC):
     @abstractmethod
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
         """What `write` does. Raises TimeoutError where no answer came in time, else one of NO_ANSWER."""
+
+    def writing(self, address: Address, patience: float) -> AbstractContextManager[Write]:
+        """A connection to one of `copies` for writes beside the locks. See `WRITES`; raises one of NO_ANSWER."""
+        raise NotImplementedError
+
+    def written(self, address: Address) -> frozenset[str]:
+        """The names of `WRITES` that one of `copies` holds, once it has all that was acknowledged before. Raises one of
+        NO_ANSWER.
+        """
+        raise NotImplementedError
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """What one of `copies` holds of the names that are wanted, once it has all that was acknowledged before, and

@@ -9,11 +9,23 @@ import contextlib
 import http.client
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from infra.access import OPEN, TLS, Access
-from infra.backends.backend import NO_ANSWER, Address, Backend, Health, Held, Package, Server, ServerRefused, Trait
+from infra.backends.backend import (
+    NO_ANSWER,
+    WRITES,
+    Address,
+    Backend,
+    Health,
+    Held,
+    Package,
+    Server,
+    ServerRefused,
+    Trait,
+    Write,
+)
 from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
@@ -30,7 +42,15 @@ HANDED_OVER_WITHIN: Final = 20.0
 _TRY_EVERY: Final = 0.1
 _NO_SPACE: Final = "NOSPACE"
 """The alarm under which members refuse writes that take room."""
-_KEY: Final = base64.b64encode(b"fencepost-disk").decode()
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+_KEY: Final = _base64("fencepost-disk")
+_ALL_WRITES: Final = {"key": _base64(WRITES), "range_end": _base64(f"{WRITES}\x7f")}
+"""As a range of keys."""
 _FIRST: Final = base64.b64encode(b"\0").decode()
 """The lowest key; as the end of a range it stands for no end."""
 
@@ -131,6 +151,32 @@ class Etcd(Backend):
             whole = f"{hashed['hash']} since {hashed.get('compact_revision', 0)}"
         return Held(revision, revision, entries, whole)
 
+    @contextlib.contextmanager
+    def writing(self, address: Address, patience: float) -> Iterator[Write]:
+        """A key is created if nobody has changed any of those that are there, so that servers have much to look at."""
+        connection = http.client.HTTPConnection(*address, timeout=patience)
+        unchanged = {**_ALL_WRITES, "target": "VERSION", "result": "LESS", "version": 2}
+
+        def write(verb: str, name: str) -> None:
+            key = _base64(WRITES + name)
+            if verb == "remove":
+                _over(connection, "/v3/kv/deleterange", {"key": key})
+                return
+            put = {"request_put": {"key": key, "value": key}}
+            reply = _over(connection, "/v3/kv/txn", {"compare": [unchanged], "success": [put]})
+            if not reply.get("succeeded"):
+                raise ServerRefused("a key was changed")
+
+        try:
+            yield write
+        finally:
+            connection.close()
+
+    def written(self, address: Address) -> frozenset[str]:
+        """By one linearizable read, as `held`."""
+        reply = _ask(address, "/v3/kv/range", {**_ALL_WRITES, "keys_only": True}, CHANGED_WITHIN)
+        return frozenset(base64.b64decode(each["key"]).decode().removeprefix(WRITES) for each in reply.get("kvs", ()))
+
     def hand_over(self, leader: Server, successor: Health) -> bool:
         """It goes on without its office."""
         try:
@@ -220,13 +266,19 @@ def _ask(
     try:
         if access.tls:
             connection.sock = access.connect("{}:{}".format(*address), patience)
-        connection.request("GET" if what is None else "POST", path, None if what is None else json.dumps(what))
-        answer = connection.getresponse()
+        return _over(connection, path, what)
+    finally:
+        connection.close()
+
+
+def _over(connection: http.client.HTTPConnection, path: str, what: Mapping[str, object] | None) -> Mapping[str, Any]:
+    """See `_ask`."""
+    connection.request("GET" if what is None else "POST", path, None if what is None else json.dumps(what))
+    answer = connection.getresponse()
+    try:
         reply = json.loads(answer.read())
     except ValueError as error:
         raise ServerRefused("no JSON") from error
-    finally:
-        connection.close()
     if not isinstance(reply, dict):
         raise ServerRefused("no JSON object")
     if answer.status != http.client.OK:

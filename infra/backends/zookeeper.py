@@ -2,13 +2,14 @@
 
 import contextlib
 import re
+import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import Address, Backend, Health, Held, Package, ServerRefused, Trait
+from infra.backends.backend import WRITES, Address, Backend, Health, Held, Package, ServerRefused, Trait, Write
 from infra.backends.conversation import EXPLAINS_WITHIN, converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
@@ -70,23 +71,32 @@ class ZooKeeper(Backend):
         return struct.pack(">i", len(request)) + request
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        """A session with an ephemeral node. Messages have their length before them, numbers the highest byte first."""
+        """A session with an ephemeral node."""
         with access.connect("{}:{}".format(*address), patience) as connection:
+            session = _Session(connection)
+            session.create(f"/{_NAME}-{time.time_ns()}", b"x" * size, _EPHEMERAL)
+            session.ask(_END)
 
-            def ask(message: bytes) -> bytes:
-                connection.sendall(struct.pack(">i", len(message)) + message)
-                return exactly(connection, *struct.unpack(">i", exactly(connection, 4)))
+    @contextlib.contextmanager
+    def writing(self, address: Address, patience: float) -> Iterator[Write]:
+        """Nodes that are nobody's, below the root."""
+        with OPEN.connect("{}:{}".format(*address), patience) as connection:
+            session = _Session(connection)
 
-            session = ask(struct.pack(">iqiqi16s", 0, 0, 1000, 0, 16, b""))
-            if not struct.unpack(">q", session[8:16])[0]:
-                raise ServerRefused("no session")
-            path, value = f"/{_NAME}-{time.time_ns()}".encode(), b"x" * size
-            acl = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
-            strings = b"".join(struct.pack(">i", len(text)) + text for text in (path, value))
-            reply = ask(struct.pack(">ii", 1, 1) + strings + acl + struct.pack(">i", 1))  # create it, ephemeral
-            if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
-                raise ServerRefused(f"error {code}")
-            ask(struct.pack(">ii", 2, -11))  # the session ends
+            def write(verb: str, name: str) -> None:
+                path = f"/{WRITES}{name}"
+                if verb == "create":
+                    session.create(path, b"x")
+                else:
+                    session.ask(_DELETE, _string(path.encode()) + struct.pack(">i", -1))
+
+            yield write
+
+    def written(self, address: Address) -> frozenset[str]:
+        with OPEN.connect("{}:{}".format(*address), CAUGHT_UP_WITHIN) as connection:
+            session = _Session(connection)
+            session.ask(_SYNC, _string(b"/"))
+            return frozenset(name.removeprefix(WRITES) for name in session.children("/") if name.startswith(WRITES))
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """What is below /fencepost, by a client of this member alone. A node changes with its list of children."""
@@ -122,3 +132,54 @@ class ZooKeeper(Backend):
         if "not in the whitelist" in reply:
             return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
         return unexpected(reply, access)
+
+
+_CREATE: Final = 1
+_DELETE: Final = 2
+_CHILDREN: Final = 8
+_SYNC: Final = 9
+_END: Final = -11
+"""Kinds of requests."""
+_EPHEMERAL: Final = 1
+_ANYBODY: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
+
+
+class _Session:
+    """A session by the plain protocol: messages have their length before them, numbers the highest byte first."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Raises OSError or ServerRefused, as all methods do."""
+        self._connection = connection
+        self._number = 0
+        reply = self._converse(struct.pack(">iqiqi16s", 0, 0, 1000, 0, 16, b""))
+        if not struct.unpack(">q", reply[8:16])[0]:
+            raise ServerRefused("no session")
+
+    def ask(self, kind: int, what: bytes = b"") -> bytes:
+        """The answer behind its head."""
+        self._number += 1
+        reply = self._converse(struct.pack(">ii", self._number, kind) + what)
+        if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
+            raise ServerRefused(f"error {code}")
+        return reply[16:]
+
+    def create(self, path: str, value: bytes, flags: int = 0) -> None:
+        self.ask(_CREATE, _string(path.encode()) + _string(value) + _ANYBODY + struct.pack(">i", flags))
+
+    def children(self, path: str) -> list[str]:
+        """The names of the nodes below one."""
+        reply = self.ask(_CHILDREN, _string(path.encode()) + b"\0")
+        names, at = [], 4
+        for _ in range(*struct.unpack(">i", reply[:4])):
+            (size,) = struct.unpack(">i", reply[at : at + 4])
+            names.append(reply[at + 4 : at + 4 + size].decode(errors="replace"))
+            at += 4 + size
+        return names
+
+    def _converse(self, message: bytes) -> bytes:
+        self._connection.sendall(struct.pack(">i", len(message)) + message)
+        return exactly(self._connection, *struct.unpack(">i", exactly(self._connection, 4)))
+
+
+def _string(text: bytes) -> bytes:
+    return struct.pack(">i", len(text)) + text

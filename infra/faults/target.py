@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, cast
 
 from infra.backends import BACKENDS, STORE
+from infra.background_writes import BackgroundWrites
 from infra.faults.link_question import Prober
 from infra.network import topology
 from infra.network.links import BY_HAND
@@ -190,6 +191,7 @@ class Target:
     prober       asks the nodes through the links.
     store_prober asks the store.
     environment  for what only it can do: the store's links, disks, failover.
+    writes       the client that writes beside the locks.
     by           the key under which this fault does what it does, for the verbs of links and nodes.
     alone        whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`.
     """
@@ -203,6 +205,7 @@ class Target:
     clock: Clock
     prober: Prober
     environment: Environment
+    writes: BackgroundWrites
     by: str = BY_HAND
     alone: bool = True
     store_prober: Prober = STORE_PROBER
@@ -217,8 +220,10 @@ class Target:
             for node, endpoint in zip(cluster.nodes, environment.endpoints(backend, group), strict=True)
         }
         groups = tuple(map(topology.client, topology.GROUPS))
-        prober = Prober(BACKENDS[backend], environment.access(backend))
-        return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, prober, environment)
+        kind = BACKENDS[backend]
+        prober = Prober(kind, environment.access(backend))
+        writes = BackgroundWrites(kind, [node.address for node in cluster.nodes])
+        return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, prober, environment, writes)
 
     @property
     def kind(self) -> Backend:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -183,7 +183,8 @@ class Star:
         )
         return Target(
             self.backend, self.cluster, self.links, groups, endpoints, self.world, self.world,
-            ImaginedProber(self), cast("Any", environment), by, alone, ImaginedProber(self),
+            ImaginedProber(self), cast("Any", environment), cast("Any", ImaginedWrites(self)), by, alone,
+            ImaginedProber(self),
         )  # fmt: skip
 
     def unclean(self) -> list[str]:
@@ -269,6 +270,21 @@ class Star:
             return Written("refused", 0.0)
         silent = engine.status == "paused" or "stalled" in done
         return Written("silent" if silent else "kept", sum(what for what in done if isinstance(what, float)))
+
+
+class ImaginedWrites:
+    """One write a millisecond, whoever serves."""
+
+    def __init__(self, star: Star) -> None:
+        self._star = star
+
+    @property
+    def made(self) -> int:
+        return self._star.world.now() // 1_000_000
+
+    def going_on(self, rate: float) -> AbstractContextManager[None]:
+        assert rate > 0
+        return nullcontext()
 
 
 class ImaginedProber(Prober):

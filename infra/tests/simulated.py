@@ -244,7 +244,7 @@ class World:
         environment = SimpleNamespace(heal=lambda: self.healed.append("environment"))
         return Target(
             "etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self,
-            Prober(Etcd()), cast("Any", environment),
+            Prober(Etcd()), cast("Any", environment), cast("Any", None),
         )  # fmt: skip
 
     def at_rest(self) -> bool:

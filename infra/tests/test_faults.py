@@ -65,6 +65,15 @@ SECONDS = ("cut-client-hold", "kill-server", "slow-disk", "stall-holder")
         ("etcd", "roll-version", {**ROLL, "first": "etcd1"}, "first: must be leader or follower"),
         ("etcd", "roll-version", {**ROLL, "members": 4}, "members: must be a number from 1 to 3"),
         ("etcd", "roll-version", {**ROLL, "members": True}, "members: must be a number from 1 to 3"),
+        ("etcd", "kill-under-load", {"kills": []}, "kills: must be a list of 1 to 100 kills"),
+        (
+            "etcd",
+            "kill-under-load",
+            {"kills": [["zk1", 5]]},
+            "kills: must be a list of .one of all, etcd1, ",
+        ),
+        ("etcd", "kill-under-load", {"kills": [["all", -1]]}, "kills: must be a list of"),
+        ("etcd", "cascade", {"times": 0}, "times: must be a number of leaders from 1"),
     ],
 )
 def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], said: str) -> None:

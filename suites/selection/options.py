@@ -135,7 +135,7 @@ def parse(option: Any) -> Selection:
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
     certified = upgraded is not ONLY
     more = profile.own if any(name not in registry.LOCKS for name in option.lock) else ()
-    usual = (*(profile.faults or EVERY_FAULT), *more, *storms)
+    usual = (*(profile.faults or EVERY_FAULT), *more, *(profile.upgrades if certified else ()), *storms)
     faults = tuple(plans) or _faults(option.faults, upgrade=certified) or usual
     there = _lanes(option.lock, load(option))
     lanes = tuple(

@@ -20,6 +20,7 @@ class Profile:
 
     faults    names in the register of faults, None for all.
     own       more of them, where a lock of the user's own is named: what ours say to these the longest profile shows.
+    upgrades  more of them, where two versions are compared.
     locks     which are tried, None for all.
     whole     those faults under which a lock is tried in all its lanes, None for all; under the others in as few as ask
               everything (`suites.lanes.lane.fewest`). What is broken by design (`registry.CONTROLS`) is tried without a
@@ -33,6 +34,7 @@ class Profile:
     name: str
     faults: tuple[str, ...] | None
     own: tuple[str, ...]
+    upgrades: tuple[str, ...]
     locks: tuple[str, ...] | None
     whole: tuple[str, ...] | None
     lanes: Mapping[str, tuple[str, ...]]
@@ -86,14 +88,18 @@ _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
 _OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)))
+_LOADED: Final = tuple(name for name, fault in FAULTS.items() if "load" in fault.needs)
+"""What shows whether members keep what they acknowledge: a matter of the version, and minutes long."""
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
 _NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", SMOKE, (), PLAINEST, whole=(), lanes=_LONG, storms=0, deadline=60),
-        Profile("default", DEFAULT, _OWN, None, whole=STALE, lanes={**RARE, **FEW, **_PAIRS}, storms=0, deadline=60),
-        Profile("nightly", None, (), None, whole=None, lanes=_NIGHTLY, storms=20, deadline=60),
+        Profile("smoke", SMOKE, (), (), PLAINEST, whole=(), lanes=_LONG, storms=0, deadline=60),
+        Profile(
+            "default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes={**RARE, **FEW, **_PAIRS}, storms=0, deadline=60
+        ),
+        Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20, deadline=60),
     )
 }

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 from checkers.history.history import Contents, Entry
 from infra.backends import BACKENDS
-from infra.backends.backend import NO_ANSWER, Held, Trait
+from infra.backends.backend import NO_ANSWER, Address, Held, Trait
+from infra.background_writes import BackgroundWrites
 from infra.environment import Environment
 from suites.trial.lane_history import RunningLane
 from suites.worker.pool import TrialBroke
@@ -29,11 +30,13 @@ Look = tuple[Contents, ...]
 """What a first member held, then the others, then the first again."""
 
 
-def look(environment: Environment, backend: str, lanes: Sequence[RunningLane], *, quiet: bool) -> Mapping[str, Look]:
+def look(
+    environment: Environment, backend: str, lanes: Sequence[RunningLane], writes: BackgroundWrites, *, quiet: bool
+) -> Mapping[str, Look]:
     """Lane → what each member held of it; nothing where no members hold the same, or the cluster is not ours.
 
-    quiet: whether nobody writes any more, as it must be where changes have no numbers. Raises TrialBroke where one
-    does not answer.
+    writes: what was written beside the locks. quiet: whether nobody writes any more, as it must be where changes have
+    no numbers. Raises TrialBroke where one does not answer.
     """
     kind = BACKENDS[backend]
     if not (kind.copies and environment.ours and (quiet or kind.has(Trait.LEADER))):
@@ -56,12 +59,31 @@ def look(environment: Environment, backend: str, lanes: Sequence[RunningLane], *
     while len({held.whole for _, _, held, _ in answers[1:]}) > 1 and times < ASKED_TIMES:
         time.sleep(_AGAIN)
         answers, times = ask_all(), times + 1
+    beside = _beside(environment, backend, writes) if quiet and writes.known else {}
+
+    def of(lane: RunningLane, answer: Answer) -> Contents:
+        member, begun, held, answered = answer
+        mine = _of(lane.keys, held)
+        return Contents(member, begun, answered, held.first, held.last, mine, held.whole, *beside.get(member, ()))
+
+    return {lane.lane.name: tuple(of(lane, answer) for answer in answers) for lane in lanes}
+
+
+_Beside = tuple[int, tuple[str, ...], tuple[str, ...]]
+"""How many keys are there, which of them a member lacks, and which it holds that were removed."""
+
+
+def _beside(environment: Environment, backend: str, writes: BackgroundWrites) -> Mapping[str, _Beside]:
+    """Of each member, of the keys that were written beside the locks. One of which nobody knows whether it is there is
+    there if any member has it.
+    """
+    kind, known = BACKENDS[backend], writes.known
+    held = {member: _answered(environment, member, kind.written) & known.keys() for member in kind.copies}
+    gone = {name for name, there in known.items() if there is False}
+    there = {name for name, there in known.items() if there} | frozenset().union(*held.values()) - gone
     return {
-        lane.lane.name: tuple(
-            Contents(member, begun, answered, held.first, held.last, _of(lane.keys, held), held.whole)
-            for member, begun, held, answered in answers
-        )
-        for lane in lanes
+        member: (len(there), tuple(sorted(there - names)), tuple(sorted(gone & names)))
+        for member, names in held.items()
     }
 
 
@@ -76,12 +98,19 @@ def _names(keys: Sequence[str], entry: str) -> bool:
 
 
 def _held(environment: Environment, backend: str, member: str, wanted: Callable[[str], bool], since: int) -> Held:
-    """Asked until it answers: it may be slow on an overloaded machine."""
+    return _answered(environment, member, lambda address: BACKENDS[backend].held(address, wanted, since))
+
+
+T = TypeVar("T")
+
+
+def _answered(environment: Environment, member: str, ask: Callable[[Address], T]) -> T:
+    """Asked until it answers: it may be slow on an overloaded machine. Raises TrialBroke."""
     address = environment.node(member).address
     deadline = time.monotonic() + ASKED_WITHIN
     while True:
         try:
-            return BACKENDS[backend].held(address, wanted, since)
+            return ask(address)
         except NO_ANSWER as error:
             if time.monotonic() > deadline:
                 raise TrialBroke(f"after the trial: {member} does not say what it holds ({error})") from error

@@ -6,6 +6,7 @@ it judges was exercised, or until its deadline; then it heals, ends the workers 
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -19,6 +20,7 @@ from checkers.history.history import History
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
+from infra.backends.backend import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
 from infra.environment import Environment
@@ -112,6 +114,7 @@ class RunningTrial:
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
     looks    what members held, by lane, each time that they were asked.
+    writes   the client that writes beside the locks, where a fault wants it.
     """
 
     def __init__(self, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> None:
@@ -138,6 +141,7 @@ class RunningTrial:
         self.missing: list[Missing] = []
         self.stuck: list[Handle] = []
         self.looks: list[Mapping[str, members.Look]] = []
+        self.writes = target.writes
 
     @property
     def handles(self) -> list[Handle]:
@@ -213,10 +217,13 @@ class RunningTrial:
         return [history(lane) for lane in self.lanes]
 
     def _look_at_members(self, *, quiet: bool) -> None:
-        self.looks.append(members.look(self.environment, self.trial.backend, self.lanes, quiet=quiet))
+        look = members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet)
+        self.looks.append(look)
 
     def remove_traces(self) -> None:
-        """Remove what the locks left on a cluster that is not ours."""
+        """Remove what was written beside the locks, and what they left on a cluster that is not ours."""
+        with suppress(*NO_ANSWER):
+            self.writes.clear()
         if not self.environment.ours:
             target_cleanup.await_ends([handle.pid for handle in self.handles])
             traces = ((lane.lane.lock, lane.keys) for lane in self.lanes)

@@ -8,7 +8,9 @@ import pytest
 from checkers.check import check
 from checkers.tests.build import FACTS, Book
 from infra.backends import BACKENDS
+from infra.backends.backend import Address, Backend
 from infra.backends.redis import PRIMARY, REPLICA
+from infra.background_writes import BackgroundWrites
 from infra.environment import Environment
 from infra.tests.live.hurting import await_, redis_at
 from suites.lanes.lane import lane_named
@@ -22,14 +24,21 @@ LANES = {
     "zookeeper": "zookeeper/register/unfenced",
     "redis": "redis/set/fence-writes",
 }
+ON = {name: pytest.param(name, marks=pytest.mark.needs(name)) for name in LANES}
 
 
 def lane_of(backend: str, key: str) -> RunningLane:
     return RunningLane(lane_named(LANES[backend]), (key,))
 
 
-def looked(environment: Environment, lane: RunningLane) -> members.Look:
-    return members.look(environment, lane.lane.backend, [lane], quiet=True)[lane.lane.name]
+def writes_of(environment: Environment, backend: str) -> BackgroundWrites:
+    return BackgroundWrites(BACKENDS[backend], [node.address for node in environment.cluster(backend).nodes])
+
+
+def looked(environment: Environment, lane: RunningLane, writes: BackgroundWrites | None = None) -> members.Look:
+    backend = lane.lane.backend
+    writes = writes or writes_of(environment, backend)
+    return members.look(environment, backend, [lane], writes, quiet=True)[lane.lane.name]
 
 
 def kinds(look: members.Look, grant: Grant | None = None) -> list[str]:
@@ -42,7 +51,7 @@ def kinds(look: members.Look, grant: Grant | None = None) -> list[str]:
     return [violation.kind for violation in result.violations]
 
 
-@pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.needs(name)) for name in LANES])
+@pytest.mark.parametrize("backend", ON.values())
 def test_all_members_hold_a_grant_until_it_is_released(environment: Environment, backend: str) -> None:
     lane = lane_of(backend, f"agreed.{backend}")
     nodes = environment.direct(backend)
@@ -82,6 +91,44 @@ def test_a_live_key_that_is_gone_on_the_replica_is_found_each_time(environment: 
 
 @pytest.mark.needs("etcd")
 def test_where_clients_go_on_members_are_asked_of_services_that_number_changes(environment: Environment) -> None:
-    assert members.look(environment, "redis", [lane_of("redis", "k")], quiet=False) == {}
-    (look,) = members.look(environment, "etcd", [lane_of("etcd", "k")], quiet=False).values()
+    writes = {name: writes_of(environment, name) for name in ("redis", "etcd")}
+    assert members.look(environment, "redis", [lane_of("redis", "k")], writes["redis"], quiet=False) == {}
+    (look,) = members.look(environment, "etcd", [lane_of("etcd", "k")], writes["etcd"], quiet=False).values()
     assert all(contents.last > 0 for contents in look)
+
+
+@pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("etcd", "zookeeper")]
+)
+def test_members_hold_what_was_written_beside_the_locks_though_one_was_killed(
+    environment: Environment, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane, writes, kind = lane_of(backend, "beside"), writes_of(environment, backend), BACKENDS[backend]
+    first, second, *_ = environment.cluster(backend).nodes
+    with writes.going_on(200.0):
+        await_(lambda: writes.made > 500)  # and many of them are removed
+        second.kill()
+        written = writes.made
+        await_(lambda: writes.made > written + 100)
+        second.heal()
+    environment.cluster(backend).await_ready()
+    held = looked(environment, lane, writes)
+    assert {contents.member: (contents.lost, contents.undead) for contents in held} == dict.fromkeys(
+        kind.copies, ((), ())
+    )
+    assert min(contents.beside for contents in held) > 100
+    assert kinds(held) == []
+
+    kept = next(name for name, there in writes.known.items() if there)
+    gone = next(name for name, there in writes.known.items() if there is False)
+    written_there = kind.written
+
+    def damaged(_: Backend, address: Address) -> frozenset[str]:
+        names = written_there(address)
+        return names - {kept} | {gone} if address == first.address else names
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kind), "written", damaged)
+        assert kinds(looked(environment, lane, writes)) == ["removed-write-kept", "write-not-kept"]
+    writes.clear()
+    assert not kind.written(second.address)

@@ -1,0 +1,99 @@
+"""A client that writes small keys beside the locks, past all links: logs grow, and who was away has to catch up.
+
+Each key is created once, under a name of its own, and every third write removes one. Where members agree before they
+acknowledge, each of them must hold what was acknowledged, once nobody writes any more.
+"""
+
+import contextlib
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from infra.backends.backend import NO_ANSWER, Address, Backend
+
+CONNECTIONS: Final = 8
+"""So many write side by side, each one key after another."""
+REMOVES: Final = 3
+"""Of so many writes one removes the oldest key."""
+ANSWERED_WITHIN: Final = 1.0
+"""Seconds for an answer; after that nobody knows what became of the write."""
+_AGAIN: Final = 0.05
+"""Seconds between two attempts to connect."""
+
+
+class BackgroundWrites:
+    """See the module. For one cluster and one trial."""
+
+    def __init__(self, kind: Backend, addresses: Sequence[Address]) -> None:
+        """addresses: of all members. Writes nothing yet."""
+        self._kind, self._addresses = kind, addresses
+        self._prefix = f"{time.time_ns():x}"
+        self._known: dict[str, bool | None] = {}
+        self._serial = itertools.count()
+        self._counting = threading.Lock()
+        self._made = 0
+
+    @property
+    def made(self) -> int:
+        """How many writes were acknowledged."""
+        return self._made
+
+    @property
+    def known(self) -> Mapping[str, bool | None]:
+        """Name of a key → whether it was acknowledged that it is there; None where a write had no answer."""
+        return self._known
+
+    @contextlib.contextmanager
+    def going_on(self, rate: float) -> Iterator[None]:
+        """While it lasts so many writes a second are made, or as many as the cluster takes."""
+        over = threading.Event()
+        with ThreadPoolExecutor(CONNECTIONS, "background-writes") as pool:
+            writers = [pool.submit(self._write, number, CONNECTIONS / rate, over) for number in range(CONNECTIONS)]
+            try:
+                yield
+            finally:
+                over.set()
+        for writer in writers:
+            writer.result()
+
+    def clear(self) -> None:
+        """Remove all keys that are there. Raises one of NO_ANSWER."""
+        if not self._known:
+            return
+        address = self._addresses[0]
+        names = sorted(self._kind.written(address))
+
+        def remove(mine: Sequence[str]) -> None:
+            with self._kind.writing(address, ANSWERED_WITHIN) as write:
+                for name in mine:
+                    write("remove", name)
+
+        with ThreadPoolExecutor(CONNECTIONS, "background-writes") as pool:
+            list(pool.map(remove, (names[number::CONNECTIONS] for number in range(CONNECTIONS))))
+        self._known.clear()
+
+    def _write(self, number: int, every: float, over: threading.Event) -> None:
+        """One connection, to another member whenever it fails. every: seconds between two writes."""
+        mine: deque[str] = deque()
+        due = time.monotonic()
+        for address in itertools.islice(itertools.cycle(self._addresses), number, None):
+            if over.is_set():
+                return
+            with contextlib.suppress(*NO_ANSWER), self._kind.writing(address, ANSWERED_WITHIN) as write:
+                while not over.wait(max(due - time.monotonic(), 0.0)):
+                    due = max(due + every, time.monotonic())
+                    serial = next(self._serial)
+                    remove = bool(mine) and serial % REMOVES == 0
+                    name = mine.popleft() if remove else f"{self._prefix}-{serial}"
+                    if not remove:
+                        mine.append(name)
+                    self._known[name] = None
+                    write("remove" if remove else "create", name)
+                    self._known[name] = not remove
+                    with self._counting:
+                        self._made += 1
+            over.wait(_AGAIN)

@@ -1,0 +1,187 @@
+"""Faults that are sequences of kills, while a client writes beside the locks (`infra.background_writes`).
+
+Releases have lost what was acknowledged where members were killed again and again while they wrote, or where one that
+had been away led the others. A sequence happens wholly in `apply`, and members are started again as it goes on.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.backends.backend import Trait
+from infra.cluster.nodes import Node
+from infra.errors import Failed
+from infra.faults import fault
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection, Nobody
+from infra.faults.fault_options import LEADER, Option, Options, Site, must, number, within
+from infra.faults.servers.strikes import end, named
+from infra.faults.target import Hit, Target
+
+RATE: Final = 400.0
+"""Writes a second, if the cluster takes so many."""
+WRITTEN_WITHIN: Final = 30.0
+"""Seconds for writes to be acknowledged: first the members that were killed have to elect a leader."""
+KILLS: Final = (6, 8)
+"""Kills in a sequence by chance, least and most."""
+MOST_KILLS: Final = 100
+MOMENT: Final = (50, 500)
+"""ms from the first write that is acknowledged after a kill until the next kill, least and most."""
+AWAY: Final = 1000
+"""Writes that a member misses while it is away."""
+ALL: Final = "all"
+"""Stands for all members at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillUnderLoad(fault.OnNodes):
+    """kills: name of a member, or ALL, and the ms before it is killed. Who was killed is started at once."""
+
+    kills: tuple[tuple[str, int], ...]
+
+    def describe(self) -> str:
+        whom = ", ".join(f"{who} after {after} ms" for who, after in self.kills)
+        return f"kill and start while {RATE:.0f} keys a second are written: {whom},"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the states of containers, and by writes that are acknowledged before each kill."""
+        hits = []
+        with target.writes.going_on(RATE):
+            for who, after in self.kills:
+                written = _await_writes(target, 1)
+                target.clock.wait(after / 1000)
+                nodes = target.cluster.nodes if who == ALL else [target.node(who)]
+                hits.append(_kill(target, nodes, "", written))
+                _start(target, nodes)
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade(fault.OnNodes):
+    """times: how many leaders are killed. The one before is started when the next is killed."""
+
+    times: int
+
+    def describe(self) -> str:
+        return f"kill {self.times} leaders, each as soon as it leads, while {RATE:.0f} keys a second are written,"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        hits, away = [], list[Node]()
+        with target.writes.going_on(RATE):
+            for _ in range(self.times):
+                leader = fault.leader(target)
+                hits.append(_kill(target, [leader], LEADER, 0))
+                _start(target, away)
+                away = [leader]
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinThenLead(fault.OnNodes):
+    """A follower is away, and back; the other one is away when the leader is killed, so that the first has to lead."""
+
+    def describe(self) -> str:
+        return f"a follower misses {AWAY} writes and returns, the other misses {AWAY}, then the leader is killed,"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by writes that are acknowledged meanwhile, and by who leads in the end."""
+        with target.writes.going_on(RATE):
+            first = self._another(target)
+            hits = [self._away(target, first)]
+            _start(target, [first])
+            if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
+                raise (Failed if target.alone else Nobody)(f"{first.name} does not come back")
+            other = self._another(target, first)
+            hits.append(self._away(target, other))
+            leader = fault.leader(target)
+            if leader is not first:  # elected already, on an overloaded machine
+                hits.append(_kill(target, [leader], LEADER, 0))
+            _start(target, [other])
+            if target.alone and leader is not first and (leads := fault.leader(target)) is not first:
+                raise Failed(f"{leads.name} leads, though only {first.name} can have all that was acknowledged")
+        return hits
+
+    def _another(self, target: Target, *but: Node) -> Node:
+        """A follower, and none of these."""
+        leader = fault.leader(target)
+        return next(node for node in target.cluster.nodes if node not in (leader, *but))
+
+    def _away(self, target: Target, node: Node) -> Hit:
+        hit = _kill(target, [node], "", 0)
+        _await_writes(target, AWAY)
+        return hit
+
+
+def _await_writes(target: Target, more: int) -> int:
+    """Until so many more are acknowledged; how many were in all. Raises Failed."""
+    before = target.writes.made
+    patience = target.patience(WRITTEN_WITHIN)
+    if not target.clock.wait(patience, lambda: target.writes.made >= before + more, LOOK_EVERY) and target.alone:
+        raise Failed(f"{target.writes.made - before} writes were acknowledged in {patience:.0f} s, not {more}")
+    return target.writes.made
+
+
+def _kill(target: Target, nodes: Sequence[Node], role: str, written: int) -> Hit:
+    """At once. written: writes beside the locks until then, 0 where they do not matter."""
+    begun = target.clock.now()
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        list(pool.map(lambda node: end(target, node), nodes))
+    after = f" after {written} writes" if written else ""
+    return Hit("kill", ", ".join(named(node, role) for node in nodes) + after, begun, target.clock.now())
+
+
+def _start(target: Target, nodes: Sequence[Node]) -> None:
+    """At once."""
+    with ThreadPoolExecutor(max(len(nodes), 1)) as pool:
+        list(pool.map(lambda node: node.let_go(target.by), nodes))
+
+
+def _kills(value: Any, site: Site, _: Options) -> tuple[tuple[str, int], ...]:
+    known = (ALL, *site.members)
+    must(isinstance(value, list) and 0 < len(value) <= MOST_KILLS, f"be a list of 1 to {MOST_KILLS} kills")
+    for kill in value:
+        right = isinstance(kill, list) and len(kill) == 2 and kill[0] in known and type(kill[1]) is int
+        must(right and 0 <= kill[1] <= 60_000, f"be a list of [one of {', '.join(known)}, ms from 0 to 60000]")
+    return tuple((who, after) for who, after in value)
+
+
+def _drawn_kills(rng: random.Random, site: Site, _: Options) -> list[list[str | int]]:
+    """Every second time all at once."""
+    some = [rng.choice(site.members) if count % 2 else ALL for count in range(rng.randint(*KILLS))]
+    return [[who, rng.randint(*MOMENT)] for who in some]
+
+
+def _sequence(
+    name: str, summary: str, inject: Callable[..., FaultInjection], *options: Option, how: str, sees: str
+) -> Fault:
+    return Fault(
+        name, "kill", summary, inject, options, trait=Trait.LEADER, needs=("kill", "load"), least=3, how=how, sees=sees
+    )
+
+
+SEQUENCES: Final = (
+    _sequence(
+        "kill-under-load",
+        "members, or all at once, are killed and started again and again while much is written",
+        lambda _, kills: KillUnderLoad(kills),
+        Option("kills", _kills, _drawn_kills),
+        how="Docker: SIGKILL, start, at random moments, beside a client of our own that writes",
+        sees="connections closed, then refused, for seconds; what was acknowledged must be there",
+    ),
+    _sequence(
+        "cascade",
+        "each leader is killed as soon as it leads, while much is written",
+        lambda _, times: Cascade(times),
+        number("times", 1, MOST_KILLS, within((4, 6)), "a number of leaders"),
+        how="Docker: SIGKILL of the leader; the one before is started then, and catches up from the third",
+        sees="connections closed, one election after another",
+    ),
+    _sequence(
+        "rejoin-then-lead",
+        "a member that was away while much was written catches up, and leads while the next one does",
+        fault.always(RejoinThenLead()),
+        how="Docker: SIGKILL and start of one follower, of the other, and of the leader",
+        sees="connections closed; a leader that had been away",
+    ),
+)
