@@ -15,20 +15,20 @@ from infra.faults.all_faults import FAULTS
 from suites.lock import LockClient, grain_of
 from suites.locks import registry
 from suites.worker.process_spec import GUARDED
-from suites.workloads.apart import Apart
-from suites.workloads.churn import Churn
-from suites.workloads.crowd import Crowd, Many
-from suites.workloads.impatient import Impatient
-from suites.workloads.inventory import Inventory
-from suites.workloads.leader import Leader
-from suites.workloads.nested import Nested
-from suites.workloads.once import Once
-from suites.workloads.pairs import Pairs
-from suites.workloads.register import Register
-from suites.workloads.set import Set
-from suites.workloads.share import Share
-from suites.workloads.transfer import Backoff, Opposite, Transfer
-from suites.workloads.work import Work
+from suites.workloads.one_lock import (
+    Crowd,
+    Impatient,
+    Inventory,
+    Leader,
+    Many,
+    Nested,
+    Once,
+    Register,
+    Set,
+    Share,
+    Work,
+)
+from suites.workloads.several_locks import Apart, Backoff, Churn, Opposite, Pairs, Transfer
 from suites.workloads.workload import Workload
 
 WORKLOADS: Final[Mapping[str, type[Workload]]] = {

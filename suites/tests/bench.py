@@ -267,7 +267,7 @@ def a_spec(folder: Path | str) -> Spec:
         lock="fake",
         endpoints=(),
         ttl=TTL,
-        workload="suites.workloads.register:Register",
+        workload="suites.workloads.one_lock:Register",
         store_dsn="",
         store_mode="fence-writes",
         keys=("k",),

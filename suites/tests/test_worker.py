@@ -22,7 +22,7 @@ from suites.worker.lease_renewal import Holding
 from suites.worker.process_spec import Process, Spec, group_of
 from suites.worker.worker import SOON, Worker
 from suites.workloads import share
-from suites.workloads.share import Share
+from suites.workloads.one_lock import Share
 from suites.workloads.workload import Stopped
 
 

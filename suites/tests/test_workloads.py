@@ -14,9 +14,8 @@ from suites.lock import Declarations, Indeterminate, LockError, Refused
 from suites.tests.bench import Fake, MakeWorker, Rich, kinds, lock_of, raising, rows, store_of
 from suites.worker import gates
 from suites.worker.critical_section import Section
-from suites.workloads import transfer
-from suites.workloads.churn import OTHERS, STEPS
-from suites.workloads.transfer import Backoff, Opposite, Transfer
+from suites.workloads import several_locks
+from suites.workloads.several_locks import OTHERS, STEPS, Backoff, Opposite, Transfer
 from suites.workloads.workload import Stopped, Workload
 
 TRANSFERS = ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"]
@@ -144,7 +143,7 @@ class TestTransfer:
             (one, patience), (other, patience_then) = lock_of(worker).asked
             assert {one, other} == {"a", "b"}
             assert patience == worker.spec.acquire_timeout
-            assert patience_then == (transfer.SOON if workload is Backoff else patience + workload.waits)
+            assert patience_then == (several_locks.SOON if workload is Backoff else patience + workload.waits)
             begun += one
         assert begun == first
 

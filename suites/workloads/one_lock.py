@@ -1,0 +1,199 @@
+"""Workloads whose sections hold one lock, and what each of them shows."""
+
+from typing import ClassVar, Final
+
+from suites.workloads.workload import FENCES, Hold, Workload, updates
+
+TERM: Final = (1.1, 1.9)
+"""TTLs that a leader stays, least and most."""
+STEPS: Final = 9
+
+READERS_STAY: Final = 2.0
+"""Times as long as a writer, so that they meet."""
+DOWNGRADES: Final = 0.25
+"""Share of the writers that go on as readers."""
+LONG: Final = 8
+"""Of so many in a row one stays for longer than a TTL, the first of them."""
+TERM_AS_READER: Final = (1.1, 1.4)
+"""TTLs that they stay, least and most."""
+STEPS_AS_READER: Final = 4
+
+
+class Register(Workload):
+    """Read, think and write, some times, and read back, all under the token. Shows stale reads and stale writes."""
+
+    name: ClassVar[str] = "register"
+    properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", *FENCES, "compare-owner", "guarded")
+    late: ClassVar[bool] = True
+
+    def section(self, hold: Hold) -> None:
+        times = updates(hold)
+        for _ in range(times):
+            hold.read()
+            hold.work(hold.pace * hold.rng.uniform(0.5, 1.0) / times)
+            hold.write()
+        hold.read()
+
+
+class Set(Workload):
+    """Read the list, think, write it back with one more element, some times. Shows acknowledged updates that are gone.
+
+    The elements of one list are its history: each write names the last element of the list that it was made from, so
+    the final list says not only which updates were lost but who overwrote them.
+    """
+
+    name: ClassVar[str] = "set"
+    properties: ClassVar[tuple[str, ...]] = ("no-lost-update",)
+    stores: ClassVar[tuple[str, ...]] = (
+        *("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", "guarded"),
+    )
+
+    def section(self, hold: Hold) -> None:
+        times = updates(hold)
+        for _ in range(times):
+            base, elements = hold.read()
+            hold.work(hold.pace * hold.rng.uniform(0.3, 0.6) / times)
+            hold.write(base=base, elements=elements)
+            hold.work(hold.pace * hold.rng.uniform(0.2, 0.4) / times)
+
+
+class Inventory(Set):
+    """Each element appended to the list sells the item whose number is the length of the list.
+
+    Two elements appended to the same list sold the same item twice, whichever of them is lost.
+    """
+
+    name: ClassVar[str] = "inventory"
+    properties: ClassVar[tuple[str, ...]] = ("no-duplicate", "no-lost-update")
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-reads-and-writes", "compare-owner", "compare-and-set")
+
+
+class Once(Workload):
+    """A list of jobs that are done, each an effect that cannot be undone; the length of the list numbers the next.
+
+    The effect comes first and its entry in the list later, as in every worker of a queue. A worker that dies in between
+    leaves a job that is done twice, with any lock. An idempotency key prevents that, besides overlaps.
+    """
+
+    name: ClassVar[str] = "once"
+    properties: ClassVar[tuple[str, ...]] = ("no-duplicate",)
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "idempotency-key")
+
+    def section(self, hold: Hold) -> None:
+        base, elements = hold.read()
+        hold.effect(len(elements))  # with an idempotency key, a job that is done is only entered in the list
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.write(base=base, elements=elements)
+
+
+class Work(Workload):
+    """The section touches no data, so that several workers may be inside at once. For semaphores."""
+
+    name: ClassVar[str] = "work"
+    workers: ClassVar[int] = 5
+
+    def section(self, hold: Hold) -> None:
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.check()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+
+
+class Crowd(Workload):
+    """Very many workers that want one lock."""
+
+    name: ClassVar[str] = "crowd"
+    workers: ClassVar[int] = 32
+
+    def section(self, hold: Hold) -> None:
+        hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.2, 0.4))
+        hold.write()
+
+
+class Many(Crowd):
+    """Very many locks."""
+
+    name: ClassVar[str] = "many"
+    keys: ClassVar[int] = 1_000
+    workers: ClassVar[int] = 8
+
+
+class Impatient(Workload):
+    """Many want one lock, and some of them give up soon, amidst the queue, or only try."""
+
+    name: ClassVar[str] = "impatient"
+    gives_up: ClassVar[float] = 0.4
+    workers: ClassVar[int] = 6
+
+    def section(self, hold: Hold) -> None:
+        hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.write()
+
+
+class Leader(Workload):
+    """The holder stays for longer than a TTL, in steps, so that it stops soon after its renewals fail."""
+
+    name: ClassVar[str] = "leader"
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
+    holds: ClassVar[float] = TERM[1]
+    keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind one that waits
+
+    def section(self, hold: Hold) -> None:
+        term = hold.ttl * hold.rng.uniform(*TERM)
+        for _ in range(STEPS):
+            hold.read()
+            hold.work(term / STEPS)
+            hold.write()
+
+
+class Share(Workload):
+    """Readers hold together, and for longer; writers hold alone.
+
+    Where the lock can, some writers go on as readers, for longer than a TTL at times: a client that does not renew what
+    it downgraded loses it to another writer then.
+    """
+
+    name: ClassVar[str] = "share"
+    stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
+    readers: ClassVar[float] = 0.6
+    workers: ClassVar[int] = 5
+
+    def __init__(self) -> None:
+        self._downgraded = 0
+        """How often."""
+
+    def section(self, hold: Hold) -> None:
+        hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0) * (READERS_STAY if hold.shared else 1.0))
+        if hold.shared:
+            hold.read()
+            return
+        hold.write()
+        if hold.downgrades and hold.rng.random() < DOWNGRADES:
+            stays = self._downgraded % LONG == 0
+            self._downgraded += 1
+            with hold.downgraded() as reader:
+                term = reader.ttl * reader.rng.uniform(*TERM_AS_READER) if stays else reader.pace
+                for _ in range(STEPS_AS_READER):
+                    reader.work(term / STEPS_AS_READER)
+                    reader.read()
+
+
+class Nested(Workload):
+    """The holder acquires again, once or twice, and works on after the inner release, which must free nothing."""
+
+    name: ClassVar[str] = "nested"
+    nests: ClassVar[bool] = True
+
+    def section(self, hold: Hold) -> None:
+        hold.read()
+        with hold.again():
+            hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
+            if hold.rng.random() < 0.5:
+                with hold.again():
+                    hold.read()
+        hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
+        hold.write()
