@@ -13,7 +13,7 @@ from suites.lanes.lane import Lane, lanes_of
 from suites.lock import LockClient
 from suites.locks import lease_claims, registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
-from suites.locks.postgres_hashtext import HashtextLock
+from suites.locks.postgres_variants import HashtextLock
 from suites.locks.redis_single import RedisLock
 from suites.locks.zookeeper import ZooKeeperLock
 

@@ -12,7 +12,7 @@ from checkers.row_format import Reason
 from suites.lock import Declarations, Indeterminate, Refused, grain_of
 from suites.locks import etcd_requests, etcd_v3lock, postgres_session, redis_single, redis_wait, zookeeper_session
 from suites.locks.redlock import Redlock
-from suites.locks.redlock_unchecked import RedlockUnchecked
+from suites.locks.redlock_variants import RedlockUnchecked
 
 T = TypeVar("T")
 

@@ -1,0 +1,190 @@
+"""Locks on the session-level advisory lock of PostgreSQL: by hashtext(), behind a pool, shared, and taken again."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from checkers.claims import NO_FAULT, Claim, Hazard
+from checkers.row_format import Reason
+from suites.lock import Grant, Indeterminate, LockError, Refused, now
+from suites.locks.lease_claims import besides, without
+from suites.locks.polling import polled
+from suites.locks.postgres_advisory import AdvisoryLock
+from suites.locks.postgres_claims import BOUNDS, CLAIMS, ENDED, EXCLUSION, KEPT, MIN_TTL, TERMINATED, WITHOUT_LISTS
+from suites.locks.postgres_session import POLL, REQUEST, advisory_key
+
+_UNASKED: Final = ("crash-release", "hand-over")
+
+
+class BouncerLock(AdvisoryLock):
+    """``postgres-bouncer``: a session-level advisory lock through PgBouncer in transaction mode, a known mistake.
+
+    https://www.pgbouncer.org/features.html lists session-level advisory locks among what transaction pooling breaks.
+    Each statement outside a transaction goes to whichever server session is idle. So a lock that one client has got is
+    held by a session that the next client gets too, and an advisory lock may be taken again by the session that has it:
+    both hold it. The release may run in another session, which does not hold it: the lock then stays until the pool
+    closes the session.
+
+    Its authors claim nothing. It needs no fault to break, and no error tells of it but the release's "false".
+    """
+
+    name: ClassVar[str] = "postgres-bouncer"
+    via: ClassVar[str] = "pgbouncer"
+    min_ttl: ClassVar[float] = MIN_TTL
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
+    bounds: ClassVar[Mapping[str, float]] = {}
+    claims: ClassVar[tuple[Claim, ...]] = ()
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *(Hazard(name, (NO_FAULT,), "not-the-session") for name in EXCLUSION),
+        Hazard("no-lost-update", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
+        Hazard("fenced-store", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
+        Hazard("no-lost-update", ("delayed-write",), "late-delivery", stores=("unfenced",), certain=False),
+    )
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """By looking again and again: lock_timeout would stay behind in the session of somebody else."""
+        session = self._session.begin()
+
+        def attempt() -> Grant | None:
+            sent = now()
+            ((got,),) = self._session.ask(session, "SELECT pg_try_advisory_lock($1)", advisory_key(name))
+            return self._granted(name, sent, session) if got == "t" else None
+
+        return polled(attempt, timeout, POLL)
+
+
+class HashtextLock(AdvisoryLock):
+    """``postgres-hashtext``: an advisory lock whose number the server makes of the name, by hashtext().
+
+    SELECT pg_advisory_lock(hashtext('order-4711')): what is found in applications and libraries everywhere. hashtext
+    gives 32 bits, is not documented, and may give others in the next major version. Among 9,300 names two meet in one
+    number with a probability of one in a hundred, among 77,000 with one in two. Each name of a trial stands for one of
+    two that meet.
+
+    What its users claim: what is claimed of `postgres-session`, and no collision takes the exclusion away: those who
+    want two different things merely wait for each other. They pay in throughput, and wait for longer after a crash or a
+    fault; a try says "held" of what nobody holds; and who takes two locks that are one has to give it back twice.
+    """
+
+    name: ClassVar[str] = "postgres-hashtext"
+    pace: ClassVar[float] = 0.5  # longer than a wait for a free lock may take by chance
+    lanes: ClassVar[tuple[str, ...]] = ("apart/unfenced",)
+    bounds: ClassVar[Mapping[str, float]] = {**without(_UNASKED, BOUNDS), "independence": 0.15}
+    claims: ClassVar[tuple[Claim, ...]] = besides(_UNASKED, CLAIMS)
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *besides(_UNASKED, WITHOUT_LISTS),
+        Hazard("independence", (NO_FAULT,), "hash-collision"),
+        Hazard("recovery", (NO_FAULT,), "hash-collision", certain=False),
+    )
+
+    NUMBER: ClassVar[str] = "hashtext($1)"
+    NAMES: ClassVar[tuple[str, str]] = ("order-86530", "order-73199")
+    """Two of one number."""
+
+    def parameter(self, name: str) -> object:
+        """The two names of a lane end with an even and an odd byte."""
+        return self.NAMES[ord(name[-1]) % 2]
+
+
+class ReadWriteLock(AdvisoryLock):
+    """``postgres-rw``: a read/write lock of PostgreSQL's shared and exclusive advisory locks.
+
+    pg_advisory_lock_shared for readers, pg_advisory_lock for a writer, both at session level:
+    https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS. The server has one queue for
+    both, and nobody passes a waiter whom he would exclude (proc.c, JoinWaitQueue): readers that keep coming do not
+    starve a writer, and a reader behind a waiting writer waits though only readers hold.
+
+    What its authors claim: what they claim of the exclusive one, with readers beside each other.
+    """
+
+    name: ClassVar[str] = "postgres-rw"
+    lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("sharing"))
+    hazards: ClassVar[tuple[Hazard, ...]] = WITHOUT_LISTS
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._reads: set[int] = set()
+        """Owners of shared grants."""
+
+    def acquire_shared(self, name: str, timeout: float) -> Grant | None:
+        grant = self._take(name, timeout, "_shared")
+        if grant is not None:
+            self._reads.add(grant.owner)
+        return grant
+
+    def downgrade(self, grant: Grant) -> Grant:
+        """The session takes the shared lock beside its exclusive one, before all who wait, and then gives that back."""
+        try:
+            shared = self.acquire_shared(grant.name, REQUEST)
+            if shared is None:
+                raise Indeterminate("it was not granted the shared lock beside the exclusive one")
+            self.release(grant)
+        except LockError:
+            self._session.close()  # so that neither stays
+            raise
+        return shared
+
+    def _free(self, grant: Grant, mode: str = "") -> None:
+        shared = grant.owner in self._reads
+        self._reads.discard(grant.owner)
+        super()._free(grant, "_shared" if shared else mode)
+
+
+class ReentrantLock(AdvisoryLock):
+    """``postgres-reentrant``: PostgreSQL's session-level advisory lock, which its holder may take again.
+
+    "If a session already holds a given advisory lock, additional requests by it will always succeed, even if other
+    sessions are awaiting the lock"; and "the lock must be released as many times as it was acquired":
+    https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS. The server counts; the client
+    remembers that it holds, since a session does not say whether a lock was its own already.
+
+    What its authors claim: that, for as long as the session lives, and what they claim of the lock taken once. Where
+    the session has ended the lock cannot be taken again: another may have it by now.
+    """
+
+    name: ClassVar[str] = "postgres-reentrant"
+    reentrant: ClassVar[bool] = True
+    lanes: ClassVar[tuple[str, ...]] = ("nested/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("reentrancy", under=KEPT))
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *WITHOUT_LISTS,
+        Hazard("reentrancy", (*ENDED, *TERMINATED), "session-lost", certain=False),
+    )
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._inside: dict[str, list[Grant]] = {}
+        """Name → its grant, as often as it is held."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """What is held already is the same grant once more, in its session or not at all.
+
+        Raises Refused(UNAVAILABLE) where that is over: the server was not asked.
+        """
+        held = self._inside.get(name)
+        if held:
+            self._again(held[0])
+            held.append(held[0])
+            return held[0]
+        grant = super().acquire(name, timeout)
+        if grant is not None:
+            self._inside[name] = [grant]
+        return grant
+
+    def _again(self, grant: Grant) -> None:
+        try:
+            ((got,),) = self._ask(grant, f"SELECT pg_try_advisory_lock({self.NUMBER})", self.parameter(grant.name))
+        except Refused as refusal:
+            raise Refused(Reason.UNAVAILABLE, str(refusal)) from refusal
+        if got != "t":
+            raise Refused(Reason.HELD)
+
+    def release(self, grant: Grant) -> None:
+        """Once; the others stay."""
+        held = self._inside.get(grant.name, [])
+        if grant in held:
+            held.remove(grant)
+        if grant in held:
+            self._free(grant)
+        else:
+            super().release(grant)
