@@ -33,9 +33,8 @@ from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from results.text import plain, typed
 from suites.selection.options import load
-from suites.selection.rolling import ROLLING
 from suites.selection.selection import Case, Selection
-from suites.selection.upgrade_stages import ONLY
+from suites.selection.upgrade_stages import ONLY, ROLLING
 from suites.trial.run_trials import CaseAnswer
 from suites.trial.trial_events import column_in
 

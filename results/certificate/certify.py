@@ -15,10 +15,8 @@ from typing import Final
 
 from checkers.claims import Verdict
 from results.certificate import inconclusive
-from results.certificate.calibration import Calibration, calibration
 from results.certificate.conditions import one_version
-from results.certificate.error_texts import ErrorText, errors
-from results.certificate.exposure import Exposure, HandoverGap, exposures, handover_gaps
+from results.certificate.power import Calibration, Exposure, HandoverGap, calibration, exposures, handover_gaps
 from results.certificate.promise_losses import (
     Loss,
     Promise,
@@ -28,7 +26,7 @@ from results.certificate.promise_losses import (
     promises,
     weaknesses,
 )
-from results.certificate.trials import ServerStep, UpgradeTrial, no_way_there, steps
+from results.certificate.trials import ErrorText, ServerStep, UpgradeTrial, errors, no_way_there, steps
 from results.comparison.compare import Comparison, compare
 from results.comparison.speeds import Speed
 from results.record import grouped

@@ -5,8 +5,7 @@ from itertools import product
 
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
-from results.certificate.calibration import Planted
-from results.certificate.exposure import Exposure
+from results.certificate.power import Exposure, Planted
 from results.certificate.promise_losses import Loss, Promise
 from results.certificate.trials import BUSY, UpgradeTrial
 from results.comparison.compare import CellChange, Comparison, question

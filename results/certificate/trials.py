@@ -1,8 +1,10 @@
-"""What a certificate needs of trials beside their judgements: replaced servers, refused writes, errors."""
+"""What a certificate needs of trials beside their judgements: replaced servers, refused writes, errors of clients."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +12,11 @@ from checkers.history.history import History
 from checkers.judging.judgement import declared
 from checkers.row_format import F, Outcome, Reason
 from results.record import TrialRecord
-from results.stages import STAGES
+from results.stages import BASELINE, CANDIDATE, STAGES
 from results.storage import files
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
+from results.text import cut, in_a_line
 
 BUSY: Final = 0.2
 """The part of their time for which workers may be stopped by the machine. On an idle machine it is 0.01 to 0.1."""
@@ -130,3 +133,64 @@ def _lane(history: History) -> UpgradeLane:
     controls = frozenset(name for name in facts.properties if declared(name, facts).certain is not None)
     refused = int(stale.sum())
     return UpgradeLane(facts.lane, facts.store, facts.lease, refused, controls, dict(errors), len(facts.versions))
+
+
+_LONGEST: Final = 120
+"""Characters that are compared and shown."""
+
+_VARIES: Final = (
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "ID"),
+    (re.compile(r"\[?\b[\w.-]+\]?:\d{2,5}\b"), "ADDRESS"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ADDRESS"),
+    (re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", re.IGNORECASE), "ID"),
+    (re.compile(r"\d+(?:\.\d+)?"), "N"),
+)
+"""Parts that differ between errors of the same kind, and what replaces them."""
+
+
+class Turn(StrEnum):
+    """In which stages a text occurs, the most notable first."""
+
+    NEW = "new"
+    BETWEEN = "only while versions change"
+    GONE = "gone"
+    BOTH = "in both"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """One text on one backend. stages: stage → how often."""
+
+    backend: str
+    text: str
+    stages: Mapping[str, int]
+
+    @property
+    def turn(self) -> Turn:
+        if CANDIDATE in self.stages:
+            return Turn.BOTH if BASELINE in self.stages else Turn.NEW
+        return Turn.GONE if BASELINE in self.stages else Turn.BETWEEN
+
+
+def normalised(text: str) -> str:
+    """In one line, not too long, without numbers, addresses and ids."""
+    text = in_a_line(text[: 4 * _LONGEST])
+    for pattern, word in _VARIES:
+        text = pattern.sub(word, text)
+    return cut(text, _LONGEST)
+
+
+def errors(trials: Iterable[UpgradeTrial]) -> tuple[ErrorText, ...]:
+    """All texts in the order of `Turn`, those of one turn by frequency."""
+    counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for trial in trials:
+        for lane in trial.lanes:
+            for text, number in lane.errors.items():
+                counted[trial.backend, normalised(text)][trial.stage] += number
+    texts = [
+        ErrorText(backend, text, {stage: counts[stage] for stage in STAGES if stage in counts})
+        for (backend, text), counts in counted.items()
+    ]
+    turns = list(Turn)
+    texts.sort(key=lambda text: (turns.index(text.turn), -sum(text.stages.values()), text.backend, text.text))
+    return tuple(texts)

@@ -9,7 +9,7 @@ from typing import Final
 from checkers.claims import NO_FAULT, Verdict
 from results.commands.find import find
 from results.comparison import presentation
-from results.comparison.new_failures import News, news
+from results.comparison.compare import News, news
 from results.comparison.presentation import Side
 from results.record import Cell, grouped, judged
 from results.report.grid import counts, grid

@@ -14,7 +14,7 @@ from results.pages import rates, web
 from results.pages.charts import UNKNOWN, shown
 from results.record import Cell, LaneSummary, grouped, settled
 from results.report import advice, grid, sentences
-from results.report.fault_groups import GROUPS, OTHER, groups
+from results.report.descriptions import COLUMNS, OTHER, groups
 from results.storage import files
 from results.storage.reading import RunContents
 from results.storage.summary import Summary
@@ -195,9 +195,9 @@ def _tried_in(run: Tried, locks: Collection[str]) -> str:
 
 
 def _columns(sides: Iterable[_Side]) -> dict[str, list[str]]:
-    """Group of faults → the faults of it that were tried, in the order of `GROUPS`."""
+    """Group of faults → the faults of it that were tried, in the order of `COLUMNS`."""
     names = sorted({cell.fault for side in sides for cell in side.cells if cell.page is not None})
-    mine = {group: [name for name in names if group in groups(name)] for group in GROUPS}
+    mine = {group: [name for name in names if group in groups(name)] for group in COLUMNS}
     return {group: faults for group, faults in mine.items() if faults or group != OTHER}
 
 

@@ -13,7 +13,7 @@ from checkers.claims import NO_FAULT, Verdict, heaviest, matches
 from checkers.properties.stories import listing
 from results.record import Cell, grouped
 from results.report import sentences
-from results.report.fault_groups import pauses
+from results.report.descriptions import pauses
 from results.text import count, few
 
 DATA: Final = ("fenced-store", "no-lost-update", "no-duplicate")

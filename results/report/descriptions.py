@@ -1,7 +1,8 @@
 """What faults, locks, properties and mechanisms are, in a few sentences, and in which group a fault is.
 
-A run stores what its faults and locks are (`described`, in what was asked for); older runs did not. Properties and
-mechanisms are those of the checkers, whose docstrings say what they are.
+A run stores what its faults and locks are (`described`, in what was asked for); older runs did not, and of those the
+groups of faults follow from their names. Properties and mechanisms are those of the checkers, whose docstrings say what
+they are.
 """
 
 import inspect
@@ -11,11 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Self
 
-from checkers.claims import NO_FAULT
+from checkers.claims import NO_FAULT, matches
 from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.all_properties import PROPERTIES
 from results.record import mapping
-from results.report import fault_groups
 
 GROUPS: Final[Mapping[str, str]] = {
     "links": "Faults on the network: between clients and servers, and between servers.",
@@ -29,6 +29,21 @@ GROUPS: Final[Mapping[str, str]] = {
 """Group of faults → what they have in common; in the order in which they stand."""
 SEVERAL: Final = "several"
 UNGROUPED: Final = "faults"
+WITHOUT: Final = "no fault"
+OTHER: Final = "other"
+COLUMNS: Final = (WITHOUT, *(name for name in GROUPS if name not in (SEVERAL, UNGROUPED)), OTHER)
+"""The groups of single faults, and of none."""
+_PATTERNS: Final = {
+    WITHOUT: (NO_FAULT,),
+    "store": ("delayed-write", "store-*"),
+    "clocks": ("clock-*", "skew-*"),
+    "servers": ("*-server", "restart-*", "*-disk", "promote-*", "change-*", "terminate-*", "*-version", "refuse-*"),
+    # What strikes at a step of a worker is done to workers, whatever else it does.
+    "workers": ("freeze-*", "late-*", "stall-*", "long-call", "kill-*", "at-every-*", "cut-holder", "crash-after-*"),
+    "links": ("cut-*", "isolate-*", "mute-*", "deafen-*", "lose-*", "split-*", "*-links", "slow-close", "reset-*"),
+}
+"""Group → patterns of its faults. The first group that fits is the fault's."""
+_PAUSES: Final = ("freeze-*", "late-write")
 
 _WITHOUT: Final = "No fault is applied. What breaks here breaks by itself."
 _MOST: Final = 5
@@ -64,9 +79,23 @@ class Descriptions:
         """The group of a column: one of `GROUPS`; empty without a fault."""
         if fault == NO_FAULT:
             return ""
-        by_name = fault_groups.groups(fault)
+        by_name = groups(fault)
         group = self.groups.get(fault, by_name[0] if len(by_name) == 1 else SEVERAL)
         return group if group in GROUPS else UNGROUPED
+
+
+def groups(fault: str) -> tuple[str, ...]:
+    """The groups of a fault, or of several that overlap (a+b), in the order of `COLUMNS`."""
+    hit = {
+        next((group for group, patterns in _PATTERNS.items() if matches(name, patterns)), OTHER)
+        for name in fault.split("+")
+    }
+    return tuple(name for name in COLUMNS if name in hit)
+
+
+def pauses(fault: str) -> bool:
+    """Whether it freezes a worker while that holds the lock."""
+    return any(matches(name, _PAUSES) for name in fault.split("+"))
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 from checkers.claims import Verdict
 from results.commands import digest as digests
 from results.commands.digest import MOST_BYTES, digest
-from results.comparison.new_failures import INCONCLUSIVE, RED, news
+from results.comparison.compare import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.record import Cell
 from results.report.markdown import text

@@ -13,7 +13,7 @@ from results.pages import scorecard
 from results.pages.scorecard import Tried
 from results.record import Cell
 from results.report import advice
-from results.report.fault_groups import GROUPS, OTHER, groups
+from results.report.descriptions import COLUMNS, OTHER, groups
 from results.run import Run
 from results.storage.files import BadFile
 from results.tests import samples
@@ -159,7 +159,7 @@ def test_faults_are_grouped_by_what_they_need() -> None:
         group = "workers" if "workers" in fault.needs else group
         group = "clocks" if fault.kind in ("clock", "skew") else group
         assert groups(name) == ("store" if "store-link" in fault.needs else group,), name
-    assert {group for name in ("none", *FAULTS) for group in groups(name)} == set(GROUPS) - {OTHER}
+    assert {group for name in ("none", *FAULTS) for group in groups(name)} == set(COLUMNS) - {OTHER}
     assert groups("freeze-holder+kill-server+made-up") == ("servers", "workers", OTHER)
 
 
@@ -187,7 +187,7 @@ def test_the_table_has_the_heaviest_verdict_of_each_promise_and_group(tmp_path: 
         samples.cell(HELD, "of-a-later-version", **tried),
     ]
     read = made(tmp_path, *cells)
-    assert [head.text for head in read.all("th", scope="col")][:7] == ["promise", *GROUPS[:-1]]
+    assert [head.text for head in read.all("th", scope="col")][:7] == ["promise", *COLUMNS[:-1]]
     link = "<trials/t/index.html#lane=redis%2Fregister%2Funfenced&property=fifo>"
     broken = f"{link} ✖ violated 1"
     row = ["not tried", broken, f"{broken} of 2", "n/a", "not tried", "not tried"]

@@ -33,7 +33,7 @@ from infra.docker.sources import CARRIED
 from results.commands.digest import digest
 from results.commands.find import find
 from results.commands.merge import merge
-from results.comparison.new_failures import INCONCLUSIVE, RED, news
+from results.comparison.compare import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.run import Run
 from results.storage import files, summary

@@ -27,9 +27,8 @@ from suites.mutants.catalogue import mutant_of
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.profiles import PROFILES
-from suites.selection.rolling import ROLLING
 from suites.selection.selection import Selection
-from suites.selection.upgrade_stages import ONLY, Stage
+from suites.selection.upgrade_stages import ONLY, ROLLING, Stage
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
 MOST_WORKERS: Final = 1_000

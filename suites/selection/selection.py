@@ -21,7 +21,7 @@ from results.stages import BASELINE, CANDIDATE
 from suites.lanes.lane import Lane, fewest, longest_ttl, meets
 from suites.lock import LockClient
 from suites.locks import registry
-from suites.selection import bugs_of_certification, rolling, shards
+from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.profiles import Profile
 from suites.selection.shards import Shard
 from suites.selection.upgrade_stages import ONLY, Stage
@@ -205,8 +205,8 @@ class Selection:
 
     def plan(self, column: str, backend: str) -> Plan | None:
         """The plan of the user's, a storm, or an upgrade; None: the plan is drawn from the run's seed."""
-        if column in rolling.ROLLING:
-            return rolling.plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
+        if column in upgrade_stages.ROLLING:
+            return upgrade_stages.rolling_plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
         if column in bugs_of_certification.COLUMNS:
             return bugs_of_certification.plan(column, backend, self.seed)
         seed = storm_seed(column)
@@ -241,9 +241,9 @@ class Selection:
         return next(filter(None, reasons), None)
 
     def _impossible(self, column: str, backend: str) -> str | None:
-        if column not in rolling.ROLLING:
+        if column not in upgrade_stages.ROLLING:
             return None
-        return rolling.impossible(column, backend, *self._upgrade(backend))
+        return upgrade_stages.impossible(column, backend, *self._upgrade(backend))
 
     def not_run(self) -> list[NotRun]:
         return [

@@ -27,7 +27,7 @@ from suites.locks import registry
 from suites.selection.shards import expected
 from suites.tests.bench import MODULE, SOON, await_, specs
 from suites.tests.selections import asked, collected, refused
-from suites.trial import pace
+from suites.trial import launch
 from suites.trial.metadata import about
 from suites.trial.run_trials import first_trial
 from suites.worker.pool import ForkServer, Handle
@@ -198,8 +198,8 @@ def test_as_many_as_the_cores_carry(
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     if processes is not None:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(processes))
-    assert pace.fit() == workers
-    assert pace.fit(0.5) == workers / 2
+    assert launch.fit() == workers
+    assert launch.fit(0.5) == workers / 2
 
 
 @pytest.mark.parametrize(("ran", "share"), [(1.0, 0.5), (0.5, 0.25), (0.01, 0.125)])
@@ -207,8 +207,8 @@ def test_the_share_of_a_core_is_what_passed_while_it_ran(
     ran: float, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a core of half the speed, by a clock that advances with every message. ran: of the time that passed."""
-    moments = [2 * passed / pace.MESSAGES / ran for passed in range(2 * int(pace.PROBE * pace.MESSAGES))]
+    moments = [2 * passed / launch.MESSAGES / ran for passed in range(2 * int(launch.PROBE * launch.MESSAGES))]
     wall = Mock(side_effect=moments)
     monkeypatch.setattr(time, "perf_counter", wall)
     monkeypatch.setattr(time, "thread_time", lambda: moments[wall.call_count - 1] * ran)
-    assert pace.share_of_a_core() == pytest.approx(share, rel=0.01)
+    assert launch.share_of_a_core() == pytest.approx(share, rel=0.01)

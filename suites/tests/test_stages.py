@@ -14,10 +14,9 @@ from infra.faults.plan import Plan
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK
 from results.terminal.progress import Key, Progress
 from suites.mutants.catalogue import catalogue
-from suites.selection import bugs_of_certification, rolling
-from suites.selection.rolling import END, LEADER_FIRST, LEADER_LAST, ROLLING
+from suites.selection import bugs_of_certification, upgrade_stages
 from suites.selection.selection import Selection
-from suites.selection.upgrade_stages import ONLY, upgrade_lines
+from suites.selection.upgrade_stages import END, LEADER_FIRST, LEADER_LAST, ONLY, ROLLING, upgrade_lines
 from suites.terminal import plans
 from suites.tests.bench import await_
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
@@ -127,13 +126,13 @@ def test_two_trials_go_on_at_a_time(argv: tuple[str, ...], processes: list[str])
 
 
 def plan(column: str, backend: str) -> Plan:
-    return rolling.plan(column, backend, 7, 2.0, OLD, NEW)
+    return upgrade_stages.rolling_plan(column, backend, 7, 2.0, OLD, NEW)
 
 
 @pytest.mark.parametrize("column", ROLLING)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> None:
-    if because := rolling.impossible(column, backend, OLD, NEW):
+    if because := upgrade_stages.impossible(column, backend, OLD, NEW):
         assert because == "a single server has no mixed state"
         assert len(BACKENDS[backend].members) == 1
         return

@@ -36,9 +36,8 @@ from results.terminal.event_journal import Tell, says, step, waits
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.trial import members, target_cleanup, trial_events
 from suites.trial.lane_history import RunningLane, so_far, whole
-from suites.trial.launch import launch
+from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.pace import TAPPED, fit, share_of_a_core
 from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
