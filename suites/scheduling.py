@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from results.stages import ALONE
 from suites.selection.selection import Selection, case_id
 from suites.terminal import shared_backends
-from suites.trial.trial_events import column_in
+from suites.trial.spec import column_in
 
 
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]

@@ -36,7 +36,7 @@ from suites.selection.options import load
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY, ROLLING
 from suites.trial.run_trials import CaseAnswer
-from suites.trial.trial_events import column_in
+from suites.trial.spec import column_in
 
 BEAT: Final = 20.0
 """Seconds without output after which a log gets a line; three times as many with -q."""

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from results.certificate import certificate_page, serialize, trials
 from results.certificate.certify import Certificate, certify, sentence
-from results.certificate.derived_files import DERIVED
+from results.certificate.serialize import DERIVED
 from results.run import Run
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.storage import files, resumable, summary

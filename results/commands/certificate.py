@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 
 from results.certificate import serialize
 from results.certificate.certify import STATUS, sentence
-from results.certificate.derived_files import DERIVED
+from results.certificate.serialize import DERIVED
 from results.certificate.write_certificate import issue, made
 from results.commands.find import find
 from results.record import mapping

@@ -6,7 +6,7 @@ Exit status: 0 same or better, 1 worse, 2 bad usage or input, 3 not comparable; 
 from pathlib import Path
 
 from results.commands.find import find
-from results.comparison import difference_page, presentation
+from results.comparison import presentation
 from results.comparison.compare import apart, compare
 from results.comparison.presentation import Side
 from results.storage import files
@@ -18,7 +18,7 @@ def main(results: Path, before: str, after: str, form: str | None, html: Path | 
     a, b = (Side.of(find(name, results)) for name in (before, after))
     comparison = compare(*apart([a.contents, b.contents]))
     if html is not None:
-        files.write_text(html, difference_page.render(comparison, a, b, html))
+        files.write_text(html, presentation.page(comparison, a, b, html))
     if form == "json":
         print(presentation.to_json(comparison, a, b))
     elif form == "markdown":

@@ -1,8 +1,11 @@
-"""Shows a comparison, what is worse first: as one sentence, in the terminal, as Markdown, as JSON."""
+"""Shows a comparison, what is worse first: as one sentence, in the terminal, as Markdown, as JSON, and as a page with
+pictures of intervals.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +13,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 
 from results.comparison.compare import NOT_COMPARABLE, WORSE, CellChange, Comparison, Seen
 from results.comparison.speeds import ALPHA, RATIO, Speed
+from results.pages import web
+from results.pages.svg import tag
 from results.record import grouped
 from results.report import sentences
 from results.report.markdown import render as render_markdown
@@ -32,6 +38,13 @@ _MOST: Final = 40
 
 HEADS: Final = ("what became", "backend", "lock", "measure", "A", "B", "ratio, 95 %", "machine", "p", "trials")
 """The columns of the table of times and rates."""
+
+_WIDTH: Final = 130
+_HEIGHT: Final = 20
+_MOST_LISTED: Final = 1000
+"""The most cells that are listed without being notable. The JSON has all."""
+_SPAN: Final = math.log(8)
+"""Ratios from an eighth to eight are drawn; others are drawn at the end."""
 
 _AB: Final = {"before": "a", "after": "b"}
 
@@ -299,3 +312,51 @@ def _ab(made: CellChange | Speed, *without: str) -> dict[str, Any]:
     """Plain JSON, with the two runs as `a` and `b`."""
     fields: dict[str, Any] = msgspec.to_builtins(made, enc_hook=str)
     return {_AB.get(name, name): value for name, value in fields.items() if name not in without}
+
+
+def page(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
+    """The page as HTML. path: where it will stand; links to the trials' pages are relative to it."""
+    changed = [change for change in comparison.changes if change.kind is not Kind.SAME]
+    notable = [change for change in changed if notable(change)]
+    others = [change for change in changed if not notable(change)]
+    folder = path.resolve().parent
+    sides = (("A", before), ("B", after))
+    return web.render(
+        "compare.html",
+        title=f"{before.name} and {after.name} - fencepost",
+        headline=headline(comparison),
+        remarks=remarks(comparison, before, after),
+        sides=[(letter, side, web.relative(side.path / "index.html", folder)) for letter, side in sides],
+        problems=[(letter, side.contents.problems) for letter, side in sides if side.contents.problems],
+        counts=[(kind, number) for kind, number in counts(comparison).items() if number],
+        why=why,
+        link=lambda seen: web.relative(seen.page, folder),
+        changes=notable,
+        others=others[:_MOST_LISTED],
+        more=max(len(others) - _MOST_LISTED, 0),
+        heads=HEADS,
+        speeds=[(speed_word(speed), cells(speed), _interval(speed)) for speed in comparison.speeds],
+        ratio=RATIO,
+        alpha=ALPHA,
+    )
+
+
+def _interval(speed: Speed) -> Markup:
+    """The ratio and its interval on a logarithmic scale. Lines mark no difference and the threshold on both sides."""
+
+    def x(ratio: float) -> float:
+        return _WIDTH / 2 * (1 + min(max(math.log(ratio) / _SPAN, -1.0), 1.0))
+
+    middle = _HEIGHT / 2
+    parts = [tag("path", d=f"M{x(1):.1f} 0v{_HEIGHT}", class_="axis")]
+    parts += [tag("path", d=f"M{x(edge):.1f} 0v{_HEIGHT}", class_="grid") for edge in (RATIO, 1 / RATIO)]
+    if speed.interval is not None:
+        low, high = (x(bound) for bound in speed.interval)
+        parts.append(tag("path", d=f"M{low:.1f} {middle}H{high:.1f}M{low:.1f} 6v8M{high:.1f} 6v8", class_="whisker"))
+    parts.append(tag("circle", cx=x(speed.ratio), cy=middle, r=4, class_="release"))
+    bounds = f", 95 %: {speed.interval[0]:.2f} to {speed.interval[1]:.2f}" if speed.interval else ""
+    words = f"{speed.ratio:.2f} times{bounds}"
+    return tag(
+        "svg", tag("title", words), *parts, width=_WIDTH, height=_HEIGHT, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img",
+        aria_label=words,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.row_format import NONE, F, Outcome, Reason
-from results.storage.measured import measured
+from results.storage.verdicts import measured
 from results.tests.samples import MS, START, facts, hold, long, row, rows_of, stale_write
 
 

@@ -18,8 +18,8 @@ from results.commands import find
 from results.record import NotRun, settled, version_of
 from results.run import Run
 from results.storage import files
-from results.storage.measured import measured
 from results.storage.reading import load_trial
+from results.storage.verdicts import measured
 from results.tests import hostile, samples
 from results.tests.samples import cell
 

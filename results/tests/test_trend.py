@@ -18,8 +18,8 @@ from results.report import grid
 from results.run import Run
 from results.storage import files, summary
 from results.storage.codec import encoded
-from results.storage.measured import measured
 from results.storage.reading import RunContents
+from results.storage.verdicts import measured
 from results.tests import samples
 from results.tests.markup import Page, golden
 from results.tests.test_index import cycle

@@ -16,8 +16,8 @@ from checkers.measures.latency import BEFORE, DURING
 from results.comparison.speeds import MEASURES
 from results.record import Cell, LaneSummary
 from results.stages import ALONE
-from results.storage.measured import measured
 from results.storage.reading import RunContents, load_trial
+from results.storage.verdicts import measured
 
 ONE_VERSION: Final = Path(__file__).with_name("one-version.json")
 SLOW_SERVER: Final = Path(__file__).with_name("slow-server.json")

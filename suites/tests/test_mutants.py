@@ -113,7 +113,7 @@ def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
     assert lock.validity is node.validity
     assert node.validity(1.0) > 1e9 > sys.modules["suites.locks.redis_node"].validity(1.0)
     assert lock.Grant is sys.modules["suites.lock"].Grant
-    assert modules.module("suites.locks.redis_rw").RedisLock is lock.RedisLock
+    assert modules.module("suites.locks.redis_variants").RedisLock is lock.RedisLock
     assert modules.module("suites.locks.zookeeper") is sys.modules["suites.locks.zookeeper"]
 
 

@@ -21,7 +21,7 @@ from suites.terminal import plans
 from suites.tests.bench import await_
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
 from suites.tests.world import World, case_of, every_case, key_of
-from suites.trial.trial_events import column_in
+from suites.trial.spec import column_in
 
 TRIED = ["none", "freeze-holder"]
 

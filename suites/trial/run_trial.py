@@ -34,11 +34,11 @@ from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE
 from results.terminal.event_journal import Tell, says, step, waits
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
-from suites.trial import members, target_cleanup, trial_events
+from suites.trial import members, target_cleanup
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial
+from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial, begins, judges, lingers, once_more, recovers
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, Handle, TrialBroke
 from suites.worker.tap import Taps
@@ -123,7 +123,7 @@ class RunningTrial:
         _must_be_clean(environment, "before")
         self.cpu = CpuMeter(environment)
         self.plan = trial.plan_to_run()
-        tell(trial_events.begins(trial, self.plan))
+        tell(begins(trial, self.plan))
         store.prepare(environment.store_dsn(None))
         self.taps = Taps() if any(trial.at_messages) else None
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
@@ -182,7 +182,7 @@ class RunningTrial:
                     self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
-            self.tell(trial_events.once_more(again) if again else step("once more, for as long as was asked for"))
+            self.tell(once_more(again) if again else step("once more, for as long as was asked for"))
 
     def kill(self) -> None:
         """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
@@ -210,7 +210,7 @@ class RunningTrial:
         records, silences = self.runner.records, self.watch.silences
 
         def history(lane: RunningLane) -> History:
-            looks = [look[lane.lane.name] for look in self.looks if look]
+            looks = [seen[lane.lane.name] for seen in self.looks if seen]
             return whole(self.trial, lane, versions, records, silences, looks, self.environment)
 
         return [history(lane) for lane in self.lanes]
@@ -253,7 +253,7 @@ class RunningTrial:
         return TrialRecord(self.trial.name, metadata, lanes, logs)
 
     def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:
-        self.tell(trial_events.judges(history.facts.lane, number, of))
+        self.tell(judges(history.facts.lane, number, of))
         return LaneRecord(history, judge_all(check(history), history))
 
     def _versions(self) -> Mapping[str, str]:
@@ -265,7 +265,7 @@ class RunningTrial:
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
         while missing and (left := until - time.monotonic()) > 0:
-            self.tell(trial_events.lingers(missing, left))
+            self.tell(lingers(missing, left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
         return missing
@@ -326,7 +326,7 @@ class RunningTrial:
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
-                self.tell(trial_events.recovers(late, left))
+                self.tell(recovers(late, left))
             return not late
 
         self.server.await_condition(all_judged, max(patience.values()))

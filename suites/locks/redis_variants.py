@@ -1,0 +1,188 @@
+"""Locks on one Redis node with other scripts: for readers and writers, for two at once, and taken again."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from checkers.claims import Claim, Hazard
+from checkers.row_format import Reason
+from suites.lock import Grant, Refused, new_owner, now
+from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS, as_semaphore, besides
+from suites.locks.redis_node import NOW, RedisNode
+from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
+from suites.locks.reentrant import LANES
+
+COMING: Final = 0.1
+"""Seconds that a waiting writer's note lasts: a few of its looks."""
+_UNASKED: Final = ("no-lost-update",)
+_READERS: Final = f"""{NOW}
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+"""
+_ACQUIRE_SHARED: Final = f"""{_READERS}
+if redis.call('EXISTS', KEYS[1], KEYS[3]) > 0 then return 0 end
+local alone = redis.call('ZCARD', KEYS[2]) == 0
+redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[1])
+return alone and redis.call('INCR', KEYS[4]) or tonumber(redis.call('GET', KEYS[4]))"""
+_DOWNGRADE: Final = f"""{_READERS}
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[3])
+return redis.call('INCR', KEYS[4])"""
+PERMITS: Final = 2
+_HOLDERS: Final = f"""{NOW}
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+"""
+_AGAIN = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+redis.call('HINCRBY', KEYS[1], 'depth', 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return tonumber(redis.call('HGET', KEYS[1], 'token'))"""
+
+
+class RedisReadWrite(RedisLock):
+    """``redis-rw``: a read/write lock on one Redis node.
+
+    A key for the writer, which expires, and a set of readers with the moment at which each one's lease ends by the
+    node's clock: every script first drops those who are over. A writer that waits leaves a note which keeps new readers
+    out for `COMING`, so that readers who come and go do not keep it waiting for ever. As Redisson's RReadWriteLock,
+    whose readers are fields of a hash with a key each to expire; those of Redisson do not mind a writer that waits.
+
+    What its authors claim: a writer is alone, and readers keep out no reader. Beyond Redisson's, grants carry a fencing
+    token, larger than those of all who left before; readers that hold together share one. A writer may become a reader.
+    """
+
+    name: ClassVar[str] = "redis-rw"
+    lanes: ClassVar[tuple[str, ...]] = ("share/*", "register/fence-reads-and-writes")
+    claims: ClassVar[tuple[Claim, ...]] = (*besides(_UNASKED, RedisLock.claims), Claim("sharing"))
+    hazards: ClassVar[tuple[Hazard, ...]] = besides(_UNASKED, (*HAZARDS, *TOKEN_HAZARDS, *BY_THE_CLOCK, *BY_LOSS))
+
+    PARTS: ClassVar[tuple[str, ...]] = ("readers", "coming", "fence")
+    ACQUIRE: ClassVar[str] = f"""{_READERS}
+if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
+  redis.call('SET', KEYS[3], 1, 'PX', {int(COMING * 1000)})
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('DEL', KEYS[3])
+return redis.call('INCR', KEYS[4])"""
+    RENEW: ClassVar[str] = f"""{_READERS}
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
+redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[1])
+return 1"""
+    RELEASE: ClassVar[str] = f"""{_READERS}
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return redis.call('ZREM', KEYS[2], ARGV[1])"""
+
+    def acquire_shared(self, name: str, timeout: float) -> Grant | None:
+        return self._wait(_ACQUIRE_SHARED, name, timeout)
+
+    def downgrade(self, grant: Grant) -> Grant:
+        owner, sent = new_owner(), now()
+        token = self._call(_DOWNGRADE, grant.name, grant.owner, owner)
+        if not token:
+            raise Refused(Reason.NOT_OWNER)
+        return self._granted(grant.name, owner, token, sent)
+
+
+class RedisSemaphore(RedisLock):
+    """``redis-semaphore``: two may hold at once, on one Redis node.
+
+    A sorted set of owners with the moment at which each one's lease ends, as the semaphores of J. Carlson, "Redis in
+    Action" (2013), section 6.3; but by the node's own clock, not by those of its clients, which there have to agree to
+    within a second for the count to be right. Redisson's RPermitExpirableSemaphore does the same.
+
+    What its authors claim: never more than N at once while each holds for less than its TTL, and permits of the dead
+    come back. It is not fair, and it has no fencing token: two may hold at once, and no order of numbers would tell who
+    is late.
+    """
+
+    name: ClassVar[str] = "redis-semaphore"
+    tokens: ClassVar[bool] = False
+    permits: ClassVar[int] = PERMITS
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "fail-fast": 1.5}
+    lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
+    claims: ClassVar[tuple[Claim, ...]] = as_semaphore(RedisLock.claims)
+    hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(RedisLock.hazards)
+
+    PARTS: ClassVar[tuple[str, ...]] = ()
+    ACQUIRE: ClassVar[str] = f"""{_HOLDERS}
+if redis.call('ZCARD', KEYS[1]) >= {PERMITS} then return 0 end
+return redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])"""
+    RENEW: ClassVar[str] = f"""{_HOLDERS}
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+return 1"""
+    RELEASE: ClassVar[str] = f"""{_HOLDERS}
+return redis.call('ZREM', KEYS[1], ARGV[1])"""
+
+
+class RedisReentrant(RedisLock):
+    """``redis-reentrant``: a lock on one Redis node that its holder may acquire again.
+
+    A hash of the owner and how often it holds, as of Redisson's RLock, and its fencing token besides. An acquire by the
+    owner counts up and sets the whole TTL again; a release counts down, and deletes the lock when nothing is left. The
+    client says who it is, as there: here with the owner of the grant that it holds, which all its inner acquires share.
+
+    What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at once and an inner release frees
+    nothing. An inner acquire that finds the lock gone is refused: it must not take what may have been somebody else's
+    meanwhile.
+    """
+
+    name: ClassVar[str] = "redis-reentrant"
+    reentrant: ClassVar[bool] = True
+    lanes: ClassVar[tuple[str, ...]] = LANES
+    claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))
+    hazards: ClassVar[tuple[Hazard, ...]] = (
+        *besides(("crash-release",), RedisLock.hazards),
+        # What the node has forgotten nobody can hold again, nor still hold after an inner release.
+        *(
+            replace(hazard, property="reentrancy", certain=False)
+            for hazard in (*BY_THE_CLOCK, *BY_LOSS)
+            if hazard.property == "server-exclusion"
+        ),
+    )
+
+    ACQUIRE: ClassVar[str] = """
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local token = redis.call('INCR', KEYS[2])
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'depth', 1, 'token', token)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return token"""
+    RENEW: ClassVar[str] = """
+if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0"""
+    RELEASE: ClassVar[str] = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+if redis.call('HINCRBY', KEYS[1], 'depth', -1) <= 0 then redis.call('DEL', KEYS[1]) end
+return 1"""
+
+    def __init__(self, node: RedisNode, ttl: float) -> None:
+        super().__init__(node, ttl)
+        self._held: dict[str, list[int]] = {}
+        """Name → the owner of what this client holds, as often as it holds."""
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """At once, whatever the timeout, where this client holds it: with the same owner and token.
+
+        Raises Refused(NOT_OWNER) where it only thought so.
+        """
+        held = self._held.get(name)
+        if not held:
+            grant = super().acquire(name, timeout)
+            if grant is not None:
+                self._held[name] = [grant.owner]
+            return grant
+        owner, sent = held[0], now()
+        token = self._call(_AGAIN, name, owner)
+        if not token:
+            raise Refused(Reason.NOT_OWNER)
+        held.append(owner)
+        return self._granted(name, owner, token, sent)
+
+    def release(self, grant: Grant) -> None:
+        """Once for every acquire; with the last one the client holds it no longer, however that ends."""
+        held = self._held.get(grant.name, [])
+        if grant.owner in held:
+            held.remove(grant.owner)
+        super().release(grant)
