@@ -18,7 +18,7 @@ import pytest
 from _pytest.junitxml import xml_key
 from rich.console import Console
 
-from results.certificate import write_certificate
+from results.certificate import certificate_files
 from results.certificate.certify import STATUS, sentence
 from results.pages.surroundings import load_words
 from results.record import Cell
@@ -122,12 +122,12 @@ class Terminal:
         """The same, with a certificate. Returns the exit status: the certificate's where all trials ended."""
         self._run.restore()
         self._run.complete_trials()
-        certificate, document = write_certificate.made(self._run, about)
+        certificate, document = certificate_files.made(self._run, about)
         status: int = about["exit status"]
         if status in JUDGED:
             status = STATUS[certificate.decision]
         self._close({**about, "exit status": status, summary.CERTIFICATE: sentence(certificate)})
-        page = write_certificate.write(self._run, certificate, document)
+        page = certificate_files.write(self._run, certificate, document)
         self._reporter.write_line(f"certificate: {plain(str(typed(page)))}")
         self._reporter.write_line(plain(sentence(certificate)), bold=True)
         for words in certificate.warnings:

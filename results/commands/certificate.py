@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-from results.certificate import serialize
+from results.certificate import certificate_files
+from results.certificate.certificate_files import DERIVED, issue, made
 from results.certificate.certify import STATUS, sentence
-from results.certificate.serialize import DERIVED
-from results.certificate.write_certificate import issue, made
 from results.commands.find import find
 from results.record import mapping
 from results.run import Run
@@ -96,17 +95,17 @@ def _read(file: Path) -> dict[str, Any]:
     """Raises BadFile."""
     stored = files.read_json(file, formats=None)
     number = decoded(stored, _Certificate, file)["format"]
-    if number != serialize.FORMAT:
+    if number != certificate_files.FORMAT:
         again = "make it again: python -m results certificate RUN"
-        raise BadFile(f"{file}: format {number}, this version verifies {serialize.FORMAT}; {again}")
+        raise BadFile(f"{file}: format {number}, this version verifies {certificate_files.FORMAT}; {again}")
     return stored
 
 
 def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any], run: Run) -> Iterator[str]:
     """A line for each difference. again: the certificate that follows from the run today."""
-    if files.read_bytes(file) != serialize.canonical(stored):
+    if files.read_bytes(file) != certificate_files.canonical(stored):
         yield "it was changed: it is not written as one is"
-    if serialize.digest(stored) != stored["digest"]:
+    if certificate_files.digest(stored) != stored["digest"]:
         yield "it was changed: its digest is another"
     there, then = again["evidence"], stored["evidence"]
     for name in sorted(there.keys() | then.keys()):
@@ -134,4 +133,4 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
 
 def _canonical(fields: Mapping[str, Any], name: str) -> bytes | None:
     """The bytes of one key: 1 differs from 1.0 and true. None: the key is missing."""
-    return serialize.canonical({name: fields[name]}) if name in fields else None
+    return certificate_files.canonical({name: fields[name]}) if name in fields else None

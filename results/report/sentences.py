@@ -87,12 +87,7 @@ def sentence(
     if several:
         for singular, plural in _PLURAL:
             pattern = pattern.replace(singular, plural)
-    return pattern.format(
-        lock=lock,
-        what=listing(properties),
-        when=_when(fault),
-        because=because.rstrip("."),
-    )
+    return pattern.format(lock=lock, what=listing(properties), when=_when(fault), because=because.rstrip("."))
 
 
 def cell_sentence(*cells: Cell) -> str:

@@ -16,9 +16,9 @@ from markupsafe import escape
 
 from checkers.claims import Verdict
 from checkers.properties.shared_counters import CONTENDED
-from results.certificate import serialize
+from results.certificate import certificate_files
+from results.certificate.certificate_files import issue
 from results.certificate.certify import Decision, sentence
-from results.certificate.write_certificate import issue
 from results.commands.certificate import NOT_BORNE_OUT
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
@@ -73,8 +73,8 @@ def test_it_is_written_and_verified(run: Run, results: Results) -> None:
     certificate, page = issue(run)
     assert certificate.decision is Decision.NO_REGRESSION, certificate.doubts
     told = read(run)
-    assert told["digest"] == serialize.digest(told)
-    assert serialize.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
+    assert told["digest"] == certificate_files.digest(told)
+    assert certificate_files.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
     trials = [name.split("/")[1] for name in told["evidence"] if name != "run.json"]
     assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
@@ -107,7 +107,7 @@ def test_issued_again_or_elsewhere_it_is_the_same(issued: Run, tmp_path: Path) -
 def better(run: Run, **changed: object) -> None:
     """The certificate says something else, under its old digest or a new one."""
     told = {**read(run), "sentence": "NO REGRESSION FOUND (9 defects cleared)", **changed}
-    (run.path / files.CERTIFICATE).write_bytes(serialize.canonical(told))
+    (run.path / files.CERTIFICATE).write_bytes(certificate_files.canonical(told))
 
 
 def without(name: str) -> Callable[[Run], None]:
@@ -121,7 +121,7 @@ def within(name: str, old: str, new: str, count: int = -1) -> Callable[[Run], No
 
 def newly_signed(run: Run) -> None:
     better(run)
-    better(run, digest=serialize.digest(read(run)))
+    better(run, digest=certificate_files.digest(read(run)))
 
 
 ROLLED_BACK = "trials/*rollback-end*/trial.json"
@@ -154,10 +154,10 @@ def test_what_was_changed_is_named(issued: Run, change: Callable[[Run], None], s
 
 
 def test_another_format_is_for_the_version_that_wrote_it(issued: Run, results: Results) -> None:
-    better(issued, format=serialize.FORMAT - 1)
+    better(issued, format=certificate_files.FORMAT - 1)
     status, _, errors = results("verify", issued.path / files.CERTIFICATE)
     assert status == 2
-    assert f"format {serialize.FORMAT - 1}, this version verifies {serialize.FORMAT}; make it" in errors
+    assert f"format {certificate_files.FORMAT - 1}, this version verifies {certificate_files.FORMAT}; make it" in errors
 
 
 def by_another_name(run: Run) -> None:

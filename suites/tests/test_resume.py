@@ -13,8 +13,8 @@ import pytest
 from checkers.claims import Verdict
 from checkers.tests.build import cases
 from infra.docker import base, images
+from results.certificate.certificate_files import issue
 from results.certificate.certify import Decision
-from results.certificate.write_certificate import issue
 from results.commands import listing
 from results.record import TrialRecord
 from results.run import Run

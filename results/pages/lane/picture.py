@@ -1,25 +1,27 @@
 """The picture of a window: a row for each worker, holds as bars, operations as glyphs, faults as hatched bands.
 
 Nothing is shown by colour alone: kinds of operations differ in shape, refused ones have a cross, unknown ones a
-question mark, the part of a hold after its lease is hatched, and faults have their names.
+question mark, the part of a hold after its lease is hatched, and faults have their names. Long idle stretches of time
+are cut out and marked.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
-from results.pages.lane import axis as axes
-from results.pages.lane.axis import Axis
 from results.pages.lane.glyphs import legend, question
 from results.pages.lane.shown_operations import Focus
-from results.pages.svg import SHAPES, shape_of, tag
+from results.pages.svg import SHAPES, round_up, shape_of, tag
 from results.report import sentences
 from results.text import cut, duration, seconds
 
@@ -37,6 +39,71 @@ _APART: Final = 8.5
 _ASIDE: Final = 18.0
 """The most pixels that a glyph is moved away from its moment for that."""
 _TAIL: Final = 26.0
+
+MOST_BREAKS = 6
+"""The most stretches that are cut out of one picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A monotone, piecewise linear map. Times outside of the knots are mapped to the edges.
+
+    times   ns; knots, ascending.
+    places  pixels of the knots.
+    breaks  (from, to) in ns: stretches drawn shorter than the scale of the rest.
+    """
+
+    times: npt.NDArray[np.float64]
+    places: npt.NDArray[np.float64]
+    breaks: tuple[tuple[float, float], ...] = ()
+
+    def __call__(self, time: float) -> float:
+        """The pixel of one moment."""
+        return float(np.interp(time, self.times, self.places))
+
+
+def broken(begin: int, end: int, events: Sequence[int], left: float, right: float) -> Axis:
+    """An axis with one scale, but for stretches without events that are much longer than usual: they are shortened."""
+    end = max(end, begin + 1)
+    whole = Axis(np.array([begin, end], np.float64), np.array([left, right], np.float64))
+    knots = np.unique(np.clip(np.array([begin, *events, end], np.float64), begin, end))
+    gaps = np.diff(knots)
+    if len(gaps) < 4:
+        return whole
+    longest = np.sort(gaps)[::-1]
+    cap = max(4 * float(np.median(gaps)), float(gaps.sum()) / 50)
+    if len(longest) > MOST_BREAKS:
+        cap = max(cap, float(longest[MOST_BREAKS]))
+    widths = np.minimum(gaps, cap)
+    # Cuts that save less than a third are not worth it.
+    if widths.sum() > 0.67 * gaps.sum():
+        return whole
+    cut = gaps > 1.5 * cap
+    widths = np.where(cut, cap, gaps)
+    places = left + (right - left) * np.concatenate(([0.0], np.cumsum(widths))) / widths.sum()
+    breaks = tuple((float(knots[i]), float(knots[i + 1])) for i in np.flatnonzero(cut))
+    return Axis(knots, places, breaks)
+
+
+def ticks(axis: Axis, origin: int, spacing: float = 90.0) -> list[tuple[float, str]]:
+    """(pixel, label) about every `spacing` pixels, at round numbers of seconds since `origin`, none in a cut."""
+    edges = [axis.times[0], *(edge for pair in axis.breaks for edge in pair), axis.times[-1]]
+    parts = list(zip(edges[::2], edges[1::2], strict=True))
+    shown = sum(end - begin for begin, end in parts)
+    width = sum(axis(end) - axis(begin) for begin, end in parts)
+    if shown <= 0 or width <= 0:
+        return []
+    step = round_up(shown / width * spacing)
+    digits = max(0, -math.floor(math.log10(step / 1e9)))
+    marks: list[tuple[float, str]] = []
+    for begin, end in parts:
+        first = max(math.ceil((begin - origin) / step), 0)
+        last = math.floor((end - origin) / step)
+        for count in range(first, last + 1):
+            place = axis(origin + count * step)
+            if not marks or place - marks[-1][0] > spacing / 2:
+                marks.append((place, f"{count * step / 1e9:.{digits}f} s"))
+    return marks
 
 
 @dataclass(slots=True)
@@ -87,7 +154,7 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
     head = 10 + _FAULT_LINE * len(faults)
     rows = {worker: float(head + _ROW * place) for place, worker in enumerate(workers)}
     bottom = head + _ROW * max(len(workers), 1)
-    axis = axes.broken(focus.begin, focus.end, _events(view, focus, shown, faults), LEFT + 8, RIGHT - 14)
+    axis = broken(focus.begin, focus.end, _events(view, focus, shown, faults), LEFT + 8, RIGHT - 14)
     drawn_rows = np.array(focus.rows, np.int64)
     got = np.isin(c["f"][drawn_rows], ACQUIRES) & (c["outcome"][drawn_rows] == Outcome.OK)
     canvas = _Canvas(view, focus, axis, rows, granted=frozenset(drawn_rows[got].tolist()))
@@ -190,7 +257,7 @@ def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
         line = tag("path", d=f"M{LEFT} {svg.number(y)}H{RIGHT}", class_="grid")
         parts += [line, tag("g", title, who, class_="tip")]
     parts.append(tag("path", d=f"M{LEFT} {bottom + 4}H{RIGHT}", class_="axis"))
-    for x, label in axes.ticks(canvas.axis, canvas.view.zero):
+    for x, label in ticks(canvas.axis, canvas.view.zero):
         parts.append(tag("path", d=f"M{x:.1f} {bottom + 4}v5", class_="axis"))
         parts.append(tag("text", label, x=x, y=bottom + 22, class_="tick", text_anchor="middle"))
     return parts

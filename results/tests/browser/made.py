@@ -10,7 +10,7 @@ from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import Violation
-from results.certificate.write_certificate import issue
+from results.certificate.certificate_files import issue
 from results.commands import compare, redraw
 from results.commands import scorecard as card
 from results.pages import scorecard

@@ -14,8 +14,8 @@ from checkers.history.history import History
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult
 from checkers.properties.shared_counters import MIXED
+from results.certificate.certificate_files import issue
 from results.certificate.certify import sentence
-from results.certificate.write_certificate import issue
 from results.record import LaneRecord, NotRun, TrialRecord
 from results.run import Run
 from results.stages import ALONE, BASELINE, CALIBRATION, CANDIDATE, COLUMNS, STAGES

@@ -1,5 +1,5 @@
-"""certificate.json, with a digest of it and digests of its evidence, and the files that follow from it: the same
-certificate gives the same bytes everywhere.
+"""The files of a certificate, made from what a run stored, and written into its folder: certificate.json with a digest
+of it and digests of its evidence, its page, and what follows from it. The same certificate gives the same bytes.
 
 Canonical JSON: UTF-8, sorted keys, no spaces, finite numbers. `digest` is the SHA-256 of all keys but itself.
 
@@ -16,23 +16,25 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from checkers.claims import Verdict
-from results.certificate.certify import Certificate, Decision, sentence
+from results.certificate import certificate_page, trials
+from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.certificate.conditions import NEVER, conditions, uncovered
 from results.certificate.promise_losses import Loss, Promise, Weakness
 from results.certificate.trials import UpgradeTrial
 from results.comparison import presentation
 from results.comparison.compare import Seen
 from results.comparison.speeds import Speed
-from results.stages import TITLES
-from results.storage import files
-from results.storage.codec import encoded
+from results.run import Run
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TITLES
+from results.storage import files, resumable, summary
+from results.storage.codec import decoded, encoded
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
 
@@ -253,3 +255,64 @@ def _subjects(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 DERIVED: Final[dict[str, Callable[[Mapping[str, Any]], bytes]]] = {files.JUNIT: junit, files.ATTESTATION: attestation}
 """File → what renders it from the content of certificate.json."""
+
+
+class _Requested(TypedDict, total=False):
+    """What was asked for. Runs from before rolling upgrades have no parts."""
+
+    stages: Mapping[str, Mapping[str, str]]
+    parts: tuple[str, ...]
+    interruptions: tuple[Mapping[str, Any], ...]
+
+
+def issue(run: Run) -> tuple[Certificate, Path]:
+    """Make and store a run's certificate, on its page too. Returns it and the path of its own page. Raises BadFile."""
+    run.complete_trials()
+    certificate, stored = made(run)
+    page = write(run, certificate, stored)
+    run.add({summary.CERTIFICATE: sentence(certificate)})
+    return certificate, page
+
+
+def write(run: Run, certificate: Certificate, stored: Mapping[str, Any]) -> Path:
+    """Write a certificate and the files that are derived from it. Returns the path of its page. Raises BadFile."""
+    files.write_bytes(run.path / files.CERTIFICATE, canonical(stored))
+    for name, render in DERIVED.items():
+        files.write_bytes(run.path / name, render(stored))
+    page = run.path / files.CERTIFICATE_PAGE
+    files.write_text(page, certificate_page.render(certificate, stored, run.path))
+    return page
+
+
+def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, dict[str, Any]]:
+    """The certificate of a run, and the content of certificate.json. Raises BadFile, also if the run tried no upgrade.
+
+    came: how the run ended, if it is about to be closed; else that is read from its summary.
+    """
+    about = run.about()
+    requested = decoded(about, _Requested, run.path / "run.json")
+    try:
+        old, new = requested["stages"][BASELINE], requested["stages"][CANDIDATE]
+        upgrades = {backend: (version, new[backend]) for backend, version in old.items()}
+    except KeyError as error:
+        raise BadFile(f"{run.path}: no upgrade was tried (pytest suites/ --from ... --to ...)") from error
+    problems: list[str] = []
+    contents, tried = run.read(), trials.load(run.path, problems)
+    # A judgement whose history cannot be read has no evidence.
+    contents = replace(contents, problems=tuple(dict.fromkeys((*contents.problems, *problems))))
+    if came is None and (run.path / summary.NAME).exists():
+        came = summary.load_head(run.path).about
+    parts = [stage for stage in STAGES if stage in requested.get("parts", ALONE)]
+    certificate = certify(contents, upgrades, _cut_short(came), parts=parts, trials=tried)
+    return certificate, to_json(certificate, contents, tried, run.path, about)
+
+
+def _cut_short(came: Mapping[str, Any] | None) -> str:
+    """Why there is less than was asked for, or empty. came: how the run ended; None: it was not closed."""
+    if came is None:
+        return "the run did not come to its end"
+    if came.get("interrupted"):
+        return "the run was interrupted"
+    if missing := came.get("missing shards"):
+        return f"shards are missing: {', '.join(map(str, missing))}"
+    return "" if came.get("exit status", 0) in resumable.ENDED else "the run did not come to its end"
