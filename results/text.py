@@ -1,6 +1,4 @@
-"""Words for people: recorded strings as plain text, texts cut to a length, numbers of things, lists of names, command
-lines, times.
-"""
+"""Words for people: recorded strings made plain or cut, numbers of things, lists of names, command lines, times."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence

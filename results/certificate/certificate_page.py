@@ -151,9 +151,7 @@ class _Row:
 
 
 def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
-    """Times and rates that are shown without being asked for: of each backend as a whole, then those that changed; and
-    the others.
-    """
+    """Times and rates that are shown unasked: of each backend as a whole, then those that changed; and the others."""
     speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]

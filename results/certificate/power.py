@@ -77,9 +77,7 @@ def exposures(
 
 
 def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
-    """Why an event could not happen in a stage, or empty. refused: a server was not replaced. uncounted: no lane
-    without a fence counts stale attempts.
-    """
+    """Why it could not happen, or empty. refused: a server was not replaced. uncounted: no unfenced lane counts it."""
     stores = {lane.store for lane in lanes}
     reasons = (
         (what == MIXED and stage in ALONE, "one version only"),
@@ -96,9 +94,7 @@ def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool,
 
 
 def _counted(cells: Iterable[Cell]) -> defaultdict[tuple[str, str, str], float]:
-    """(what, backend, stage) → the largest counter of a lane's properties, which all saw the same history; summed over
-    lanes and trials.
-    """
+    """(what, backend, stage) → the sum over lanes of the largest counter: a lane's properties all saw one history."""
     most: dict[tuple[str, str, str, str, str], int] = {}
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):

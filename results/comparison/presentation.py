@@ -1,6 +1,4 @@
-"""Shows a comparison, what is worse first: as one sentence, in the terminal, as Markdown, as JSON, and as a page with
-pictures of intervals.
-"""
+"""Shows a comparison, what is worse first: as one sentence, in the terminal, as Markdown, as JSON, and as a page."""
 
 from __future__ import annotations
 

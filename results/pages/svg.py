@@ -23,9 +23,7 @@ SHAPES: Final[Mapping[str, str]] = {
     "small": "M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5",
     "violation": "M-6-10h12L0 1z",
 }
-"""Name → path data around (0, 0), for the picture of a violation and for the canvas. `cross` and `small` mark what was
-refused, `violation` a moment.
-"""
+"""Name → path data around (0, 0), for picture and canvas. `cross` and `small`: refused; `violation`: a moment."""
 _SHAPED: Final = (F.WRITE, F.READ, F.RENEW, F.RELEASE, F.LOST, F.EFFECT)
 """Operations whose shape has their name."""
 

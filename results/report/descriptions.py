@@ -1,8 +1,7 @@
 """What faults, locks, properties and mechanisms are, in a few sentences, and in which group a fault is.
 
 A run stores what its faults and locks are (`described`, in what was asked for); older runs did not, and of those the
-groups of faults follow from their names. Properties and mechanisms are those of the checkers, whose docstrings say what
-they are.
+groups of faults follow from their names. Properties and mechanisms are those of the checkers, by their docstrings.
 """
 
 import inspect

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 PREFIX: Final = "mutant:"
 """The beginning of the name of a lock with a bug."""
 FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store", "servers", "recorder", "checkers")
@@ -52,16 +54,16 @@ class Mutant:
     """
 
     name: str
-    lock: str
     bug: str
     found_by: tuple[str, ...]
     why: str
-    fault: str
-    where: tuple[str, ...]
-    origin: str
-    changes: tuple[Change, ...]
-    server: str
     set_aside: bool
+    lock: str = ""
+    fault: str = ""
+    where: tuple[str, ...] = ("set/unfenced",)
+    origin: str = ""
+    changes: tuple[Change, ...] = ()
+    server: str = ""
 
     @property
     def lock_name(self) -> str:
@@ -93,23 +95,11 @@ def on_stored_histories() -> Mapping[str, Mutant]:
 
 @cache
 def _all() -> tuple[Mutant, ...]:
-    return tuple(mutant for file in FILES for mutant in _read(Path(__file__).with_name(f"{file}.toml")))
-
-
-def _read(file: Path) -> list[Mutant]:
-    return [
-        Mutant(
-            name=name,
-            lock=entry.get("lock", ""),
-            bug=entry["bug"],
-            found_by=tuple(entry["found_by"]),
-            why=entry["why"],
-            fault=entry.get("fault", ""),
-            where=tuple(entry.get("where", ("set/unfenced",))),
-            origin=entry.get("origin", ""),
-            changes=tuple(Change(**change) for change in entry.get("change", ())),
-            server=entry.get("server", ""),
-            set_aside=number % _SET_ASIDE == _SET_ASIDE - 1,
-        )
-        for number, (name, entry) in enumerate(tomllib.loads(file.read_text(encoding="utf-8")).items())
-    ]
+    made: list[Mutant] = []
+    for file in FILES:
+        entries = tomllib.loads(Path(__file__).with_name(f"{file}.toml").read_text(encoding="utf-8"))
+        for number, (name, entry) in enumerate(entries.items()):
+            aside = number % _SET_ASIDE == _SET_ASIDE - 1
+            entry |= {"name": name, "changes": entry.get("change", ()), "set_aside": aside}
+            made.append(msgspec.convert(entry, Mutant))
+    return tuple(made)

@@ -81,8 +81,7 @@ FIT: Final = 60
 with several trials in parallel, on a slower machine or beside other work, the pace of every worker is divided
 accordingly: requests that wait for CPU time longer than their clients wait for answers say nothing about a lock."""
 MESSAGES: Final = 240_000
-"""How many messages of 64 bytes a second a process sends itself over a socket on such a core: what workers, links and
-servers do most."""
+"""Messages of 64 bytes that a process sends itself over a socket in a second on such a core: what all do most."""
 TAPPED: Final = 3
 """How many workers one counts for behind a tap (`suites.worker.tap`): one process through which all messages pass."""
 PROBE: Final = 0.1

@@ -1,6 +1,4 @@
-"""What is stored about a trial besides its histories: its specification and its servers, as plain JSON. Of a run: what
-its locks and faults are, in words.
-"""
+"""What is stored of a trial besides its histories: specification, servers. Of a run: its locks and faults in words."""
 
 import os
 import platform

@@ -62,8 +62,7 @@ LONGEST_TTL: Final = 2.0
 BEYOND_BOUND: Final = 0.5
 """Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
 IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
-"""Properties by which a service has to do something in time while no fault is on. Clients that keep leases alive see by
-themselves when it does nothing."""
+"""Properties by which a service must act in time while no fault is on. Who keeps a lease alive sees if it does not."""
 
 
 class NoWayThere(TrialBroke):

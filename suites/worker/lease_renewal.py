@@ -31,8 +31,7 @@ _LOOK = 0.5
 _STARVED = 0.9
 """The part of that time for which one that was starved has waited; who shares a CPU waits for half of it."""
 _LAST_ANSWER = 1.0
-"""Seconds for which a worker that ends waits for the answer to a renewal, at most: a client may hang. What comes later
-is not recorded any more."""
+"""Seconds that a worker that ends waits for a renewal's answer at most: a client may hang. Later ones are not noted."""
 _LAST_LOOK = 10.0
 """Seconds for which it waits for the sentinel, at most: a client's `belief` may hang."""
 

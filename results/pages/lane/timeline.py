@@ -103,9 +103,7 @@ def _spelled(data: Any) -> Any:
 
 
 def _code(f: int, outcome: int, reason: int, flags: int) -> tuple[str, int, str, str, str, str]:
-    """Shape; 0 for ok, 1 for refused, 2 for unknown; and words: the kind, the text for a missing value, the outcome,
-    the circumstances.
-    """
+    """Shape; 0 for ok, 1 refused, 2 unknown; and words: kind, text for a missing value, outcome, circumstances."""
     nothing = " nothing" if sentences.carries_value(f, outcome) else ""
     words = sentences.kind(f), nothing, sentences.answer(outcome, reason), sentences.circumstances(f, flags)
     return _CANVAS.get(f) or shape_of(f), _column(outcome), *words
