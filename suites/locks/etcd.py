@@ -168,7 +168,9 @@ class EtcdLock(EtcdSession):
         """Put our key, and see in the same transaction who stands before it."""
         _, (put, queue) = self._etcd.call(
             lambda client: client.transaction(
-                compare=[Create(key) == 0], success=[Put(key, b"", lease_id), Get(*_range(prefix))], failure=[]
+                compare=[Create(key) == 0],
+                success=[Put(key, b"", lease_id), Get(*_range(prefix))],
+                failure=[],
             )
         )
         token = int(put.response_put.header.revision)  # of the transaction, so the key's create_revision

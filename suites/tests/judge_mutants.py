@@ -32,7 +32,7 @@ from suites.worker.recorder import folder
 RUNS: Final = ("default", "nightly", "upgrade")
 EVERY: Final = 3  # one of so many stored histories is recorded anew, or has proofs verified
 DRAWN: Final = 1_000
-NOTHING: Final = Mutant("nothing", "", "", (), "", "", (), "", (), "", set_aside=False)
+NOTHING: Final = Mutant("nothing", "", (), "", set_aside=False, where=())
 OF_LEASES: Final = ("lease", "fencing-tokens", "fenced-store")
 OF_OTHERS: Final = ("mutex", "rwlock", "semaphore", "reentrant-mutex", "fencing-tokens", "fenced-store")
 SECONDS: Final = 10.0
