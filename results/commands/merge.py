@@ -21,10 +21,10 @@ from results.commands.find import find
 from results.pages import trend
 from results.record import Cell, NotRun, mapping, words
 from results.run import Run
-from results.storage import files, reading, running
+from results.storage import files, reading
 from results.storage.codec import decoded
 from results.storage.files import BadFile
-from results.storage.run_folder import move_into_place
+from results.storage.run_folder import alone, is_running, move_into_place
 from results.terminal.output import say, warn
 from results.text import typed, without_options
 
@@ -67,18 +67,18 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
     for run in runs:
         if run.path.resolve() == out.resolve():
             raise BadFile(f"{out}: a run cannot be merged into itself")
-        if running.is_running(run.path):
+        if is_running(run.path):
             raise BadFile(f"{run.path}: this run is still going on")
         parts += [part for part in _parts(run) if part["id"] not in {known["id"] for known in parts}]
     if not force:
         for first, other in itertools.combinations(parts, 2):
             if difference := _difference(first, other):
                 raise BadFile(f"{difference}; --force merges them nevertheless")
-    if (out / "run.json").exists() and running.is_running(out):
+    if (out / "run.json").exists() and is_running(out):
         raise BadFile(f"{out}: somebody merges into it now")
     problems: list[str] = []
     made = _prepare(out, parts)
-    with running.alone(out):
+    with alone(out):
         known = {_identity(folder) for folder in files.entries(out / "trials", problems)}
         for run in runs:
             for folder in files.entries(run.path / "trials", problems):

@@ -13,9 +13,9 @@ from typing import Final
 from results.commands import find
 from results.commands.find import Stored
 from results.pages import trend
-from results.storage import files, running
+from results.storage import files
 from results.storage.files import BadFile
-from results.storage.run_folder import RunFolder
+from results.storage.run_folder import RunFolder, alone, is_running
 from results.terminal.output import say, warn
 from results.text import count, moment
 
@@ -68,7 +68,7 @@ def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[P
     if since is not None and (began := moment(run.started)) is not None and began > since:
         return "young enough"
     try:
-        if running.is_running(run.path):
+        if is_running(run.path):
             return "still going on"
         head, _ = RunFolder(run.path).head()
     except BadFile as error:
@@ -92,7 +92,7 @@ def _agreed(question: str) -> bool:
 def _remove(run: Stored, root: Path) -> str:
     """Hide a run in one step, then remove its files. Links are removed, never followed. Returns the error or empty."""
     try:
-        with running.alone(run.path):
+        with alone(run.path):
             hidden = root / f".{run.path.name}.{secrets.token_hex(4)}.removed"
             run.path.rename(hidden)
         shutil.rmtree(hidden)

@@ -20,10 +20,10 @@ from results.pages.runs_page import NO_LONGER, Listed, VerdictChange
 from results.pages.web import to_page
 from results.record import Cell, judged, mapping, versions, words
 from results.report.verdict_changes import Kind, kind
-from results.storage import files, running, summary
+from results.storage import files, summary
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
-from results.storage.run_folder import CLOSED, GOING_ON, RunFolder
+from results.storage.run_folder import CLOSED, GOING_ON, RunFolder, is_running
 from results.text import without_options
 
 CACHE: Final = ".trend.json"
@@ -111,7 +111,7 @@ def _key(path: Path) -> list[int]:
         status = file.stat()
         return [status.st_mtime_ns, status.st_size]
     run_file, trials = path / "run.json", path / "trials"
-    return [run_file.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, running.is_running(path)]
+    return [run_file.stat().st_mtime_ns, trials.stat().st_mtime_ns if trials.exists() else 0, is_running(path)]
 
 
 def _read(path: Path, key: list[int]) -> _Known:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from results.record import words
-from results.storage import files, running, summary
+from results.storage import files, summary
 from results.storage.files import BadFile
-from results.storage.run_folder import RunFolder
+from results.storage.run_folder import RunFolder, is_running, take_over
 from results.terminal import event_journal
 from results.terminal.event_journal import Tail
 from results.terminal.progress import unfinished
@@ -38,7 +38,7 @@ def why_not(run: RunFolder) -> str:
         return "was merged from others: resume that one of them which was interrupted"
     if not arguments(run):
         return "does not say by which command it was run"
-    if running.is_running(run.path):
+    if is_running(run.path):
         return "is still going on"
     if _about_end(run).get("exit status") in ENDED:
         return "came to its end: there is nothing to resume"
@@ -69,7 +69,7 @@ def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
     about = run.about()
     about["interruptions"] = [*about.get("interruptions", ()), dict(interruption)]
     data = {"started": about["started"], "about": about}
-    made = replace(run, going_on=running.take_over(run.path, lambda path: files.write_json(path, data)))
+    made = replace(run, going_on=take_over(run.path, lambda path: files.write_json(path, data)))
     for name in _OF_THE_END:
         (run.path / name).unlink(missing_ok=True)
     for partial in run.path.rglob(".*.partial"):  # of killed processes: no other process uses the folder now

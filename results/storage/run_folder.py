@@ -1,15 +1,18 @@
 """A run folder: everything that one run of the suite stored, enough to judge it again and to repeat it.
 
 Its files are listed in `results/README.md`. Several processes save into one folder at the same time: every file, and
-every trial's folder, gets its final name in one step.
+every trial's folder, gets its final name in one step. A run is still going on while its process holds a lock on
+`run.json`, which ends with it, even if it is killed.
 """
 
 import errno
+import fcntl
 import json
+import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any, BinaryIO, Final, Self
 
 from checkers.history import history as histories
 from results.record import LaneRecord, NotRun, TrialRecord
-from results.storage import files, reading, running, summary, verdicts
+from results.storage import files, reading, summary, verdicts
 from results.storage.codec import RunFile, decoded
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
@@ -30,7 +33,7 @@ INTERRUPTED: Final = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run folder without its pages. going_on: held by the process that makes the run (`results.storage.running`)."""
+    """A run folder without its pages. going_on: held by the process that makes the run (see `hold`)."""
 
     path: Path
     going_on: BinaryIO | None = field(default=None, compare=False, repr=False)
@@ -50,7 +53,7 @@ class RunFolder:
         """Make a run of an empty folder. started: ISO 8601."""
         (path / "trials").mkdir()
         files.write_json(path / "run.json", {"started": started, "about": dict(about)})
-        return cls(path, running.hold(path))
+        return cls(path, hold(path))
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -62,7 +65,7 @@ class RunFolder:
     @classmethod
     def join(cls, path: Path) -> Self:
         """A run that another process has opened. It goes on until both are closed. Raises BadFile."""
-        return replace(cls.open(path), going_on=running.hold(path))
+        return replace(cls.open(path), going_on=hold(path))
 
     def about(self) -> dict[str, Any]:
         """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
@@ -110,7 +113,7 @@ class RunFolder:
         """`CLOSED`, `GOING_ON` or `INTERRUPTED`. Raises BadFile where there is no run."""
         if (self.path / summary.NAME).exists():
             return CLOSED
-        return GOING_ON if running.is_running(self.path) else INTERRUPTED
+        return GOING_ON if is_running(self.path) else INTERRUPTED
 
     def head(self) -> tuple[Head, str]:
         """The head of a run's summary and its state, which may also be `damaged summary`. Raises BadFile."""
@@ -160,3 +163,52 @@ def _write_data(record: TrialRecord, folder: Path) -> TrialRecord:
 def now() -> str:
     """UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def hold(root: Path) -> BinaryIO:
+    """Mark the run of this folder as going on, until the returned file is closed or this process ends."""
+    file = (root / "run.json").open("rb")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Keep other processes from running, merging or pruning this folder. Raises BadFile if one does so already."""
+    path = files.plain(root / "run.json")
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # another process has taken it over since
+                raise BlockingIOError
+        except BlockingIOError:
+            raise BadFile(f"{root}: this run is still going on") from None
+        yield
+
+
+def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
+    """`hold` for an interrupted run. write: writes its new run.json to the given path.
+
+    The new file is locked before it replaces the old one: of two processes that try at once one is refused (BadFile).
+    """
+    with alone(root):
+        path = root / "run.json"
+        new = files.partial_name(path)
+        try:
+            write(new)
+            file = new.open("rb")
+            fcntl.flock(file, fcntl.LOCK_SH)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+    return file
+
+
+def is_running(root: Path) -> bool:
+    """Whether a process runs it now. Raises BadFile where there is no run."""
+    try:
+        with alone(root):
+            return False
+    except BadFile:
+        files.plain(root / "run.json")
+        return True

@@ -18,8 +18,9 @@ from results.__main__ import main
 from results.commands import find, listing
 from results.commands.redraw import redraw
 from results.run import Run
-from results.storage import files, running, summary
+from results.storage import files, summary
 from results.storage.reading import load_trial
+from results.storage.run_folder import is_running
 from results.terminal import matrix
 from results.tests import samples
 
@@ -269,7 +270,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     assert run.close({"exit status": 0}, heard.append) == run.path / "index.html"
     line = f"the page of all runs was not written: {page}: Is a directory"
     assert (heard, run.head()[1]) == ([line], "closed")
-    assert not running.is_running(run.path)
+    assert not is_running(run.path)
     run.close({})
     assert capsys.readouterr() == ("", f"results: {line}\n")
     assert redraw(run.path.parent, "last") == 2

@@ -18,9 +18,10 @@ from results.certificate.certify import Decision
 from results.commands import listing
 from results.record import TrialRecord
 from results.run import Run
-from results.storage import resumable, running
+from results.storage import resumable
 from results.storage.files import RUNS, BadFile
 from results.storage.resumable import ENDED
+from results.storage.run_folder import is_running
 from results.terminal.event_journal import Tail
 from results.text import typed
 from suites.selection.bad_option import BadOption
@@ -210,11 +211,11 @@ class TestTheFolder:
         with pytest.raises(BadFile, match="still going on"):
             resumable.reopen(Run.open(path), {})
         other = Run.join(path)
-        assert running.is_running(path)
+        assert is_running(path)
         die(first)
-        assert running.is_running(path)
+        assert is_running(path)
         die(other)
-        assert not running.is_running(path)
+        assert not is_running(path)
         assert len(first.about()["interruptions"]) == 1
 
     def test_a_line_that_was_cut_short_takes_no_other_along(self, begun: World, fences: Selection) -> None:

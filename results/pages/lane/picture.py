@@ -19,9 +19,8 @@ from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
-from results.pages.lane.glyphs import legend, question
 from results.pages.lane.shown_operations import Focus
-from results.pages.svg import SHAPES, round_up, shape_of, tag
+from results.pages.svg import SHAPES, legend, question, round_up, shape_of, tag
 from results.report import sentences
 from results.text import cut, duration, seconds
 

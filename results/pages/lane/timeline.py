@@ -15,10 +15,9 @@ from checkers.history.history import FaultInterval, History
 from checkers.history.view import View
 from checkers.row_format import F, Outcome
 from results.pages import web
-from results.pages.lane import glyphs
 from results.pages.lane.lane_json import columns
 from results.pages.lane.shown_operations import Focus
-from results.pages.svg import shape_of
+from results.pages.svg import legend_of_canvas, shape_of
 from results.report import sentences
 from results.text import duration, seconds
 
@@ -85,7 +84,7 @@ def draw(view: View, window: Focus, moments: Sequence[tuple[int, str]], name: st
             f"in {duration(end - begin)}, {len(moments)} violations"
         ),
         height=places["height"],
-        legend=glyphs.legend_of_canvas(),
+        legend=legend_of_canvas(),
         outcomes=_OUTCOMES,
         kinds=_kinds(history),
         violations=[(seconds(at, origin), words) for at, words in moments],
