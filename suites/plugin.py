@@ -1,8 +1,13 @@
 """Pytest's side of `pytest suites/`: a test per (lane, property, fault), answered by the trial behind it.
 
-Each test of `suites/` names the property that it asks about with a marker. A trial runs once and
-answers many tests. With ``-n`` the trials of one backend stay in one process, so that each backend boots once; only
-those of the last backend are shared among processes (`suites.scheduling`). `suites.terminal` prints what goes on.
+Each test of `suites/` names the property that it asks about with a marker. A trial runs once and answers many tests.
+`suites.terminal` prints what goes on.
+
+With ``-n`` the tests of one backend go to one process of xdist, in order, so that each backend boots once. Those of the
+last backend go, column by column, to any process that is idle, unless the cluster is a target, of which there is one.
+In a certification a process continues with the version that it has tried, while another tries the same columns on the
+other version: so each process has one environment, and a slow machine affects both versions alike. The groups of xdist
+itself do not work with pytest 9.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from typing import Any, Final
 
 import pytest
 from docker import DockerClient
+from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import NodeManager
 
 from infra import lifetime
@@ -24,17 +30,18 @@ from infra.errors import Trouble
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from infra.target import external_cluster
 from results.run import Run
+from results.stages import ALONE
 from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
-from suites.scheduling import ByBackend
 from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.options import parse
-from suites.selection.selection import Selection
-from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, verdict_of
+from suites.selection.selection import Selection, case_id
+from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, shared_backends, verdict_of
 from suites.trial import resume
 from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import CaseAnswer, TrialFailed, TrialSession
+from suites.trial.spec import column_in
 from suites.worker.pool import TrialBroke
 
 ENVIRONMENT_FAILED: Final = 4
@@ -307,3 +314,38 @@ def _terminated(number: int, _frame: object) -> None:
     """SIGTERM, or a terminal that is closed, ends a run as Ctrl-C does, with everything cleaned up; once is enough."""
     signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt("terminated")  # pytest's own Exit is an Exception, which a trial takes for its own end
+
+
+class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
+    """A scope is a backend or, for the shared backend, one column in one stage of an upgrade."""
+
+    def __init__(self, selection: Selection, config: pytest.Config, log: Any = None) -> None:
+        config.option.loadscopereorder = False  # those with most tests are not the longest
+        super().__init__(config, log)
+        shared = shared_backends(selection)
+        self._scopes: dict[str, str] = {}
+        self._versions: dict[str, str] = {}
+        """Scope → stage, where all of it is tried on servers of one version."""
+        for lane in (*selection.lanes, *selection.planted):
+            for fault in selection.faults:
+                for stage in selection.stages:
+                    scope = lane.backend
+                    if scope in shared:
+                        scope = f"{lane.backend} under {column_in(fault, stage.name)}"
+                        if stage.name in ALONE:
+                            self._versions[scope] = stage.name
+                    self._scopes[f"{case_id(lane, fault, stage.name)}]"] = scope
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._scopes.get(nodeid.partition("[")[2], "")
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Prefer scopes of the version that the process has tried, then those that need a new environment, then any."""
+        tried = {self._versions[scope] for scope in self.assigned_work.get(node, ()) if scope in self._versions}
+
+        def rank(scope: str) -> int:
+            version = self._versions.get(scope)
+            return 1 if version is None else 0 if not tried or version in tried else 2
+
+        self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
+        super()._assign_work_unit(node)

@@ -25,9 +25,8 @@ from xml.etree.ElementTree import Element, SubElement
 from checkers.claims import Verdict
 from results.certificate import certificate_page, trials
 from results.certificate.certify import Certificate, Decision, certify, sentence
-from results.certificate.conditions import NEVER, conditions, uncovered
 from results.certificate.promise_losses import Loss, Promise, Weakness
-from results.certificate.trials import UpgradeTrial
+from results.certificate.trials import NEVER, UpgradeTrial, conditions, uncovered
 from results.comparison import presentation
 from results.comparison.compare import Seen
 from results.comparison.speeds import Speed

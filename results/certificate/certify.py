@@ -16,10 +16,18 @@ from typing import Final
 
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
-from results.certificate.conditions import one_version
 from results.certificate.power import Calibration, Exposure, HandoverGap, Planted, calibration, exposures, handover_gaps
 from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
-from results.certificate.trials import BUSY, ErrorText, ServerStep, UpgradeTrial, errors, no_way_there, steps
+from results.certificate.trials import (
+    BUSY,
+    ErrorText,
+    ServerStep,
+    UpgradeTrial,
+    errors,
+    no_way_there,
+    one_version,
+    steps,
+)
 from results.comparison.compare import CellChange, Comparison, compare, question
 from results.comparison.speeds import Speed
 from results.record import Cell, grouped

@@ -12,9 +12,8 @@ from checkers.properties import shared_counters
 from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED
 from results.certificate.certify import Certificate, Decision, certify, sentence
-from results.certificate.conditions import conditions
 from results.certificate.power import FAULTY, REFUSED, UNFENCED, Shown
-from results.certificate.trials import Turn, UpgradeLane, errors, normalised
+from results.certificate.trials import Turn, UpgradeLane, conditions, errors, normalised
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.storage.reading import RunContents

@@ -13,8 +13,7 @@ from typing import Final, cast
 
 from infra.suggestions import instead
 from suites.lock import Declarations, LockClient
-from suites.mutants.altered import modules_of
-from suites.mutants.catalogue import PREFIX, mutant_of
+from suites.mutants.catalogue import PREFIX, modules_of, mutant_of
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Redis": {

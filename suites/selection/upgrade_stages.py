@@ -1,6 +1,6 @@
 """`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the old version and on the new one.
 
-Both are tried with the same seeds and plans, trial by trial in turn or side by side (`suites.scheduling`), so that a
+Both are tried with the same seeds and plans, trial by trial in turn or side by side (`suites.plugin`), so that a
 slow machine affects both alike; each has an environment of its own. Known bugs are tried as well
 (`suites.selection.bugs_of_certification`).
 

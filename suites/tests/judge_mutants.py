@@ -24,8 +24,7 @@ from checkers.models.stores import RULES
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.tests import generate
 from results.tests.judged import FOLDER, Answers, judged, kept
-from suites.mutants.altered import AlteredModules
-from suites.mutants.catalogue import Mutant, on_stored_histories
+from suites.mutants.catalogue import AlteredModules, Mutant, on_stored_histories
 from suites.tests.replayed import replayed
 from suites.worker.recorder import folder
 

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.history.history import DTYPE, History, from_rows, read_recording
 from checkers.row_format import ACQUIRES, FIELDS, NESTED, NONE, F, Outcome, Reason
 from suites.lock import Grant, Indeterminate, Refused
-from suites.mutants.altered import AlteredModules
+from suites.mutants.catalogue import AlteredModules
 from suites.worker.process_spec import Process
 
 NOTED_LATER = (F.SESSION_OPEN, F.STALL)  # what is noted when it is over, with the time at which it began

@@ -23,9 +23,7 @@ from suites.commands import mutants, readme
 from suites.commands.mutants import Catch, Result, Score
 from suites.lanes.lane import Lane, lane_named
 from suites.locks import registry
-from suites.mutants import altered
-from suites.mutants.altered import AlteredModules
-from suites.mutants.catalogue import Change, Mutant, catalogue, on_stored_histories
+from suites.mutants.catalogue import AlteredModules, Change, Mutant, catalogue, modules_of, on_stored_histories
 from suites.selection.options import EVERY_FAULT
 from suites.tests.judge_mutants import NOTHING, Histories, Shown
 from suites.tests.replayed import replayed
@@ -108,7 +106,7 @@ def test_what_does_not_stand_there_once_is_told() -> None:
 
 def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
     mutant = catalogue()["drift-with-the-wrong-sign"]  # in a module that several locks share
-    modules = altered.modules_of(mutant)
+    modules = modules_of(mutant)
     node, lock = modules.module("suites.locks.redis_node"), modules.module("suites.locks.redis_single")
     assert lock.validity is node.validity
     assert node.validity(1.0) > 1e9 > sys.modules["suites.locks.redis_node"].validity(1.0)

@@ -18,7 +18,7 @@ from infra.backends import BACKENDS
 from infra.faults.plan import Plan, Step
 from results.stages import BASELINE, CANDIDATE
 from suites.locks import registry
-from suites.scheduling import ByBackend
+from suites.plugin import ByBackend
 from suites.selection import shards
 from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection, case_id
