@@ -22,12 +22,12 @@ from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_own
 from suites.locks import zookeeper
 from suites.locks.antipatterns import lockfile
 from suites.locks.antipatterns.lockfile import LockFile
-from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import Leases
+from suites.locks.etcd_single_key import EtcdKey
 from suites.locks.etcd_v3lock import post
 from suites.locks.grants import BadGrant, checked
-from suites.locks.postgres_semaphore import SemaphoreLock
 from suites.locks.postgres_session import PostgresSession
+from suites.locks.postgres_transactions import SemaphoreLock
 from suites.locks.redis_node import RedisNode
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.reentrant import Reentrant

@@ -38,8 +38,8 @@ from suites.lock import (
 from suites.locks import (
     registry,
 )
-from suites.locks.etcd_key import EtcdKey
 from suites.locks.etcd_session import prefix_of
+from suites.locks.etcd_single_key import EtcdKey
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 from suites.tests.bench import SOON, await_
 from suites.tests.live.patience import hasten, unanswered

@@ -13,7 +13,7 @@ from infra.access import OPEN
 from infra.cluster.nodes import Node
 from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Guards, Indeterminate, LockClient, LockError, Refused, Session, Sweeps, Wakes, now
-from suites.locks import etcd, etcd_key, etcd_v3lock
+from suites.locks import etcd, etcd_single_key, etcd_v3lock
 from suites.locks.zookeeper import QueueNode, Wake
 from suites.tests.bench import SOON, await_, granted, refusal
 from suites.tests.live.lanes import LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, holds
@@ -95,7 +95,7 @@ def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lanes: Lanes, monkeypatch
         wakes = sum(waiter.wakes for waiter in waiters if isinstance(waiter, Wakes))
         assert wakes > len(waiters) + 1 if herd else 0 < wakes <= len(waiters) + 1
 
-    for module in (etcd, etcd_key):  # they wait until they are woken
+    for module in (etcd, etcd_single_key):  # they wait until they are woken
         monkeypatch.setattr(module, "LOOK", LONG)
     lanes.check(("zookeeper", "zookeeper-parent-watch", "etcd", "etcd-key"), statement)
 
