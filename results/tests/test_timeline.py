@@ -13,8 +13,8 @@ from checkers.history.history import History, from_rows
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 from results.pages.lane import timeline
-from results.pages.lane.lane_json import LONGEST_ERROR, MOST_ERRORS, TICK, columns
 from results.pages.lane.shown_operations import Focus
+from results.pages.lane.timeline import LONGEST_ERROR, MOST_ERRORS, TICK, columns
 from results.tests import hostile, samples
 from results.tests.markup import Page, unpacked
 from results.tests.samples import MS, START, row
