@@ -2,7 +2,7 @@
 versions and runs side by side, with the advice that follows, times, and stories.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from results.pages import rates, web
 from results.pages.charts import UNKNOWN, shown
 from results.record import Cell, LaneSummary, grouped, settled
 from results.report import advice, grid, sentences
-from results.report.descriptions import COLUMNS, OTHER, groups
+from results.report.descriptions import COLUMNS, OTHER, WORDS, groups
 from results.storage import files
 from results.storage.reading import RunContents
 from results.storage.summary import Summary
@@ -26,29 +26,7 @@ _MOST_NAMED: Final = 4
 """Faults that a mark names before it says how many more there are."""
 _DATA: Final = "Data in the store is kept, with"
 _OTHERS: Final = "Others"
-_PROMISES: Final = {
-    "Who holds it": {
-        "server-exclusion": "granted to one at a time",
-        "holder-exclusion": "never two inside at once",
-        "permits": "never more inside than permits",
-        "sharing": "readers share it, writers do not",
-        "reentrancy": "its holder may take it again",
-        "independence": "locks of two names do not touch",
-        "token-order": "tokens only go up",
-        "owner-release": "nobody releases another's",
-        "honest-renewal": "renewals are answered truly",
-        "honest-belief": "a client knows when it has lost it",
-    },
-    "Waiting for it": {
-        "recovery": "granted again after the fault",
-        "crash-release": "free again when its holder dies",
-        "fail-fast": "every call ends in time",
-        "hand-over": "given on to whoever waits",
-        "fifo": "first come, first served",
-        "herd-free": "a release wakes one waiter",
-        "deadlock-free": "no two wait for each other",
-    },
-}
+_PROMISES: Final[Mapping[str, Mapping[str, str]]] = WORDS["promises"]
 """Title → property → the promise in words. Before them stand those of data, by the check at the store."""
 
 

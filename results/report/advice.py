@@ -5,7 +5,7 @@ is open, and something held with it under a fault that cost data elsewhere: one 
 did. A check of writes alone is asked for lost updates: a stale write may land between a read and a write.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -13,29 +13,14 @@ from checkers.claims import NO_FAULT, Verdict, heaviest, matches
 from checkers.properties.stories import listing
 from results.record import Cell, grouped
 from results.report import sentences
-from results.report.descriptions import pauses
+from results.report.descriptions import WORDS, pauses
 from results.text import count, few
 
 DATA: Final = ("fenced-store", "no-lost-update", "no-duplicate")
 """Properties of the data that a lock protects."""
-WAITING: Final = ("recovery", "crash-release", "fail-fast", "hand-over", "fifo", "herd-free", "deadlock-free")
+WAITING: Final = tuple(WORDS["promises"]["Waiting for it"])
 """Properties that cost time when they break, and no data."""
-CHECKS: Final = {
-    "unfenced": ("a store that checks nothing", "every write is accepted"),
-    "fence-writes": ("a store that checks tokens on writes", "a write with a lower token than any before is refused"),
-    "fence-writes-strict": ("a store that takes one write a token", "a write needs a higher token than the last"),
-    "fence-reads-and-writes": (
-        "a store that checks tokens on reads and writes",
-        "an access with a lower token than any before is refused",
-    ),
-    "compare-owner": (
-        "a store that compares owners",
-        "the first access under a grant makes it the owner, and writes under others are refused",
-    ),
-    "guarded": ("data in the lock service, which checks the lock", "each write is made on condition of the lock"),
-    "compare-and-set": ("a store that compares versions", "a write names the version that it read"),
-    "idempotency-key": ("a store that takes each job once", "a job that is there already is refused"),
-}
+CHECKS: Final[Mapping[str, Sequence[str]]] = WORDS["checks"]
 """Store mode → its words, and what is done."""
 _READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")
 """Store modes that check reads as well."""

@@ -6,9 +6,11 @@ groups of faults follow from their names. Properties and mechanisms are those of
 
 import inspect
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, Self
 
 from checkers.claims import NO_FAULT, matches
@@ -16,15 +18,8 @@ from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.all_properties import PROPERTIES
 from results.record import mapping
 
-GROUPS: Final[Mapping[str, str]] = {
-    "links": "Faults on the network: between clients and servers, and between servers.",
-    "servers": "Faults on the servers of the lock service: their processes, their disks, who leads them.",
-    "clocks": "Faults on the wall clocks of servers and workers.",
-    "workers": "Faults on the processes that use the lock, each at a certain step of its work.",
-    "store": "Faults on the way to the protected resource, not to the lock service.",
-    "several": "Several faults of different groups, one after another or at once.",
-    "faults": "Faults that this version does not know.",
-}
+WORDS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+GROUPS: Final[Mapping[str, str]] = WORDS["groups"]
 """Group of faults → what they have in common; in the order in which they stand."""
 SEVERAL: Final = "several"
 UNGROUPED: Final = "faults"
