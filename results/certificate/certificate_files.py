@@ -25,7 +25,7 @@ from xml.etree.ElementTree import Element, SubElement
 from checkers.claims import Verdict
 from results.certificate import certificate_page, trials
 from results.certificate.certify import Certificate, Decision, certify, sentence
-from results.certificate.promise_losses import Loss, Promise, Weakness
+from results.certificate.promise_losses import Loss
 from results.certificate.trials import NEVER, UpgradeTrial, conditions, uncovered
 from results.comparison import presentation
 from results.comparison.compare import Seen
@@ -59,7 +59,10 @@ def to_json(
         "sentence": sentence(certificate),
         "upgrades": {name: list(versions) for name, versions in certificate.upgrades.items()},
         "parts": list(certificate.parts),
-        "promises": [_promise(promise, root) for promise in certificate.promises],
+        "promises": [
+            _row(each, root, "blind", stages={stage: _seen(seen, root) for stage, seen in each.stages.items()})
+            for each in certificate.promises
+        ],
         "absent": [
             {"backend": backend, "stage": stage, "because": why} for (backend, stage), why in certificate.absent.items()
         ],
@@ -68,7 +71,7 @@ def to_json(
         "turned": [list(promise.name()) for promise in certificate.turned],
         "one_version": dict(certificate.one_version),
         "known": [_loss(loss, root) for loss in certificate.known],
-        "weaknesses": [_weakness(weakness) for weakness in certificate.weaknesses],
+        "weaknesses": [_row(each, root, "cells", chance=each.chance) for each in certificate.weaknesses],
         "cleared": [list(promise.name()) for promise in certificate.cleared],
         "steps": [asdict(step) for step in certificate.steps],
         "no_way_there": list(certificate.no_way_there),
@@ -116,30 +119,21 @@ def evidence(root: Path) -> dict[str, str]:
     return {file.relative_to(root).as_posix(): hashlib.sha256(files.read_bytes(file)).hexdigest() for file in paths}
 
 
-def _promise(promise: Promise, root: Path) -> dict[str, Any]:
-    stages = {stage: _seen(seen, root) for stage, seen in promise.stages.items()}
-    return {**_without("blind", promise, root), "stages": stages}
+def _row(value: object, root: Path, *without: str, **more: object) -> dict[str, Any]:
+    """A value as plain JSON, without some of its keys and with more."""
+    return {key: item for key, item in encoded(value, root).items() if key not in without} | more
 
 
 def _seen(seen: Seen, root: Path) -> dict[str, Any]:
-    return {**_without("trials", seen, root), "judgements": seen.trials}
+    return _row(seen, root, "trials", judgements=seen.trials)
 
 
 def _loss(loss: Loss, root: Path) -> dict[str, Any]:
-    return {**_without("why", loss, root), "worse": loss.why, "seen": _seen(loss.seen, root)}
-
-
-def _weakness(weakness: Weakness) -> dict[str, Any]:
-    names = ("backend", "fault", "mechanism", "shown", "trials", "chance")
-    return {name: getattr(weakness, name) for name in names}
+    return _row(loss, root, "why", worse=loss.why, seen=_seen(loss.seen, root))
 
 
 def _speed(speed: Speed) -> dict[str, Any]:
     return {**{name: getattr(speed, name) for name in _OF_A_SPEED}, "word": presentation.speed_word(speed)}
-
-
-def _without(name: str, value: object, root: Path) -> dict[str, Any]:
-    return {key: item for key, item in encoded(value, root).items() if key != name}
 
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

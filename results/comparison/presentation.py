@@ -315,7 +315,7 @@ def _ab(made: CellChange | Speed, *without: str) -> dict[str, Any]:
 def page(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
     """The page as HTML. path: where it will stand; links to the trials' pages are relative to it."""
     changed = [change for change in comparison.changes if change.kind is not Kind.SAME]
-    notable = [change for change in changed if notable(change)]
+    shown = [change for change in changed if notable(change)]
     others = [change for change in changed if not notable(change)]
     folder = path.resolve().parent
     sides = (("A", before), ("B", after))
@@ -329,7 +329,7 @@ def page(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
         counts=[(kind, number) for kind, number in counts(comparison).items() if number],
         why=why,
         link=lambda seen: web.relative(seen.page, folder),
-        changes=notable,
+        changes=shown,
         others=others[:_MOST_LISTED],
         more=max(len(others) - _MOST_LISTED, 0),
         heads=HEADS,

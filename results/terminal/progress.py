@@ -98,7 +98,7 @@ class Progress:
             "verdict": self._verdict,
             "done": self._done,
             "broke": self._broke,
-        }.get(event.name, _says)(event)
+        }.get(event.name, lambda says: [ScreenLine(says.text("text"), Level.BEGUN)])(event)
         at = f"{datetime.fromtimestamp(event.at).astimezone():%H:%M:%S} "
         return [
             line._replace(text=plain((at if number == 0 else " " * len(at)) + line.text))
@@ -269,10 +269,6 @@ def _now(doing: _Doing, now: float) -> str:
         return f"{doing.title}: waiting {waited} for {doing.stage}"
     lasts = f"{max(now - doing.began, 0.0):.0f} s"
     return f"{doing.title} {doing.stage}, {lasts}" if doing.key is None else f"{doing.title}: {doing.stage}, {lasts}"
-
-
-def _says(event: Event) -> list[ScreenLine]:
-    return [ScreenLine(event.text("text"), Level.BEGUN)]
 
 
 def _key(event: Event) -> Key:

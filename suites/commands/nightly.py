@@ -188,9 +188,8 @@ def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume:
     previous = list(previous) or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
     shards = folder / "shards"
-    status, text, missing = _conclude(night, shards, made, previous)
+    status, text, missing = _conclude(night, shards, made, previous, summary)
     files.write_text(folder / SUMMARY, text)
-    _append(text, summary)
     came = {"run": made.name, "previous": previous, "status": status, "missing": missing}
     files.write_json(folder / NIGHT, {**_described(night), **came})
     if not missing:
@@ -255,21 +254,15 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
 
 
 def _concluded(night: Night, shards: Path, into: Path, previous: Sequence[str], summary: Path | None) -> int:
-    status, text, _ = _conclude(night, shards, into, previous)
-    _append(text, summary)
-    return status
+    return _conclude(night, shards, into, previous, summary)[0]
 
 
-def _append(text: str, summary: Path | None) -> None:
-    if summary is not None:
-        with summary.open("a", encoding="utf-8") as file:
-            file.write(text)
-
-
-def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -> tuple[int, str, list[str]]:
+def _conclude(
+    night: Night, shards: Path, made: Path, previous: Sequence[str], summary: Path | None
+) -> tuple[int, str, list[str]]:
     """The exit status, the summary in Markdown, and the shards that are missing.
 
-    previous: the night before and older ones. Raises BadFile.
+    previous: the night before and older ones. summary: gets the summary, too. Raises BadFile.
     """
     runs = {job.name: _run_of(job, night, shards) for job in night.jobs}
     missing = [name for name, run in runs.items() if run is None]
@@ -287,6 +280,9 @@ def _conclude(night: Night, shards: Path, made: Path, previous: Sequence[str]) -
     notes = [f"Shards that did not run to their end: {', '.join(missing)}."] if missing else []
     notes += [] if before is not None else ["There is no night before to compare with: every failing verdict counts."]
     text = digest(this, before, notes, older)
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(text)
     print(text.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
     print(f"nightly: {words[status]}: {plain(str(typed(made / 'index.html')))}")
