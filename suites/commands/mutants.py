@@ -1,8 +1,5 @@
-"""`python -m suites mutants`: locks with one bug each, and which of the bugs the suite finds.
-
-    --run [NAME ...]  each under the fault that is expected to reveal it, in one trial
-    --score           all of them under the faults of a default run, beside correct locks: what does it catch?
-    --schedules       all of them under the faults of other suites, at their times: what would those catch?
+"""`python -m suites mutants`: locks with one bug each, and which of the bugs the suite finds: under the fault that is
+expected to reveal it, under the faults of a default run, or under those of other suites, at their times.
 
 A bug is caught when a property that names it is violated (`suites.mutants.catalogue`). Correct locks run beside those
 with a bug; where one of them fails, the suite is wrong, and the status is 1.

@@ -1,11 +1,7 @@
 """`python -m suites nightly`: the whole matrix on every version that is available, compared with the night before.
 
-    run         run all shards that have not run yet, then conclude
-    plan        print the names of the shards; each is a backend in one version, or a part of that
-    shard NAME  run one shard, for example on a machine of its own
-    conclude    merge the shards, compare them with the night before, write the summary
-
-All take the options that select what is tried; others go to pytest. The same options give the same shards anywhere.
+A shard is a backend in one version, or a part of that. All commands take the options that select what is tried; others
+go to pytest. The same options give the same shards anywhere.
 """
 
 from __future__ import annotations

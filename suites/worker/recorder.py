@@ -137,10 +137,7 @@ class Recorder:
 
     def opened(self, at: int, session: int, ttl: int) -> None:
         """A session was opened: its identity and the effective TTL."""
-        ret = monotonic_ns()
-        row_format.ANSWER.pack_into(self.page, at + row_format.RET, ret, 0, ttl, NONE, 0)
-        row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
-        self.page[at + row_format.OUTCOME] = Outcome.OK
+        self.granted(at, 0, ttl, None, 0, session)
 
     def lost(self, process: int, key: int, owner: int, token: int | None, due: int, sure: int = NONE) -> None:
         """The client notices a loss at this moment, which it was due to notice at `due` (ns).
@@ -148,10 +145,7 @@ class Recorder:
         sure: ns; when it last said that it holds, `NONE` if it is not asked.
         """
         at = self.invoke(F.LOST, process, key, owner=owner, token=token, base=sure)
-        row_format.ANSWER.pack_into(
-            self.page, at + row_format.RET, monotonic_ns(), due, 0, NONE if token is None else token, owner
-        )
-        self.page[at + row_format.OUTCOME] = Outcome.OK
+        self.granted(at, due, 0, token, owner, 0)
 
     def fail(self, at: int, reason: Reason, error: str = "", session: int = 0) -> None:
         """It certainly did not happen. session: of an acquire, the one that the service called over."""
