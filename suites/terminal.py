@@ -20,7 +20,7 @@ from rich.console import Console
 
 from results.certificate import certificate_files
 from results.certificate.certify import STATUS, sentence
-from results.pages.surroundings import load_words
+from results.pages.trial_page import load_words
 from results.record import Cell
 from results.report.sentences import run_sentence
 from results.run import Run

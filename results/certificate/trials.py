@@ -17,7 +17,7 @@ from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import declared
 from checkers.row_format import F, Outcome, Reason
-from results.pages.surroundings import nodes
+from results.pages.trial_page import nodes
 from results.record import Cell, TrialRecord, mapping, words
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.storage import files

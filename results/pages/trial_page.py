@@ -1,22 +1,26 @@
-"""A trial's page: the verdict, the story and the picture of the violation, then everything else."""
+"""A trial's page: the verdict, the story and the picture of the violation; where it ran, and how to do it again."""
 
-from collections.abc import Iterable, Mapping
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
 from checkers.claims import Verdict
+from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement
-from results.pages import surroundings, web
+from results.pages import web
 from results.pages.lane import timeline
 from results.pages.lane.windows import Window, moments, windows
-from results.record import LaneRecord, TrialRecord
+from results.record import LaneRecord, TrialRecord, mapping, words
 from results.report import sentences
 from results.report.descriptions import WORDS
 from results.report.grid import tally
+from results.text import duration, seconds
 
 _FILTERED: Final = 6
 """Lanes from which on the page has a filter."""
@@ -60,7 +64,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     """The page of a stored trial. folder: as people type it. inline: complete without the run's folder of assets."""
     lanes = sorted(record.lanes, key=lambda lane: sentences.lane_word(lane).weight)
     about = record.about
-    faults = surroundings.faults(lanes)
+    struck = faults(lanes)
     judged = _heaviest_first(judgement for lane in lanes for judgement in lane.judgements)
     several = sum(len(moments(lane)) > 1 for lane in lanes)
     most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
@@ -82,15 +86,15 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         packed=lambda text: web.packed(web.spelled(text)),
         unpacked=_UNPACKED,
         plan_lines=list(about.get("plan_lines") or ()),
-        faults=faults,
-        many_faults=len(faults) > _MOST_FAULTS,
-        facts=surroundings.facts(record),
-        nodes=surroundings.nodes(about),
-        again=surroundings.again(record, folder),
-        recheck=surroundings.recheck(folder, "*.arrow"),
+        faults=struck,
+        many_faults=len(struck) > _MOST_FAULTS,
+        facts=facts(record),
+        nodes=nodes(about),
+        again=again(record, folder),
+        recheck=recheck(folder, "*.arrow"),
         files=[lane.file for lane in lanes],
         logs=list(record.logs),
-        rest=surroundings.rest(about),
+        rest=rest(about),
     )
 
 
@@ -117,7 +121,7 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         judgements=judged,
         common=sorted(common),
         counters={name: sorted(mine - common) for name, mine in rows.items()},
-        recheck=surroundings.recheck(folder, lane.file),
+        recheck=recheck(folder, lane.file),
     )
 
 
@@ -129,3 +133,130 @@ def _glossary(judgements: Iterable[Judgement]) -> list[tuple[str, str]]:
     """The counters that occur, with their meanings."""
     names = {name for judgement in judgements if judgement.result is not None for name in judgement.result.counters}
     return [(name, MEANINGS[name]) for name in sorted(names & MEANINGS.keys())]
+
+
+# Where it ran, with what, and the commands that do it again
+
+_OURS: Final = "suites.locks."
+"""The package of the locks that are known by their names. Other locks are asked for by their whole path."""
+_PLAIN: Final = (
+    ("backend", "backend"),
+    ("version asked for", "version"),
+    ("seed", "seed"),
+    ("profile", "profile"),
+    ("attempt", "attempt"),
+    ("part of the column's lanes", "part"),
+    ("started", "started"),
+    ("host", "host"),
+    ("Python", "python"),
+    ("clocks", "clock"),
+)
+_LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")
+"""Options that set something of every lane."""
+_TOLD: Final = frozenset(
+    {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column", "boundaries"}
+    | {key for _, key in _PLAIN}
+)
+"""Keys of a trial's `about` that the page shows by name. The others are shown as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """A server of the trial. digest and command are empty where nothing was stored."""
+
+    name: str
+    version: str
+    image: str
+    digest: str
+    command: str
+
+
+def facts(record: TrialRecord) -> list[tuple[str, str]]:
+    """(name, value) of the facts of a trial."""
+    about = record.about
+    rows = [(name, str(about[key])) for name, key in _PLAIN if about.get(key) not in (None, "")]
+    if isinstance(about.get("seconds"), int | float):
+        rows.append(("lasted", f"{about['seconds']:.1f} s"))
+    ttls = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
+    rows += (("time to live asked for", duration(ttl)) for ttl in ttls)
+    for lane, verbs in mapping(about.get("boundaries")).items():
+        hit = (f"{verb}: {len(each['hit'])} of {each['messages']}" for verb, each in verbs.items())
+        rows.append((f"messages at which {lane} was hit", ", ".join(hit)))
+    return rows
+
+
+def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
+    """The servers, and all else that has a version."""
+    versions, stored = mapping(about.get("versions")), mapping(about.get("nodes"))
+    servers = []
+    for name in dict.fromkeys((*versions, *stored)):
+        node = mapping(stored.get(name))
+        settings = mapping(node.get("settings"))
+        command = [*(f"{key}={value}" for key, value in settings.items()), *words(node.get("command"))]
+        image, digest = (str(node.get(key, "")) for key in ("image", "digest"))
+        servers.append(ServerRow(str(name), str(versions.get(name, "")), image, digest, shlex.join(command)))
+    return servers
+
+
+def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:
+    """Every fault once: faults on links and servers are in the history of each lane."""
+    origin = min((int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)), default=0)
+    seen: dict[FaultInterval, None] = {fault: None for lane in lanes for fault in lane.history.faults}
+    return [
+        {
+            "name": fault.name,
+            "target": fault.target,
+            "moments": [
+                seconds(moment, origin) if moment else "never"
+                for moment in (fault.begun, fault.applied, fault.healing, fault.healed)
+            ],
+        }
+        for fault in sorted(seen, key=lambda fault: fault.begun)
+    ]
+
+
+def again(record: TrialRecord, folder: Path) -> str:
+    """The command that runs the same trial. folder: where it is stored, for a plan of the user's own."""
+    about = record.about
+    names = dict.fromkeys(name for lane in record.lanes for name in lane.history.facts.fault_names) or {"none": None}
+    column = str(about.get("column") or "+".join(names))
+    words = [".venv/bin/python", "-m", "pytest", "suites/"]
+    locks = mapping(about.get("locks"))
+    if about.get("profile"):
+        # The profile chose the lanes. A lock that is asked for by name would be tried in all its lanes.
+        words += ["--profile", str(about["profile"]), "--backend", str(about.get("backend")), "-k", column]
+    else:
+        for name, spelling in locks.items():
+            words += ["--lock", str(name) if str(spelling).startswith(_OURS) else str(spelling)]
+        if about.get("backend") and not locks:
+            words += ["--backend", str(about["backend"])]
+        words += ["--plan", str(folder / "plan.json")] if about.get("own_plan") else ["--faults", column]
+    if about.get("version"):
+        words += ["--version-of", f"{about['backend']}={about['version']}"]
+    words += load_words(mapping(about.get("load")))
+    if about.get("seed") is not None:
+        words += ["--seed", str(about["seed"])]
+    return shlex.join(words)
+
+
+def load_words(load: Mapping[str, Any]) -> list[str]:
+    """The options of `pytest suites/` that set this of every lane; what is none of them is left out."""
+    given = {name: load[name] for name in _LOAD if name in load}
+    return [
+        word
+        for name, values in given.items()
+        for value in (values if isinstance(values, list | tuple) else (values,))
+        for word in (f"--{name}", f"{value:g}" if isinstance(value, float) else str(value))
+    ]
+
+
+def recheck(folder: Path, file: str) -> str:
+    """The command that judges a stored history again. file: `*.arrow` for all of the trial."""
+    path = f"{shlex.quote(str(folder))}/*.arrow" if file == "*.arrow" else shlex.quote(str(folder / file))
+    return f".venv/bin/python -m checkers {path}"
+
+
+def rest(about: Mapping[str, Any]) -> str:
+    """What else is stored of the trial, as JSON."""
+    left = {key: value for key, value in about.items() if key not in _TOLD}
+    return json.dumps(left, indent=2, ensure_ascii=False, default=str) if left else ""

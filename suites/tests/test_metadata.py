@@ -11,7 +11,7 @@ from checkers.history.history import FaultInterval, History
 from checkers.row_format import F
 from checkers.tests.build import Book
 from infra.faults.runner import Record
-from results.pages import surroundings
+from results.pages import trial_page
 from results.record import LaneRecord
 from suites.tests.selections import asked
 from suites.trial.metadata import CpuMeter, described, rolled, stalled
@@ -76,7 +76,7 @@ def test_times_are_those_of_the_page_of_the_trial() -> None:
     book = Book().acquire(10 * SECOND, 10 * SECOND + 1, 1)
     book.faults.append(FaultInterval(**{name: value for name, value in asdict(ROLLED).items() if name != "lane"}))
     histories = [book.history(), *starting(11)]
-    (shown,) = surroundings.faults([LaneRecord(history, ()) for history in histories])
+    (shown,) = trial_page.faults([LaneRecord(history, ()) for history in histories])
     (step,) = rolled([ROLLED], histories)
     assert float(shown["moments"][0].removesuffix(" s")) == step["at"]
 
