@@ -1,19 +1,11 @@
-"""A plugin of pytest: which of its runs are runs of the product, and what those get. With `--count N` or
-`--until-failed` that is the same run again and again, each with the next seed and a folder of its own.
-"""
+"""A plugin of pytest: which of its runs are runs of the product, and what those get."""
 
-import itertools
-import signal
-import subprocess
-import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from results.text import without_options
+from suites import rounds
 
 SUITES: Final = Path(__file__).parent
 
@@ -51,9 +43,9 @@ class Loader:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int | None:
-        if not (_runs_the_product(config) and several(config.option)):
+        if not (_runs_the_product(config) and rounds.several(config.option)):
             return None
-        return run_all(config.option, config.invocation_params.args, config.invocation_params.dir)
+        return rounds.run_all(config.option, config.invocation_params.args, config.invocation_params.dir)
 
     def pytest_configure(self, config: pytest.Config) -> None:
         config.addinivalue_line("markers", "property(name): the property of design that the test asks about")
@@ -67,42 +59,3 @@ class Loader:
 def _runs_the_product(config: pytest.Config) -> bool:
     paths = [(config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args]
     return any(path == SUITES or (path.parent == SUITES and path.name.startswith("test_")) for path in paths)
-
-
-def several(option: Any) -> bool:
-    """Whether pytest's parsed options ask for more than one run. A run that is resumed is one."""
-    return option.resume is None and (option.until_failed or (option.count or 1) > 1)
-
-
-def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
-    """Run one after another. Returns 0 if all were green, else the status of the first that was not.
-
-    words: of the command line; folder: where it was typed. A run that neither failed nor passed is the last, and with
-    `--until-failed` one that failed is as well.
-    """
-    endless = option.until_failed and option.count is None
-    numbers: Iterable[int] = itertools.count(1) if endless else range(1, (option.count or 1) + 1)
-    of_one = without_options(words, ("--count", "--seed"), ("--until-failed",))
-    statuses: dict[int, int] = {}
-    for number in numbers:
-        seed = option.seed + number - 1
-        print(f"run {number}{'' if endless else f' of {option.count}'}: seed {seed}", flush=True)
-        status = statuses[seed] = run_pytest([*of_one, "--seed", str(seed)], folder)
-        if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (status and option.until_failed):
-            break
-    red = {seed: status for seed, status in statuses.items() if status}
-    which = "".join(f"; seed {seed}: exit status {status}" for seed, status in red.items())
-    print(f"{len(statuses)} runs, {len(statuses) - len(red)} green{which}", flush=True)
-    return next(iter(red.values()), 0)
-
-
-def run_pytest(words: Sequence[str], folder: Path) -> int:
-    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself; told to end, we tell it so."""
-    process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder)
-    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    try:
-        while True:
-            with suppress(KeyboardInterrupt):
-                return process.wait()
-    finally:
-        signal.signal(signal.SIGTERM, before)

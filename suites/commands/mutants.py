@@ -30,9 +30,9 @@ from results.storage.files import RUNS
 from results.storage.run_folder import RunFolder
 from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
-from suites.loader import run_pytest
 from suites.locks import registry
 from suites.mutants.catalogue import Mutant, catalogue, mutant_of
+from suites.rounds import run_pytest
 from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
 

@@ -20,7 +20,7 @@ import pytest
 from checkers.history.history import read_recording
 from checkers.row_format import F, Run, State
 from checkers.tests.build import cases
-from suites import loader
+from suites import rounds
 from suites.lanes.lane import Lane, Load, key_names, lanes_of
 from suites.lock import now
 from suites.locks import registry
@@ -139,22 +139,22 @@ def test_runs_follow_one_another_with_the_next_seed(
 ) -> None:
     words = ["suites/", "--count", "3", "--lock", "redis", "--until-failed", "--seed=5", "-q"]
     given = Namespace(**{"resume": None, "count": None, "until_failed": False, "seed": 5, **option})
-    assert loader.several(given)
-    with patch.object(loader, "run_pytest", side_effect=answers) as run:
-        assert loader.run_all(given, words, Path()) == status
+    assert rounds.several(given)
+    with patch.object(rounds, "run_pytest", side_effect=answers) as run:
+        assert rounds.run_all(given, words, Path()) == status
     ran = [call.args[0] for call in run.call_args_list]
     assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
 
 
 def test_one_run_is_not_repeated() -> None:
     assert not any(
-        loader.several(Namespace(resume=resume, count=count, until_failed=until_failed))
+        rounds.several(Namespace(resume=resume, count=count, until_failed=until_failed))
         for resume, count, until_failed in ((None, None, False), (None, 1, False), ("last", 3, True))
     )
 
 
 def test_pytest_runs_them() -> None:
-    with patch.object(loader, "run_pytest", return_value=0) as run:
+    with patch.object(rounds, "run_pytest", return_value=0) as run:
         assert collected("--count", "2", "--lock", "redis").returncode == 0
     assert [call.args[0][-2:] for call in run.call_args_list] == [["--seed", "1"], ["--seed", "2"]]
 

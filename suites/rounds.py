@@ -1,0 +1,53 @@
+"""`--count N` and `--until-failed`: the same run again and again, each with the next seed and a folder of its own."""
+
+import itertools
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.text import without_options
+
+
+def several(option: Any) -> bool:
+    """Whether pytest's parsed options ask for more than one run. A run that is resumed is one."""
+    return option.resume is None and (option.until_failed or (option.count or 1) > 1)
+
+
+def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
+    """Run one after another. Returns 0 if all were green, else the status of the first that was not.
+
+    words: of the command line; folder: where it was typed. A run that neither failed nor passed is the last, and with
+    `--until-failed` one that failed is as well.
+    """
+    endless = option.until_failed and option.count is None
+    numbers: Iterable[int] = itertools.count(1) if endless else range(1, (option.count or 1) + 1)
+    of_one = without_options(words, ("--count", "--seed"), ("--until-failed",))
+    statuses: dict[int, int] = {}
+    for number in numbers:
+        seed = option.seed + number - 1
+        print(f"run {number}{'' if endless else f' of {option.count}'}: seed {seed}", flush=True)
+        status = statuses[seed] = run_pytest([*of_one, "--seed", str(seed)], folder)
+        if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (status and option.until_failed):
+            break
+    red = {seed: status for seed, status in statuses.items() if status}
+    which = "".join(f"; seed {seed}: exit status {status}" for seed, status in red.items())
+    print(f"{len(statuses)} runs, {len(statuses) - len(red)} green{which}", flush=True)
+    return next(iter(red.values()), 0)
+
+
+def run_pytest(words: Sequence[str], folder: Path) -> int:
+    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself; told to end, we tell it so."""
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder)
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        while True:
+            with suppress(KeyboardInterrupt):
+                return process.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
