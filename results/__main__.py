@@ -84,7 +84,7 @@ COMMANDS: Final = click.Group(
         ),
         _command("listing:load", "Grants and operations of a run by backend, and the CPU time of each part.", RUN),
         _command(
-            "compare:main",
+            "digest:compare_",
             "Two runs, cell by cell: what became better or worse from run A to run B.",
             Argument(["before"], metavar="A", help=NAMING),
             Argument(["after"], metavar="B", help="likewise"),
@@ -94,7 +94,7 @@ COMMANDS: Final = click.Group(
             Option(["--html"], type=PATH, metavar="FILE", help="write a page, too"),
         ),
         _command(
-            "scorecard:main",
+            "redraw:scorecard_",
             "May I use this lock where lost data costs money? One page.",
             Argument(["lock"], help="its name, the beginning of it, or what the run's page calls it"),
             Argument(["runs"], nargs=-1, metavar="[RUN]...", help=f"{NAMING}; by default the last one"),

@@ -1,4 +1,8 @@
-"""`python -m results digest RUN [--against PREVIOUS]`: a run in a page of Markdown, for the summary of a CI job."""
+"""`python -m results digest RUN [--against PREVIOUS]`: a run in a page of Markdown, for the summary of a CI job; and
+`compare A B`: what became better or worse from run A to run B.
+
+Exit status of `compare`: 0 same or better, 1 worse, 2 bad usage or input, 3 not comparable; 1 beats 2 beats 3 beats 0.
+"""
 
 import sys
 from collections import Counter
@@ -9,14 +13,15 @@ from typing import Final
 from checkers.claims import NO_FAULT, Verdict
 from results.commands.find import find
 from results.comparison import presentation
-from results.comparison.compare import News, news
+from results.comparison.compare import News, apart, compare, news
 from results.comparison.presentation import Side
 from results.record import Cell, grouped, judged
 from results.report.grid import counts, grid
 from results.report.markdown import macros
 from results.report.sentences import run_sentence
-from results.storage import summary
+from results.storage import files, summary
 from results.storage.reading import RunContents
+from results.terminal.output import Output
 from results.text import count, typed
 
 MOST_BYTES: Final = 1 << 20
@@ -125,3 +130,18 @@ def _listed(items: Sequence[str]) -> Iterator[str]:
     yield from items[:_MOST_LISTED]
     if len(items) > _MOST_LISTED:
         yield f"- and {len(items) - _MOST_LISTED} more\n"
+
+
+def compare_(results: Path, before: str, after: str, form: str | None, html: Path | None, *, all: bool) -> int:
+    """The exit status. Raises BadFile, or OSError where the page cannot be written."""
+    a, b = (Side.of(find(name, results)) for name in (before, after))
+    comparison = compare(*apart([a.contents, b.contents]))
+    if html is not None:
+        files.write_text(html, presentation.page(comparison, a, b, html))
+    if form == "json":
+        print(presentation.to_json(comparison, a, b))
+    elif form == "markdown":
+        print(presentation.markdown(comparison, a, b))
+    else:
+        presentation.render(comparison, a, b, Output(), everything=all)
+    return comparison.status

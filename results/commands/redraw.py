@@ -1,10 +1,16 @@
-"""`python -m results redraw`, `export` and `rejudge`: a run's pages again, one page as a file, its verdicts again."""
+"""`python -m results redraw`, `export`, `rejudge`, `scorecard`: a run's pages again, one page as a file, its verdicts
+again; and may I use this lock where lost data costs money?
+"""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from results.commands.find import find, run_or_trial
-from results.pages import run_page, trend, trial_page, web
+from checkers.properties.stories import listing
+from results.commands.find import find, of_this_name, run_or_trial
+from results.pages import run_page, scorecard, trend, trial_page, web
+from results.record import Cell
+from results.report.grid import short_names
 from results.storage import files, verdicts
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
@@ -65,3 +71,37 @@ def rejudge(results: Path, of: str) -> int:
     print(f"{judged} judgements, {different or 'none'} different")
     warn(*problems)
     return 1 if different else 2 if problems else 0
+
+
+def scorecard_(
+    results: Path, lock: str, runs: Sequence[str], beside: str | None, output: Path | None, *, without_links: bool
+) -> int:
+    """Returns 0, whatever the verdicts. runs: none for the last one. Raises BadFile."""
+    named = {run.path.resolve(): run for run in (find(name, results) for name in runs or ["last"])}
+    in_time = sorted(named.values(), key=lambda run: str(run.about()["started"]))
+    tried = [scorecard.Tried.of(run.path, run.read()) for run in in_time]
+    cells = [cell for run in tried for cell in run.cells]
+    locks = list(dict.fromkeys(_lock(name, cells) for name in (lock, beside) if name is not None))
+    path = output or _place(tried, locks)
+    page = scorecard.render(locks, tried, path)
+    files.write_text(path, web.without_links(page) if without_links else page)
+    say(str(typed(path)))
+    return 0
+
+
+def _lock(name: str, cells: Sequence[Cell]) -> str:
+    """The lock of this name, or of the short name that pages show, or whose name begins so. Raises BadFile."""
+    short = {short: lock for lock, short in short_names(scorecard.places(cells)).items()}
+    chosen = of_this_name(name, list(dict.fromkeys((*short.values(), *short))), "locks")
+    if not chosen:
+        raise BadFile(f"no lock {name!r} was tried; there are {listing(sorted(short)) if short else 'none'}")
+    return short.get(chosen, chosen)
+
+
+def _place(tried: Sequence[scorecard.Tried], locks: Sequence[str]) -> Path:
+    """In the folder of the last run. Only what a run's own page links to has the lock's name alone."""
+    run, own = tried[-1], scorecard.places(tried[-1].cells)
+    if len(tried) == 1 and len(locks) == 1:
+        return scorecard.inside(run.root, Path(own[locks[0]]).parent.name)
+    name = " beside ".join(locks) + (f" in {len(tried)} runs" if len(tried) > 1 else "")
+    return scorecard.inside(run.root, files.safe_name(name, [Path(place).parent.name for place in own.values()]))

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
-from results.pages import charts, rates, scorecard, web
+from results.pages import rates, scorecard, web
 from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
@@ -82,7 +82,7 @@ def render(
         failures=failing[:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
         documented=_hazards(cells),
-        rates=charts.rates(rates.per(lambda lane: (lane.backend, lane.lock), lanes)),
+        rates=rates.table(rates.per(lambda lane: (lane.backend, lane.lock), lanes)),
         boundaries=boundaries,
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],

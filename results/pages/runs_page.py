@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from checkers.claims import Verdict
-from results.pages import charts, web
-from results.pages.charts import ChartLine
-from results.pages.rates import Rates
+from results.pages import web
+from results.pages.rates import UNKNOWN, ChartLine, Rates, line
 from results.report.verdict_changes import Kind
 from results.storage import files
 from results.storage.run_folder import CLOSED
@@ -125,7 +124,7 @@ def _row(run: Listed) -> dict[str, Any]:
         "run": run,
         "certificate_link": str(PurePosixPath(run.link).with_name(files.CERTIFICATE_PAGE)) if run.link else "",
         "failing": _failing(run),
-        "took": charts.UNKNOWN if took is None else span(took),
+        "took": UNKNOWN if took is None else span(took),
         "seconds": took,
     }
 
@@ -162,7 +161,7 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
         ("grants a second and lane", series("without faults", "quiet.rate"), series("during faults", "faulted.rate")),
         ("recovery after the heal, s", series("middle", "recovery"), series("longest", "slowest")),
     ]
-    drawn = [(title, both, charts.line(f"{backend}: {title}", places, both)) for title, *both in made]
+    drawn = [(title, both, line(f"{backend}: {title}", places, both)) for title, *both in made]
     return {
         "backend": backend,
         "charts": [(title, [line.name for line in both], chart) for title, both, chart in drawn if chart is not None],

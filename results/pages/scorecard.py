@@ -11,7 +11,7 @@ from typing import Final, Self
 from checkers.claims import NO_FAULT, Verdict, heaviest
 from checkers.properties.stories import listing
 from results.pages import rates, web
-from results.pages.charts import UNKNOWN, shown
+from results.pages.rates import UNKNOWN, shown
 from results.record import Cell, LaneSummary, grouped, settled
 from results.report import advice, grid, sentences
 from results.report.descriptions import COLUMNS, OTHER, WORDS, groups

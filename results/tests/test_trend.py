@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from checkers.claims import Verdict
-from results.pages import charts, curve, trend
+from results.pages import curve, rates, trend
 from results.record import Cell, LaneSummary
 from results.report import grid
 from results.run import Run
@@ -229,18 +229,18 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_a_line_has_a_gap_where_nobody_knows() -> None:
     runs = [(str(at), "") for at in range(5)]
-    line = charts.line("t", runs, [charts.ChartLine("p50", (1.0, 2.0, None, 4.0, 5.0))])
+    line = rates.line("t", runs, [rates.ChartLine("p50", (1.0, 2.0, None, 4.0, 5.0))])
     assert line is not None
     [reach] = Page(line).all("path", class_="reach")
     assert [reach.given["d"].count(letter) for letter in "ML"] == [2, 2]
-    assert charts.line("t", runs, [charts.ChartLine("p50", (None,) * 5)]) is None
+    assert rates.line("t", runs, [rates.ChartLine("p50", (None,) * 5)]) is None
 
 
 @pytest.mark.parametrize(
     ("value", "told"), [(None, "-"), (0, "0"), (0.00537, "0.00537"), (12.34, "12.3"), (99.96, "100"), (1234.5, "1,234")]
 )
 def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -> None:
-    assert charts.shown(value) == told
+    assert rates.shown(value) == told
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.4, "0 s"), (61, "1 min 1 s"), (7322, "2 h 2 min"), (-1, "0 s")])

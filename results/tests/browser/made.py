@@ -11,8 +11,7 @@ from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import Violation
 from results.certificate.certificate_files import issue
-from results.commands import compare, redraw
-from results.commands import scorecard as card
+from results.commands import digest, redraw
 from results.pages import scorecard
 from results.record import LaneRecord, NotRun, TrialRecord, decisive
 from results.report import sentences
@@ -103,8 +102,8 @@ class Made:
         for name, what in (("sent-trial", "recorded"), ("sent-hostile", "hostile"), ("sent-run", "run")):
             assert redraw.export(self.root, str(self.page(what).parent), pages[name]) == 0
         both = [str(self.page(name).parent) for name in ("run", "later-run")]
-        assert compare.main(self.root, both[0], both[1], None, pages["comparison"], all=False) == 1
-        assert card.main(self.root, "redis", both, "etcd", pages["sent-scorecard"], without_links=False) == 0
+        assert digest.compare_(self.root, both[0], both[1], None, pages["comparison"], all=False) == 1
+        assert redraw.scorecard_(self.root, "redis", both, "etcd", pages["sent-scorecard"], without_links=False) == 0
         return pages
 
 
