@@ -19,7 +19,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Redis": {
         "redis": "suites.locks.redis_single:RedisLock",
         "redlock": "suites.locks.redlock:Redlock",
-        "redis-watchdog": "suites.locks.redis_watchdog:RedisWatchdog",
+        "redis-watchdog": "suites.locks.redis_variants:RedisWatchdog",
         "redis-fair": "suites.locks.redis_fair:RedisFair",
         "redis-wait": "suites.locks.redis_wait:RedisWait",
         "redis-rw": "suites.locks.redis_variants:RedisReadWrite",
