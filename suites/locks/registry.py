@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import tomllib
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,66 +17,10 @@ from suites.lock import Declarations, LockClient
 from suites.mutants.catalogue import PREFIX, modules_of, mutant_of
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
-    "Redis": {
-        "redis": "suites.locks.redis_single:RedisLock",
-        "redlock": "suites.locks.redlock:Redlock",
-        "redis-watchdog": "suites.locks.redis_variants:RedisWatchdog",
-        "redis-fair": "suites.locks.redis_fair:RedisFair",
-        "redis-wait": "suites.locks.redis_wait:RedisWait",
-        "redis-rw": "suites.locks.redis_variants:RedisReadWrite",
-        "redis-semaphore": "suites.locks.redis_variants:RedisSemaphore",
-        "redis-reentrant": "suites.locks.redis_variants:RedisReentrant",
-        "redlock-3": "suites.locks.redlock_variants:RedlockOfThree",
-        "redlock-unchecked": "suites.locks.redlock_variants:RedlockUnchecked",
-        "redlock-delayed-restart": "suites.locks.redlock_variants:RedlockDelayedRestart",
-    },
-    "ZooKeeper": {
-        "zookeeper": "suites.locks.zookeeper:ZooKeeperLock",
-        "kazoo-lock": "suites.locks.kazoo_lock:KazooLock",
-        "zookeeper-rw": "suites.locks.zookeeper_variants:ZooKeeperReadWrite",
-        "zookeeper-semaphore": "suites.locks.zookeeper_variants:ZooKeeperSemaphore",
-        "zookeeper-reentrant": "suites.locks.zookeeper_variants:ZooKeeperReentrant",
-    },
-    "etcd": {
-        "etcd": "suites.locks.etcd:EtcdLock",
-        "etcd-key": "suites.locks.etcd_single_key:EtcdKey",
-        "etcd-v3lock": "suites.locks.etcd_v3lock:EtcdV3Lock",
-        "etcd-v3lock-checked": "suites.locks.etcd_v3lock:EtcdV3LockChecked",
-        "etcd-keepalive-dies": "suites.locks.etcd_single_key:EtcdKeepaliveDies",
-        "etcd-rw": "suites.locks.etcd_variants:EtcdReadWrite",
-        "etcd-semaphore": "suites.locks.etcd_variants:EtcdSemaphore",
-        "etcd-reentrant": "suites.locks.etcd_variants:EtcdReentrant",
-    },
-    "PostgreSQL": {
-        "postgres-session": "suites.locks.postgres_advisory:AdvisoryLock",
-        "postgres-xact": "suites.locks.postgres_transactions:TransactionLock",
-        "postgres-bouncer": "suites.locks.postgres_variants:BouncerLock",
-        "postgres-lease": "suites.locks.postgres_lease:LeaseLock",
-        "postgres-hashtext": "suites.locks.postgres_variants:HashtextLock",
-        "postgres-rw": "suites.locks.postgres_variants:ReadWriteLock",
-        "postgres-semaphore": "suites.locks.postgres_transactions:SemaphoreLock",
-        "postgres-reentrant": "suites.locks.postgres_variants:ReentrantLock",
-    },
-    "Anti-patterns": {
-        "setnx-no-ttl": "suites.locks.antipatterns.tutorial:SetnxNoTtl",
-        "get-then-del": "suites.locks.antipatterns.tutorial:GetThenDel",
-        "unconditional-del": "suites.locks.antipatterns.tutorial:UnconditionalDel",
-        "renew-anyones": "suites.locks.antipatterns.tutorial:RenewAnyones",
-        "ignored-result": "suites.locks.antipatterns.tutorial:IgnoredResult",
-        "row-without-expiry": "suites.locks.antipatterns.row_without_expiry:RowWithoutExpiry",
-        "lockfile": "suites.locks.antipatterns.lockfile:LockFile",
-        "long-call": "suites.locks.antipatterns.tutorial:LongCall",
-        "ttl-too-short": "suites.locks.antipatterns.tutorial:TtlTooShort",
-        "goes-ahead": "suites.locks.antipatterns.tutorial:GoesAhead",
-        "client-clock-token": "suites.locks.antipatterns.tutorial:ClientClockToken",
-        "zookeeper-parent-watch": "suites.locks.antipatterns.zookeeper_parent_watch:ZooKeeperParentWatch",
-    },
-    "Without a lock": {
-        "no-lock": "suites.locks.without.no_lock:NoLock",
-        "single-writer": "suites.locks.without.single_writer:SingleWriter",
-    },
+    family: {name: f"suites.locks.{where}" for name, where in locks.items()}
+    for family, locks in tomllib.loads(Path(__file__).with_name("locks.toml").read_text("utf-8")).items()
 }
-"""Family → name → ``module:Class``. Nothing is imported before it is asked for: each needs its own client library."""
+"""Family → name → ``module:Class``."""
 
 BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
 """Families of locks that are wrong by design: they exclude nobody, or break other promises, without any fault."""
