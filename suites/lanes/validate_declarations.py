@@ -18,9 +18,8 @@ from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from infra.network.topology import AUXILIARIES
 from infra.suggestions import instead
-from suites.declarations import Must, number, texts, validators
 from suites.lanes.lane import STRUCK_ALONE, WORKLOADS, features, lanes_of
-from suites.lock import Declarations, LockClient, admitted
+from suites.lock import Declarations, LockClient, Must, admitted, number, texts, validators
 from suites.locks import registry
 
 _MUST: Final[Mapping[str, Must]] = validators(Declarations)
