@@ -21,8 +21,7 @@ from suites.worker.critical_section import Section
 from suites.worker.lease_renewal import Holding
 from suites.worker.process_spec import Process, Spec, group_of
 from suites.worker.worker import SOON, Worker
-from suites.workloads import share
-from suites.workloads.one_lock import Share
+from suites.workloads.one_lock import STEPS_AS_READER, Share
 from suites.workloads.workload import Stopped
 
 
@@ -254,7 +253,7 @@ def test_the_reader_holds_from_when_the_writer_asked(a_worker: MakeWorker, monke
     assert (written["flags"], read["flags"]) == (0, SHARED)
     assert (first["owner"], second["owner"]) == (written["owner"], read["owner"])
     assert read["inv"] == read["ret"] == read["sent"] == first["inv"] < first["ret"] < second["inv"]
-    assert [row["flags"] for row in rows(worker, F.READ)] == [0, *[SHARED] * share.STEPS]
+    assert [row["flags"] for row in rows(worker, F.READ)] == [0, *[SHARED] * STEPS_AS_READER]
 
 
 @cases(
