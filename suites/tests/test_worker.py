@@ -21,6 +21,7 @@ from suites.worker.critical_section import Section
 from suites.worker.lease_renewal import Holding
 from suites.worker.process_spec import Process, Spec, group_of
 from suites.worker.worker import SOON, Worker
+from suites.workloads import one_lock
 from suites.workloads.one_lock import STEPS_AS_READER, Share
 from suites.workloads.workload import Stopped
 
@@ -242,7 +243,7 @@ def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answe
         return replace(grant, owner=grant.owner + 1, sent=now())
 
     monkeypatch.setattr(Rich, "downgrade", downgrade, raising=False)
-    monkeypatch.setattr(share, "DOWNGRADES", 1.0)
+    monkeypatch.setattr(one_lock, "DOWNGRADES", 1.0)
     return a_worker(Share, 1, number=4, count=5)
 
 

@@ -1,4 +1,4 @@
-// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/lane/lane_json.py` wrote,
+// What a timeline knows: a lane's operations, ordered from the columns that `results/pages/lane/timeline.py` wrote,
 // and questions about them whose cost does not grow with their number. Times are nanoseconds since the trial's origin.
 
 const TICK = 1000; // ns, of the columns' times
