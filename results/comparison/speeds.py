@@ -2,9 +2,8 @@
 
 The unit is the trial, not the operation: a trial of one run is compared with that of the same backend, fault and seed
 in the other run, or of the same backend and fault if the runs have no seed in common. All that lies within a trial (a
-lock's lanes, fault cycles, operations) is reduced to one number for each lock: the median over its lanes of the
-logarithm of the ratio. So intervals and P values assume nothing about how operations of one trial, or of one fault
-cycle, depend on one another.
+lock's lanes, fault cycles, operations) is reduced to one number for each lock (why: `results.comparison.paired`): the
+median over its lanes of the logarithm of the ratio.
 
 The machine is measured by the protected resource, whose version is pinned and which no fault touches. Where its median
 access took n times as long in a trial's second run, a measure is expected to be worse by n to the power of its `share`:

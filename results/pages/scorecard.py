@@ -227,8 +227,6 @@ def _mark(cells: Sequence[Cell]) -> _Mark:
 
 _Number = tuple[str, LaneSummary | None]
 """A text, and the lane where it was measured."""
-
-
 _Measured = Callable[[_Side, rates.Rates | None], _Number]
 """What is told of a side with these rates, if any were measured."""
 
