@@ -30,8 +30,10 @@ FACTS = Facts(
 
 
 def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """A test for each row, which begins with the name of the case."""
-    return pytest.mark.parametrize(names.split(", "), [row[1:] for row in rows], ids=[row[0] for row in rows])
+    """A test for each row, which may begin with the name of the case."""
+    asked = names.split(", ")
+    ids = [row[0] if len(row) > len(asked) else None for row in rows]
+    return pytest.mark.parametrize(asked, [row[-len(asked) :] for row in rows], ids=ids)
 
 
 class Book:

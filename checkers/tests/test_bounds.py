@@ -240,11 +240,7 @@ UNANSWERED = refused(20, 95, HEALED.then().add(F.ACQUIRE, 15, 0, INFO, process=1
     ("the text of an error", WITH_TEXT, 'worker 2\'s, failed at 24.000 s: "no\\nroom".'),
     ("somebody asked later", HEALED.then().add(F.ACQUIRE, 50, 0, INFO), ASKED_LATER),
     ("somebody left later", LEFT, "when the last of those left who had got it before pause-server was healed"),
-    (
-        "a stall",
-        STALLED_LESS,
-        "the 4.000 s aside in which the machine did not run some worker or server; until",
-    ),
+    ("a stall", STALLED_LESS, "the 4.000 s aside in which the machine did not run some worker or server; until"),
     ("nobody asked for some time", UNWANTED, "healed, the 3.000 s aside in which nobody asked for it; until 52.000 s"),
     ("who was refused at once asked as well", AT_ONCE, "until 54.000 s workers 2 and 3 asked 2 times"),
     ("nobody was answered", UNANSWERED, "until 49.000 s worker 0 asked 1 time and had no answer."),

@@ -18,7 +18,7 @@ from checkers.history.history import save
 from checkers.models.all_models import MODELS
 from checkers.models.stores import RULES
 from checkers.properties.all_properties import PROPERTIES
-from checkers.tests.build import Book
+from checkers.tests.build import Book, cases
 from checkers.tests.files import event, jsonl, told
 
 Run = Callable[..., tuple[int, str, str]]
@@ -55,16 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("files", "status"),
-    [
-        ("good", 0),
-        ("bad", 1),
-        ("unknown", 3),
-        ("good unknown", 3),
-        ("unknown damaged", 2),
-        ("damaged unknown bad good", 1),
-    ],
+@cases(
+    "files, status",
+    ("good", 0),
+    ("bad", 1),
+    ("unknown", 3),
+    ("good unknown", 3),
+    ("unknown damaged", 2),
+    ("damaged unknown bad good", 1),
 )
 def test_exit_status(folder: Path, run: Run, files: str, status: int) -> None:
     assert run(*(folder / f"{name}.arrow" for name in files.split()))[0] == status
@@ -164,31 +162,29 @@ def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *option
     return status, answer
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "valid"),
-    [
-        (FRESH, "register", True),
-        (STALE, "register", False),
-        (TWO_HOLD, "mutex", False),
-        (TWO_HOLD, "semaphore", False),
-        (TWO_HOLD, "semaphore --permits 2", True),
-        (TOKENS, "fencing-tokens", False),
-        (FENCED, "fenced-store", False),
-        (FENCED_WELL, "fenced-store", True),
-        (FENCED_WELL, "fenced-store --store fence-writes-strict", False),
-        (LEASES, "lease --ttl 1", False),
-        (LEASES, "lease --ttl 0.000000001", True),
-        (LOG, "cas-register --initial 1", False),
-        (LOG, "cas-register --initial 1 --failed-cas ignored", True),
-        (LOG, "cas-register", True),
-        (NIL, "register --initial 3", False),
-        (NIL, "register --initial 3 --nil-read unknown", True),
-        (WORD, "register --initial x", True),
-        (REFUSED, "mutex", True),
-        (REFUSED, "mutex --strict-try", False),
-        (calls("0 ok generate 4; 1 ok generate 4"), "unique-ids", False),
-        (calls("0 ok add 4; 1 ok read []"), "set", False),
-    ],
+@cases(
+    "text, options, valid",
+    (FRESH, "register", True),
+    (STALE, "register", False),
+    (TWO_HOLD, "mutex", False),
+    (TWO_HOLD, "semaphore", False),
+    (TWO_HOLD, "semaphore --permits 2", True),
+    (TOKENS, "fencing-tokens", False),
+    (FENCED, "fenced-store", False),
+    (FENCED_WELL, "fenced-store", True),
+    (FENCED_WELL, "fenced-store --store fence-writes-strict", False),
+    (LEASES, "lease --ttl 1", False),
+    (LEASES, "lease --ttl 0.000000001", True),
+    (LOG, "cas-register --initial 1", False),
+    (LOG, "cas-register --initial 1 --failed-cas ignored", True),
+    (LOG, "cas-register", True),
+    (NIL, "register --initial 3", False),
+    (NIL, "register --initial 3 --nil-read unknown", True),
+    (WORD, "register --initial x", True),
+    (REFUSED, "mutex", True),
+    (REFUSED, "mutex --strict-try", False),
+    (calls("0 ok generate 4; 1 ok generate 4"), "unique-ids", False),
+    (calls("0 ok add 4; 1 ok read []"), "set", False),
 )
 def test_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, valid: bool) -> None:
     status, answer = judge(tmp_path, capsys, text, "--model", *options.split())
@@ -241,15 +237,13 @@ def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert answer["witness"] is None
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        (STALE, "", f"--model is missing, one of {', '.join(MODELS)}"),
-        ("", "--model mutex", "history"),
-        ("nonsense\n", "--model mutex", "history:1"),
-        (TWO_HOLD, "--model lease --ttl 1", "needs times"),
-        ("[" * 100_000, "--model register", "history"),
-    ],
+@cases(
+    "text, options, said",
+    (STALE, "", f"--model is missing, one of {', '.join(MODELS)}"),
+    ("", "--model mutex", "history"),
+    ("nonsense\n", "--model mutex", "history:1"),
+    (TWO_HOLD, "--model lease --ttl 1", "needs times"),
+    ("[" * 100_000, "--model register", "history"),
 )
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, said: str) -> None:
     status, answer = judge(tmp_path, capsys, text, *options.split())

@@ -43,20 +43,18 @@ def asked(acts: Sequence[Act], settings: Settings = PLAIN) -> EngineAnswer:
     return cas_register(history_of(acts), settings)
 
 
-@pytest.mark.parametrize(
-    ("kind", "acts", "rows"),
-    [
-        ("value-never-written", [write(1, 1, 2), read(7, 3, 4)], {1}),
-        ("value-never-written", [write(1, 1, 2), cas(7, 8, 3, 4)], {1}),
-        ("refused-value-read", [write(1, 1, 2, "fail"), read(1, 3, 4)], {0, 1}),
-        ("value-read-before-write", [read(1, 1, 2), write(1, 3, 4)], {0, 1}),
-        ("value-replaced-twice", [write(1, 1, 2), cas(1, 2, 3, 4), cas(1, 3, 5, 6)], {1, 2}),
-        ("values-in-a-circle", [cas(2, 1, 1, 9), cas(1, 2, 2, 8)], {0}),
-        ("not-the-latest-value", [write(1, 1, 2), cas(1, 2, 3, 4), read(1, 5, 6)], {1, 2}),
-        ("no-order-of-values", [write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)], {0, 1, 2}),
-        ("no-order-of-values", [write(1, 1, 2), read(None, 3, 4)], {0, 1}),
-        ("failed-without-reason", [write(1, 1, 2), cas(1, 2, 3, 4, "fail"), read(1, 5, 6)], {0, 1, 2}),
-    ],
+@cases(
+    "kind, acts, rows",
+    ("value-never-written", [write(1, 1, 2), read(7, 3, 4)], {1}),
+    ("value-never-written", [write(1, 1, 2), cas(7, 8, 3, 4)], {1}),
+    ("refused-value-read", [write(1, 1, 2, "fail"), read(1, 3, 4)], {0, 1}),
+    ("value-read-before-write", [read(1, 1, 2), write(1, 3, 4)], {0, 1}),
+    ("value-replaced-twice", [write(1, 1, 2), cas(1, 2, 3, 4), cas(1, 3, 5, 6)], {1, 2}),
+    ("values-in-a-circle", [cas(2, 1, 1, 9), cas(1, 2, 2, 8)], {0}),
+    ("not-the-latest-value", [write(1, 1, 2), cas(1, 2, 3, 4), read(1, 5, 6)], {1, 2}),
+    ("no-order-of-values", [write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)], {0, 1, 2}),
+    ("no-order-of-values", [write(1, 1, 2), read(None, 3, 4)], {0, 1}),
+    ("failed-without-reason", [write(1, 1, 2), cas(1, 2, 3, 4, "fail"), read(1, 5, 6)], {0, 1, 2}),
 )
 def test_each_contradiction_is_named_with_its_rows(kind: str, acts: list[Act], rows: set[int]) -> None:
     answer = asked(acts)
@@ -212,15 +210,13 @@ def test_an_element_that_came_back_is_not_lost() -> None:
     assert certify(history, PLAIN, True, (0, 1)) is not None
 
 
-@pytest.mark.parametrize(
-    ("kind", "acts"),
-    [
-        ("element-duplicated", [add(1, 1, 2), read((1, 1), 3, 4)]),
-        ("value-never-written", [read((1,), 3, 4)]),
-        ("refused-value-read", [add(1, 1, 2, "fail"), read((1,), 3, 4)]),
-        ("value-read-before-write", [read((1,), 1, 2), add(1, 3, 4)]),
-        ("not-a-collection", [read("x", 1, 2)]),
-    ],
+@cases(
+    "kind, acts",
+    ("element-duplicated", [add(1, 1, 2), read((1, 1), 3, 4)]),
+    ("value-never-written", [read((1,), 3, 4)]),
+    ("refused-value-read", [add(1, 1, 2, "fail"), read((1,), 3, 4)]),
+    ("value-read-before-write", [read((1,), 1, 2), add(1, 3, 4)]),
+    ("not-a-collection", [read("x", 1, 2)]),
 )
 def test_reads_of_elements_that_cannot_be_right(kind: str, acts: list[Act]) -> None:
     history = history_of(acts)

@@ -13,42 +13,41 @@ from checkers.formats import edn
 from checkers.formats.edn import Malformed, Reader, value_of
 from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import BadHistory
+from checkers.tests.build import cases
 from checkers.tests.files import column, loaded, values
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("nil", None),
-        ("true", True),
-        ("-12", -12),
-        ("+3", 3),
-        ("12N", 12),
-        ("1.5", 1.5),
-        ("-1e3", -1000.0),
-        ("1.50M", Decimal("1.50")),
-        ("2/4", Fraction(1, 2)),
-        (":a", ":a"),
-        (":a.b/c", ":a.b/c"),
-        ("sym", "'sym"),
-        ('"a"', "a"),
-        ('":a"', '":a"'),
-        ('"a\\n\\"\\u00e9\\\\"', 'a\n"é\\'),
-        ("\\a", "\\a"),
-        ("\\newline", "\\newline"),
-        ("\\[", "\\["),
-        ("[1 [2] ()]", (1, (2,), ())),
-        ("(1, 2,)", (1, 2)),
-        ("#{1 2}", frozenset((1, 2))),
-        ("{:a 1 :b [2]}", FrozenMap(((":a", 1), (":b", (2,))))),
-        ("{:b 2, :a 1}", FrozenMap(((":a", 1), (":b", 2)))),
-        ("#:x{:a 1}", FrozenMap(((":x/a", 1),))),
-        ("#jepsen.history.Op{:a 1}", FrozenMap(((":a", 1),))),
-        ('#inst "2020"', ("#inst", "2020")),
-        ("#object[a.B 0]", ("#object", ("'a.B", 0))),
-        ("[1 #_ 2 #_ #_ 3 4 5]", (1, 5)),
-        ("; first\n 1 ; then\n", 1),
-    ],
+@cases(
+    "text, value",
+    ("nil", None),
+    ("true", True),
+    ("-12", -12),
+    ("+3", 3),
+    ("12N", 12),
+    ("1.5", 1.5),
+    ("-1e3", -1000.0),
+    ("1.50M", Decimal("1.50")),
+    ("2/4", Fraction(1, 2)),
+    (":a", ":a"),
+    (":a.b/c", ":a.b/c"),
+    ("sym", "'sym"),
+    ('"a"', "a"),
+    ('":a"', '":a"'),
+    ('"a\\n\\"\\u00e9\\\\"', 'a\n"é\\'),
+    ("\\a", "\\a"),
+    ("\\newline", "\\newline"),
+    ("\\[", "\\["),
+    ("[1 [2] ()]", (1, (2,), ())),
+    ("(1, 2,)", (1, 2)),
+    ("#{1 2}", frozenset((1, 2))),
+    ("{:a 1 :b [2]}", FrozenMap(((":a", 1), (":b", (2,))))),
+    ("{:b 2, :a 1}", FrozenMap(((":a", 1), (":b", 2)))),
+    ("#:x{:a 1}", FrozenMap(((":x/a", 1),))),
+    ("#jepsen.history.Op{:a 1}", FrozenMap(((":a", 1),))),
+    ('#inst "2020"', ("#inst", "2020")),
+    ("#object[a.B 0]", ("#object", ("'a.B", 0))),
+    ("[1 #_ 2 #_ #_ 3 4 5]", (1, 5)),
+    ("; first\n 1 ; then\n", 1),
 )
 def test_forms(text: str, value: Any) -> None:
     told = value_of(text)
@@ -109,23 +108,21 @@ def test_layouts(tmp_path: Path, text: str, few: int, monkeypatch: pytest.Monkey
     assert (column(told, "inv"), column(told, "ret"), values(told)) == ([1], [2], [3])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"[{BEGUN}\n{ENDED}", "history:2: the file ends before the ] of its history"),
-        (f"[{BEGUN}\n{ENDED})", "history:2: ) closes nothing that was opened"),
-        (f"{BEGUN}\n{ENDED}]", "history:2: ] closes nothing"),
-        (f"[{BEGUN}]\n{ENDED}", "history:2: something stands after the end"),
-        (f"[{BEGUN}]\n[{ENDED}]", "history:2: something stands after the end"),
-        (f"{BEGUN}\n[{ENDED}]", "history:2: not a map"),
-        (f"{BEGUN}\n7\n{ENDED}", "history:2: not a map: 7"),
-        (f"{BEGUN}\n{{:process 0, :type\n{ENDED}\n", "history:4: the file ends in the middle of a form"),
-        (f'{BEGUN}\n{{:process 0, :type "\n{ENDED}\n', "history:2: a string without an end"),
-        (f"{BEGUN}\n{{:process 0 :process 0}}", "history:2: :process stands twice"),
-        (f"{BEGUN}\n{{:process 0 :type}}\n{ENDED}", "history:2: a map with a key and no value"),
-        (f"{BEGUN}\n{{:type :ok}}\n{ENDED}", "history:2: an event without process"),
-        (f"#_\n{BEGUN}\n{ENDED}\n", "history:3: process 0 ends read"),
-    ],
+@cases(
+    "text, message",
+    (f"[{BEGUN}\n{ENDED}", "history:2: the file ends before the ] of its history"),
+    (f"[{BEGUN}\n{ENDED})", "history:2: ) closes nothing that was opened"),
+    (f"{BEGUN}\n{ENDED}]", "history:2: ] closes nothing"),
+    (f"[{BEGUN}]\n{ENDED}", "history:2: something stands after the end"),
+    (f"[{BEGUN}]\n[{ENDED}]", "history:2: something stands after the end"),
+    (f"{BEGUN}\n[{ENDED}]", "history:2: not a map"),
+    (f"{BEGUN}\n7\n{ENDED}", "history:2: not a map: 7"),
+    (f"{BEGUN}\n{{:process 0, :type\n{ENDED}\n", "history:4: the file ends in the middle of a form"),
+    (f'{BEGUN}\n{{:process 0, :type "\n{ENDED}\n', "history:2: a string without an end"),
+    (f"{BEGUN}\n{{:process 0 :process 0}}", "history:2: :process stands twice"),
+    (f"{BEGUN}\n{{:process 0 :type}}\n{ENDED}", "history:2: a map with a key and no value"),
+    (f"{BEGUN}\n{{:type :ok}}\n{ENDED}", "history:2: an event without process"),
+    (f"#_\n{BEGUN}\n{ENDED}\n", "history:3: process 0 ends read"),
 )
 @pytest.mark.parametrize("few", [0, 64])
 def test_damaged_layouts(tmp_path: Path, text: str, message: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:

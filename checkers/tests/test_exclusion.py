@@ -101,11 +101,7 @@ test_server_exclusion = known(
     ("no fault", cut(), {"unexercised": "cut-client-drop never took effect"}),
     ("a fault that met nothing", cut(100), {"unexercised": "no operation met the fault"}),
     ("a fault", cut(100, 4), {"unexercised": None, UNDER_FAULT: 1}),
-    (
-        "counters",
-        WAITED.then().add(F.ACQUIRE, 6, 0, INFO),
-        COUNTED,
-    ),
+    ("counters", WAITED.then().add(F.ACQUIRE, 6, 0, INFO), COUNTED),
     ("an expired lease", two((28, 30)).release(20, 21, 1), {EXPIRED: 1}),
 )
 

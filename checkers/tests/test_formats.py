@@ -134,16 +134,14 @@ def test_a_file_with_times_is_ours(tmp_path: Path) -> None:
     assert load_with_defaults(tmp_path / "history").family == Family.JSONL
 
 
-@pytest.mark.parametrize(
-    ("spellings", "f", "flags"),
-    [
-        ("acquire lock acquire-write", F.ACQUIRE, 0),
-        ("acquire-read read-lock", F.ACQUIRE, SHARED),
-        ("try-acquire try_lock", F.TRY_ACQUIRE, 0),
-        ("try-acquire-shared", F.TRY_ACQUIRE, SHARED),
-        ("release unlock", F.RELEASE, 0),
-        *((f.name.lower().replace("_", "-"), f, 0) for f in (F.RENEW, F.SESSION_OPEN, F.KEEP_ALIVE, F.LOST, F.BELIEF)),
-    ],
+@cases(
+    "spellings, f, flags",
+    ("acquire lock acquire-write", F.ACQUIRE, 0),
+    ("acquire-read read-lock", F.ACQUIRE, SHARED),
+    ("try-acquire try_lock", F.TRY_ACQUIRE, 0),
+    ("try-acquire-shared", F.TRY_ACQUIRE, SHARED),
+    ("release unlock", F.RELEASE, 0),
+    *((f.name.lower().replace("_", "-"), f, 0) for f in (F.RENEW, F.SESSION_OPEN, F.KEEP_ALIVE, F.LOST, F.BELIEF)),
 )
 def test_spellings(tmp_path: Path, spellings: str, f: F, flags: int) -> None:
     for word in spellings.split():
@@ -151,7 +149,8 @@ def test_spellings(tmp_path: Path, spellings: str, f: F, flags: int) -> None:
         assert described(history, ("f", "flags", "value")) == {"f": [f], "flags": [flags], "value": ["-"]}, word
 
 
-REASONS = [
+@cases(
+    "f, more, reason",
     ("try-acquire", {}, Reason.HELD),
     ("try-acquire", {"error": "held"}, Reason.HELD),
     ("try-acquire", {"error": "lock is busy"}, Reason.HELD),
@@ -170,10 +169,7 @@ REASONS = [
     ("write", {"token": 3, "error": "unavailable"}, Reason.UNAVAILABLE),
     ("read", {"token": 3, "error": "timeout"}, Reason.TIMEOUT),
     ("write", {}, Reason.NONE),
-]
-
-
-@pytest.mark.parametrize(("f", "more", "reason"), REASONS)
+)
 def test_reasons(tmp_path: Path, f: str, more: dict[str, Any], reason: Reason) -> None:
     history = loaded(tmp_path, files.jsonl([event(0, "invoke", f, 1, time=1), event(0, "fail", f, 1, time=2, **more)]))
     assert column(history, "reason") == [reason]

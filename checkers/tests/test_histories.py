@@ -14,7 +14,7 @@ from checkers.claims import Claim, Hazard
 from checkers.history.history import DTYPE, BadHistory, from_rows, load, read_recording, save
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.row_format import F, Outcome
-from checkers.tests.build import FACTS, INFO, Book
+from checkers.tests.build import FACTS, INFO, Book, cases
 
 HAZARD = Hazard("recovery", ("cut-*",), "frozen-past-ttl")
 # Each of its facts is of another type than the next.
@@ -87,15 +87,13 @@ def test_foreign_files(tmp_path: Path) -> None:
         load(tmp_path / "missing.arrow")
 
 
-@pytest.mark.parametrize(
-    ("book", "problem"),
-    [
-        (Book().add(F.READ, 5, 4), "completed before it was invoked"),
-        (Book().add(F.READ, 5, 6, key=2), "a key that the lane does not have"),
-        (Book().acquire(1, 2, 0), "without an owner"),
-        (Book().acquire(1, 2, 3).acquire(4, 5, 3), "two grants share one owner"),
-        (Book(lease="session").acquire(1, 2, 3), "without a session"),
-    ],
+@cases(
+    "book, problem",
+    (Book().add(F.READ, 5, 4), "completed before it was invoked"),
+    (Book().add(F.READ, 5, 6, key=2), "a key that the lane does not have"),
+    (Book().acquire(1, 2, 0), "without an owner"),
+    (Book().acquire(1, 2, 3).acquire(4, 5, 3), "two grants share one owner"),
+    (Book(lease="session").acquire(1, 2, 3), "without a session"),
 )
 def test_contradictions(tmp_path: Path, book: Book, problem: str) -> None:
     save(book.history(), tmp_path / "lane.arrow")

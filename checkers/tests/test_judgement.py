@@ -10,7 +10,7 @@ from checkers.claims import Claim, Hazard, Verdict, heaviest
 from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.row_format import F
-from checkers.tests.build import FAIL, Book
+from checkers.tests.build import FAIL, Book, cases
 from checkers.tests.compare import DOCUMENTED, VIOLATED, known
 
 HOLDERS, SERVER, FENCE = "holder-exclusion", "server-exclusion", "fenced-store"
@@ -141,13 +141,11 @@ def test_unknown_is_never_hidden_by_something_lighter() -> None:
     assert judge(CheckResult(result.property, False, unexplained, reason="x"), history).word is Verdict.VIOLATED
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ((Verdict.UPHELD, Verdict.UNKNOWN), Verdict.UNKNOWN),
-        ((Verdict.WEAKNESS_SHOWN, Verdict.VIOLATED, Verdict.UPHELD), Verdict.VIOLATED),
-        ((), Verdict.NOT_APPLICABLE),
-    ],
+@cases(
+    "words, expected",
+    ((Verdict.UPHELD, Verdict.UNKNOWN), Verdict.UNKNOWN),
+    ((Verdict.WEAKNESS_SHOWN, Verdict.VIOLATED, Verdict.UPHELD), Verdict.VIOLATED),
+    ((), Verdict.NOT_APPLICABLE),
 )
 def test_heaviest(words: Sequence[Verdict], expected: Verdict) -> None:
     assert heaviest(words) is expected

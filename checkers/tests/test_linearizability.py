@@ -18,7 +18,7 @@ from checkers.models.user_model import ModelError, specification
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.proofs.witness import tell
 from checkers.row_format import NONE, F, Outcome, Reason
-from checkers.tests.build import FAIL, INFO, OK, Book
+from checkers.tests.build import FAIL, INFO, OK, Book, cases
 
 SETTINGS = Settings(initial=NONE)
 REGISTER = replace(MODELS["register"], engine=None)  # all keys are left to the search
@@ -215,13 +215,11 @@ def test_mistakes_of_a_users_model_are_told_in_a_line(wrong: str, own: Callable[
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("none.py:Cell", "no such file"),
-        ("no_such_module:Cell", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
-        ("mutexx", r"no model mutexx; there are mutex, .*, and package.module:Model"),
-    ],
+@cases(
+    "name, wrong",
+    ("none.py:Cell", "no such file"),
+    ("no_such_module:Cell", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+    ("mutexx", r"no model mutexx; there are mutex, .*, and package.module:Model"),
 )
 def test_a_model_that_is_not_there(name: str, wrong: str) -> None:
     with pytest.raises(ModelError, match=wrong):

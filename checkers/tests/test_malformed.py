@@ -8,6 +8,7 @@ import pytest
 from checkers.formats.formats import load_any
 from checkers.history.history import BadHistory
 from checkers.tests import files
+from checkers.tests.build import cases
 from checkers.tests.files import Event, event, loaded, told, values
 from checkers.tests.fuzz_formats import CHECKS, WRITERS
 
@@ -28,7 +29,10 @@ def refused(folder: Path, content: str | bytes) -> str:
 
 OWNED = "0 invoke acquire time=1; 0 ok acquire time=2 owner=x"
 CHANGED = '0 invoke txn [["w","x",1]] time=1; 0 ok txn [["w","x",2]] time=2'
-CONTRADICTIONS: list[tuple[list[Event], str]] = [
+
+
+@cases(
+    "events, message",
     ([OK], ":1: process 0 ends write (ok), but has nothing open"),
     ([INVOKE, {**OK, "time": 0}], ":2: process 0 ends write"),  # completed before it was invoked
     ([INVOKE, OK, {**OK, "time": 3}], ":3: process 0 ends write (ok), but has nothing open: its write ended in line 2"),
@@ -64,10 +68,7 @@ CONTRADICTIONS: list[tuple[list[Event], str]] = [
     ([INVOKE, event(1, "invoke", "write", True, time=1)], ":2: 1 and true are both values here"),
     ([INVOKE, event(1, "invoke", "write", [[1.0]], time=1)], ":2: 1 and 1.0 are both values here"),
     (told(OWNED + "; 0 invoke release time=3"), ":3: no owner, though others name theirs (line 2)"),
-]
-
-
-@pytest.mark.parametrize(("events", "message"), CONTRADICTIONS, ids=[message for _, message in CONTRADICTIONS])
+)
 def test_contradictions_and_wrong_types(tmp_path: Path, events: list[Event], message: str) -> None:
     assert message in refused(tmp_path, files.jsonl(events))
 
@@ -109,24 +110,22 @@ def test_json_lines(tmp_path: Path, line: str, message: str, before: int) -> Non
     assert message in said
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", ": an empty file"),
-        (b"\n \n", ": no event"),
-        (b"; nothing\n", ": no event"),
-        (b"[]", ": no event"),
-        (b"hello\nworld\n", ":1: of no known format"),
-        (b"\x89PNG\r\n\x1a\n\0\0", ": a binary file of no known format"),
-        (b"\x1f\x8b\x08", ": compressed (gzip)"),
-        (b"JEPSEN\0\0", ": Jepsen's binary test file"),
-        (b"FENCEREC", ": one worker's recording"),
-        (b"ARROW1", ": not a complete Arrow file"),
-        (b'[{"process": 0}]', ":1: a JSON array"),
-        (b'{"process": 0, "type": "invoke", "f": "r\xff"}', ":1: not UTF-8: b'\\xff"),
-        (b"{:a 1}\n" + b" " * 70_000 + b"\0", ":2: a NUL byte"),
-        ('{"process": 0}\n'.encode("utf-16"), ": a binary file"),
-    ],
+@cases(
+    "content, message",
+    (b"", ": an empty file"),
+    (b"\n \n", ": no event"),
+    (b"; nothing\n", ": no event"),
+    (b"[]", ": no event"),
+    (b"hello\nworld\n", ":1: of no known format"),
+    (b"\x89PNG\r\n\x1a\n\0\0", ": a binary file of no known format"),
+    (b"\x1f\x8b\x08", ": compressed (gzip)"),
+    (b"JEPSEN\0\0", ": Jepsen's binary test file"),
+    (b"FENCEREC", ": one worker's recording"),
+    (b"ARROW1", ": not a complete Arrow file"),
+    (b'[{"process": 0}]', ":1: a JSON array"),
+    (b'{"process": 0, "type": "invoke", "f": "r\xff"}', ":1: not UTF-8: b'\\xff"),
+    (b"{:a 1}\n" + b" " * 70_000 + b"\0", ":2: a NUL byte"),
+    ('{"process": 0}\n'.encode("utf-16"), ": a binary file"),
 )
 def test_what_is_no_history(tmp_path: Path, content: bytes, message: str) -> None:
     assert refused(tmp_path, content).startswith(message)

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from checkers.check import check, missing
 from checkers.history.history import History
 from checkers.history.view import View
@@ -191,16 +189,14 @@ THERE = (("a", 10, 12), ("b", 20, 22))
 BACK = (("b", 30, 32), ("a", 40, 42))
 
 
-@pytest.mark.parametrize(
-    ("servers", "turns", "met"),
-    [
-        ("ab", THERE, [15]),
-        ("abc", THERE, [15, 25, 35, 45]),
-        ("ab", (*THERE, *BACK), [15, 35]),
-        ("abc", (*THERE, *BACK), [15, 25, 35]),
-        ("a", (("a", 10, 12), ("a", 20, 22)), []),
-        ("", THERE, [15, 25, 35, 45]),
-    ],
+@cases(
+    "servers, turns, met",
+    ("ab", THERE, [15]),
+    ("abc", THERE, [15, 25, 35, 45]),
+    ("ab", (*THERE, *BACK), [15, 35]),
+    ("abc", (*THERE, *BACK), [15, 25, 35]),
+    ("a", (("a", 10, 12), ("a", 20, 22)), []),
+    ("", THERE, [15, 25, 35, 45]),
 )
 def test_the_mixed_state_of_a_rolling_upgrade(
     servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]

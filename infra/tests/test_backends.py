@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.tests.build import cases
 from infra.access import Access
 from infra.backends import BACKENDS
 from infra.backends.backend import Health
@@ -49,14 +50,12 @@ def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
         server.close()
 
 
-@pytest.mark.parametrize(
-    ("server", "version"),
-    [
-        ("redis_version:7.0.15\r\n", "7.0.15"),
-        ("redis_version:8.0.2\r\nserver_name:redis\r\n", "8.0.2"),
-        ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n", "valkey 8.1.1"),
-        ("redis_version:7.2.4\r\nserver_name:other\r\n", "7.2.4"),
-    ],
+@cases(
+    "server, version",
+    ("redis_version:7.0.15\r\n", "7.0.15"),
+    ("redis_version:8.0.2\r\nserver_name:redis\r\n", "8.0.2"),
+    ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n", "valkey 8.1.1"),
+    ("redis_version:7.2.4\r\nserver_name:other\r\n", "7.2.4"),
 )
 def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server: str, version: str) -> None:
     health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
@@ -64,16 +63,14 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
 
 
-@pytest.mark.parametrize(
-    ("says", "leader"),
-    [
-        ("role:master\r\nmaster_replid:abc\r\n", "abc"),
-        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:0\r\n", "abc"),
-        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:down\r\n", ""),
-        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:1\r\n", ""),
-        ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_scheduled:1\r\n", ""),
-        ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
-    ],
+@cases(
+    "says, leader",
+    ("role:master\r\nmaster_replid:abc\r\n", "abc"),
+    ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:0\r\n", "abc"),
+    ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:down\r\n", ""),
+    ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_in_progress:1\r\n", ""),
+    ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_scheduled:1\r\n", ""),
+    ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
 )
 def test_a_redis_has_a_history_when_connected_and_its_copy_is_on_disk(saying: Saying, says: str, leader: str) -> None:
     health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.tests.build import cases
 from infra import __main__ as command
 from infra.docker import base, doctor, engine, images, machine
 from infra.docker.doctor import Check
@@ -67,14 +68,12 @@ def test_our_own_lock_is_read_whole_and_names_no_registry() -> None:
     assert "://" not in lock
 
 
-@pytest.mark.parametrize(
-    ("lock", "state", "why"),
-    [
-        (LOCK, "broken", "1 missing (no-such-package)"),
-        ("pytest==1.0 \\\n", "broken", "instead of 1.0"),
-        ("no-such-package==1.0 \\\n", "missing", "none"),
-        ("pywin32==312 ; sys_platform == 'win32' \\\npytest==PYTEST \\\n", "ok", "1 as locked"),
-    ],
+@cases(
+    "lock, state, why",
+    (LOCK, "broken", "1 missing (no-such-package)"),
+    ("pytest==1.0 \\\n", "broken", "instead of 1.0"),
+    ("no-such-package==1.0 \\\n", "missing", "none"),
+    ("pywin32==312 ; sys_platform == 'win32' \\\npytest==PYTEST \\\n", "ok", "1 as locked"),
 )
 def test_locked_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str) -> None:
     path = tmp_path / "lock"
@@ -134,15 +133,12 @@ def test_a_browser_on_the_path_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (doctor.check_browser().state, doctor.check_browser().hurts) == ("missing", False)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "version", "why"),
-    [
-        ({}, "150", None),
-        ({}, None, "apt here knows none"),
-        ({"root": False}, "150", "we are not root: sudo apt-get install chromium-headless-shell fonts-dejavu-core"),
-        ({"apt": False}, None, "neither Debian nor Ubuntu"),
-    ],
-    ids=["may", "unknown", "not-root", "no-apt"],
+@cases(
+    "allowed, version, why",
+    ("may", {}, "150", None),
+    ("unknown", {}, None, "apt here knows none"),
+    ("not-root", {"root": False}, "150", "not root: sudo apt-get install chromium-headless-shell fonts-dejavu-core"),
+    ("no-apt", {"apt": False}, None, "neither Debian nor Ubuntu"),
 )
 def test_a_browser_is_installed_where_we_may(
     monkeypatch: pytest.MonkeyPatch, allowed: dict[str, bool], version: str | None, why: str | None

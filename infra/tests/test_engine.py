@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.docker import engine, machine
 from infra.errors import Failed, NotPossible, Trouble
 from infra.tests.fakes import HANGS_AFTER, Commands, commands, executable, rights, running
@@ -43,13 +44,11 @@ def called(monkeypatch: pytest.MonkeyPatch, bare: Path) -> Commands:
     return commands(monkeypatch, {ASK: SILENT, "docker context show": "default\n", COMPOSE: Failed("unknown command")})
 
 
-@pytest.mark.parametrize(
-    ("said", "state", "why"),
-    [
-        ("26.1.5\n", "running", ""),
-        (Failed("docker version: permission denied while trying to connect"), "refused", "socket refuses"),
-        (SILENT, "stopped", "not running"),
-    ],
+@cases(
+    "said, state, why",
+    ("26.1.5\n", "running", ""),
+    (Failed("docker version: permission denied while trying to connect"), "refused", "socket refuses"),
+    (SILENT, "stopped", "not running"),
 )
 def test_what_the_engine_says(called: Commands, said: str | Failed, state: str, why: str) -> None:
     called.answers[ASK] = said
@@ -62,12 +61,10 @@ def test_without_the_command_line_there_is_none() -> None:
     assert engine.find().state == "absent"
 
 
-@pytest.mark.parametrize(
-    ("host", "context", "says"),
-    [
-        ("tcp://build:2375", "default", "DOCKER_HOST=tcp://build:2375 does not answer"),
-        ("", "colima", "the docker context colima does not answer"),
-    ],
+@cases(
+    "host, context, says",
+    ("tcp://build:2375", "default", "DOCKER_HOST=tcp://build:2375 does not answer"),
+    ("", "colima", "the docker context colima does not answer"),
 )
 def test_an_engine_chosen_elsewhere_is_not_ours_to_start(
     called: Commands, monkeypatch: pytest.MonkeyPatch, host: str, context: str, says: str
@@ -98,16 +95,13 @@ def test_no_second_daemon_beside_a_silent_one(called: Commands, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("called")
-@pytest.mark.parametrize(
-    ("daemon", "allowed", "trouble", "says"),
-    [
-        (4711, {}, Failed, r"does not answer.*process 4711"),
-        (None, {}, Failed, "status 9: it cannot"),
-        (None, {"root": False}, NotPossible, "not root"),
-        (None, {"consent": False}, NotPossible, "said no"),
-        (None, {"apt": False}, NotPossible, "install it"),
-    ],
-    ids=["it is silent", "it dies", "no root", "no consent", "no apt"],
+@cases(
+    "daemon, allowed, trouble, says",
+    ("it is silent", 4711, {}, Failed, r"does not answer.*process 4711"),
+    ("it dies", None, {}, Failed, "status 9: it cannot"),
+    ("no root", None, {"root": False}, NotPossible, "not root"),
+    ("no consent", None, {"consent": False}, NotPossible, "said no"),
+    ("no apt", None, {"apt": False}, NotPossible, "install it"),
 )
 def test_an_engine_that_does_not_start_says_why(
     monkeypatch: pytest.MonkeyPatch, daemon: int | None, allowed: dict[str, bool], trouble: type[Trouble], says: str
@@ -161,15 +155,13 @@ def test_systemd_is_asked_where_it_runs(called: Commands, monkeypatch: pytest.Mo
     assert not engine.DAEMON_LOG.exists()
 
 
-@pytest.mark.parametrize(
-    ("offered", "chosen"),
-    [
-        ({"docker-compose-v2": "2.40.3", "docker-compose": "1.29.2-6"}, "docker-compose-v2"),
-        ({"docker-compose-plugin": "2.29.1", "docker-compose": "1.29.2-6"}, "docker-compose-plugin"),
-        ({"docker-compose": "2.26.1-4"}, "docker-compose"),
-        ({"docker-compose": "1.29.2-3"}, None),
-        ({}, None),
-    ],
+@cases(
+    "offered, chosen",
+    ({"docker-compose-v2": "2.40.3", "docker-compose": "1.29.2-6"}, "docker-compose-v2"),
+    ({"docker-compose-plugin": "2.29.1", "docker-compose": "1.29.2-6"}, "docker-compose-plugin"),
+    ({"docker-compose": "2.26.1-4"}, "docker-compose"),
+    ({"docker-compose": "1.29.2-3"}, None),
+    ({}, None),
 )
 def test_compose_is_a_package_where_apt_has_version_2(
     called: Commands, monkeypatch: pytest.MonkeyPatch, offered: dict[str, str], chosen: str | None
@@ -307,14 +299,12 @@ def test_apt_settings_are_the_proxies_and_the_clock(monkeypatch: pytest.MonkeyPa
     assert machine.apt_settings() == wanted
 
 
-@pytest.mark.parametrize(
-    ("targets", "mirror"),
-    [
-        ("Debian|Debian-Security|http://a/s\nDebian|Debian|http://a/debian/\n", "http://a/debian/"),
-        ("Ubuntu|Ubuntu|http://a/ubuntu/\n", None),
-        ("Debian|Debian|cdrom:[x]/\n", None),
-        ("", None),
-    ],
+@cases(
+    "targets, mirror",
+    ("Debian|Debian-Security|http://a/s\nDebian|Debian|http://a/debian/\n", "http://a/debian/"),
+    ("Ubuntu|Ubuntu|http://a/ubuntu/\n", None),
+    ("Debian|Debian|cdrom:[x]/\n", None),
+    ("", None),
 )
 def test_the_mirror_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, targets: str, mirror: str | None) -> None:
     commands(monkeypatch, {"apt-get indextargets": targets})

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.errors import Failed
 from infra.faults import fault
@@ -37,44 +38,37 @@ SECONDS = ("cut-client-hold", "kill-server", "slow-disk", "stall-holder")
 """What another may be on meanwhile: something done to links, to servers, to disks, to workers."""
 
 
-@pytest.mark.parametrize(
-    ("backend", "name", "options", "said"),
-    [
-        ("redis", "lose-replies", {"group": "c9"}, "group: must be one of c1, c2, c3"),
-        ("redis", "cut-majority-drop", {"nodes": ["redis1"]}, "nodes: must be at least 3 different nodes"),
-        ("redis", "cut-majority-drop", {"nodes": [f"redis{i}" for i in range(1, 6)]}, "nodes: must be at most 4"),
-        ("etcd", "cut-client-minority", {"group": "c1", "nodes": ["etcd1", "etcd2"]}, "nodes: must be at most 1"),
-        ("etcd", "cut-client-minority", {"nodes": ["etcd1"]}, "group: is missing"),
-        ("etcd", "cut-clients-apart", {"nodes": ["etcd1"]}, "nodes: must be lists of nodes for c1, c2, c3"),
-        ("etcd", "cut-clients-apart", ALIKE, "nodes: must be other nodes"),
-        ("redis", "split-ring", {"order": ["redis1"]}, "order: must be redis1, .* in some order"),
-        ("redis", "split-ring", {"order": 5}, "order: must be"),
-        ("redis", "split-halves", {"nodes": ["redis1"], "groups": ["c1", "c2", "c3"]}, "groups: .* not all of them"),
-        ("redis", "split-halves", {"nodes": ["redis1"], "groups": "c1"}, "groups: must be a list"),
-        ("redis", "split-bridge", {**BRIDGE, "bridge": "redis9"}, "bridge: must be one of"),
-        ("redis", "split-bridge", {**BRIDGE, "nodes": ["redis1", "redis2"]}, "nodes: must be a list of redis2"),
-        ("etcd", "split-bridge", {"bridge": "etcd1", "nodes": ["etcd2"]}, "nodes: there is no such option"),
-        ("etcd", "throttle-links", {"rate_kb": 0}, "rate_kb: must be a whole number from 1"),
-        ("etcd", "slow-links", {"latency_ms": 5, "jitter_ms": 6}, "jitter_ms: must not be more"),
-        ("etcd", "reset-connections", {"times": 11}, "times: must be a whole number from 1 to 10"),
-        ("etcd", "flap-links", {"node": "etcd1", "how": "refuse", "times": 2}, "how: must be drop or hold"),
-        ("etcd", "delayed-write", {"group": ["c1"]}, "group: must be one of"),
-        ("etcd", "replace-version", {"node": "zk1", "version": "3.5"}, "node: must be one of leader, etcd1"),
-        ("etcd", "replace-version", {"node": "etcd1", "version": 3.5}, "version: must be a text"),
-        ("etcd", "roll-version", {**ROLL, "version": ""}, "version: must be a text"),
-        ("etcd", "roll-version", {**ROLL, "first": "etcd1"}, "first: must be leader or follower"),
-        ("etcd", "roll-version", {**ROLL, "members": 4}, "members: must be a number from 1 to 3"),
-        ("etcd", "roll-version", {**ROLL, "members": True}, "members: must be a number from 1 to 3"),
-        ("etcd", "kill-under-load", {"kills": []}, "kills: must be a list of 1 to 100 kills"),
-        (
-            "etcd",
-            "kill-under-load",
-            {"kills": [["zk1", 5]]},
-            "kills: must be a list of .one of all, etcd1, ",
-        ),
-        ("etcd", "kill-under-load", {"kills": [["all", -1]]}, "kills: must be a list of"),
-        ("etcd", "cascade", {"times": 0}, "times: must be a number of leaders from 1"),
-    ],
+@cases(
+    "backend, name, options, said",
+    ("redis", "lose-replies", {"group": "c9"}, "group: must be one of c1, c2, c3"),
+    ("redis", "cut-majority-drop", {"nodes": ["redis1"]}, "nodes: must be at least 3 different nodes"),
+    ("redis", "cut-majority-drop", {"nodes": [f"redis{i}" for i in range(1, 6)]}, "nodes: must be at most 4"),
+    ("etcd", "cut-client-minority", {"group": "c1", "nodes": ["etcd1", "etcd2"]}, "nodes: must be at most 1"),
+    ("etcd", "cut-client-minority", {"nodes": ["etcd1"]}, "group: is missing"),
+    ("etcd", "cut-clients-apart", {"nodes": ["etcd1"]}, "nodes: must be lists of nodes for c1, c2, c3"),
+    ("etcd", "cut-clients-apart", ALIKE, "nodes: must be other nodes"),
+    ("redis", "split-ring", {"order": ["redis1"]}, "order: must be redis1, .* in some order"),
+    ("redis", "split-ring", {"order": 5}, "order: must be"),
+    ("redis", "split-halves", {"nodes": ["redis1"], "groups": ["c1", "c2", "c3"]}, "groups: .* not all of them"),
+    ("redis", "split-halves", {"nodes": ["redis1"], "groups": "c1"}, "groups: must be a list"),
+    ("redis", "split-bridge", {**BRIDGE, "bridge": "redis9"}, "bridge: must be one of"),
+    ("redis", "split-bridge", {**BRIDGE, "nodes": ["redis1", "redis2"]}, "nodes: must be a list of redis2"),
+    ("etcd", "split-bridge", {"bridge": "etcd1", "nodes": ["etcd2"]}, "nodes: there is no such option"),
+    ("etcd", "throttle-links", {"rate_kb": 0}, "rate_kb: must be a whole number from 1"),
+    ("etcd", "slow-links", {"latency_ms": 5, "jitter_ms": 6}, "jitter_ms: must not be more"),
+    ("etcd", "reset-connections", {"times": 11}, "times: must be a whole number from 1 to 10"),
+    ("etcd", "flap-links", {"node": "etcd1", "how": "refuse", "times": 2}, "how: must be drop or hold"),
+    ("etcd", "delayed-write", {"group": ["c1"]}, "group: must be one of"),
+    ("etcd", "replace-version", {"node": "zk1", "version": "3.5"}, "node: must be one of leader, etcd1"),
+    ("etcd", "replace-version", {"node": "etcd1", "version": 3.5}, "version: must be a text"),
+    ("etcd", "roll-version", {**ROLL, "version": ""}, "version: must be a text"),
+    ("etcd", "roll-version", {**ROLL, "first": "etcd1"}, "first: must be leader or follower"),
+    ("etcd", "roll-version", {**ROLL, "members": 4}, "members: must be a number from 1 to 3"),
+    ("etcd", "roll-version", {**ROLL, "members": True}, "members: must be a number from 1 to 3"),
+    ("etcd", "kill-under-load", {"kills": []}, "kills: must be a list of 1 to 100 kills"),
+    ("etcd", "kill-under-load", {"kills": [["zk1", 5]]}, "kills: must be a list of .one of all, etcd1, "),
+    ("etcd", "kill-under-load", {"kills": [["all", -1]]}, "kills: must be a list of"),
+    ("etcd", "cascade", {"times": 0}, "times: must be a number of leaders from 1"),
 )
 def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said}"):
@@ -189,16 +183,14 @@ def test_these_groups_lose_these_nodes(backend: str, name: str, options: dict[st
         assert unseen() == "c1: c2: c3:"
 
 
-@pytest.mark.parametrize(
-    ("backend", "name", "options", "target", "links"),
-    [
-        ("etcd", "lose-requests", {"group": "c1"}, "all requests of clients c1", "c1 -> etcd*: bytes dropped"),
-        ("etcd", "lose-replies", {"group": "c1"}, "all replies to clients c1", "etcd* -> c1: bytes dropped"),
-        ("redis", "delayed-write", {"group": "c1"}, "requests of clients c1 to the store", "c1 -> store: bytes held"),
-        ("redis", "store-reply-lost", {"group": "c3"}, "replies of the store to clients c3", "store -> c3: bytes drop"),
-        ("zookeeper", "mute-leader", {}, "bytes from zk1 (leader) to zk2, zk3", "zk1 -> zk*: bytes dropped"),
-        ("zookeeper", "deafen-leader", {}, "bytes from zk2, zk3 to zk1 (leader)", "zk* -> zk1: bytes dropped"),
-    ],
+@cases(
+    "backend, name, options, target, links",
+    ("etcd", "lose-requests", {"group": "c1"}, "all requests of clients c1", "c1 -> etcd*: bytes dropped"),
+    ("etcd", "lose-replies", {"group": "c1"}, "all replies to clients c1", "etcd* -> c1: bytes dropped"),
+    ("redis", "delayed-write", {"group": "c1"}, "requests of clients c1 to the store", "c1 -> store: bytes held"),
+    ("redis", "store-reply-lost", {"group": "c3"}, "replies of the store to clients c3", "store -> c3: bytes drop"),
+    ("zookeeper", "mute-leader", {}, "bytes from zk1 (leader) to zk2, zk3", "zk1 -> zk*: bytes dropped"),
+    ("zookeeper", "deafen-leader", {}, "bytes from zk2, zk3 to zk1 (leader)", "zk* -> zk1: bytes dropped"),
 )
 def test_bytes_one_way_are_stopped(backend: str, name: str, options: dict[str, Any], target: str, links: str) -> None:
     with imagined(backend) as star:
@@ -208,13 +200,11 @@ def test_bytes_one_way_are_stopped(backend: str, name: str, options: dict[str, A
         assert len(star.links.active()) == {"redis": 1, "etcd": 3, "zookeeper": 2}[backend]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "target", "times"),
-    [
-        ("reset-connections", {"times": 2}, "all connections of clients to redis", [1.05, 1.25, 1.7, 1.9]),
-        ("flap-links", {"node": "redis2", "how": "drop", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
-        ("flap-links", {"node": "redis2", "how": "hold", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
-    ],
+@cases(
+    "name, options, target, times",
+    ("reset-connections", {"times": 2}, "all connections of clients to redis", [1.05, 1.25, 1.7, 1.9]),
+    ("flap-links", {"node": "redis2", "how": "drop", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
+    ("flap-links", {"node": "redis2", "how": "hold", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
 )
 def test_what_comes_and_goes_by_itself_does_so_at_these_times(
     name: str, options: dict[str, Any], target: str, times: list[float]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.docker import base, images, machine, servers_with_bugs, sources
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
@@ -84,16 +85,14 @@ def test_a_recipe_is_all_that_an_image_is_made_from(tmp_path: Path, monkeypatch:
     assert [images.digest(server) != then for server, then in zip(servers, before, strict=True)] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("labels", "base_id", "current"),
-    [
-        ("RECIPE sha256:base\n", "sha256:base\n", True),
-        ("RECIPE sha256:base\n", "", True),  # the base was deleted since
-        ("RECIPE sha256:other\n", "sha256:base\n", False),
-        ("old sha256:base\n", "sha256:base\n", False),
-        (" \n", "sha256:base\n", False),  # somebody else's image under our name
-        (Failed("no such image"), "sha256:base\n", False),
-    ],
+@cases(
+    "labels, base_id, current",
+    ("RECIPE sha256:base\n", "sha256:base\n", True),
+    ("RECIPE sha256:base\n", "", True),  # the base was deleted since
+    ("RECIPE sha256:other\n", "sha256:base\n", False),
+    ("old sha256:base\n", "sha256:base\n", False),
+    (" \n", "sha256:base\n", False),  # somebody else's image under our name
+    (Failed("no such image"), "sha256:base\n", False),
 )
 def test_an_image_is_current_when_recipe_and_base_are(
     monkeypatch: pytest.MonkeyPatch, labels: str | Failed, base_id: str, current: bool

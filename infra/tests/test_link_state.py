@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
@@ -161,15 +162,12 @@ def test_every_pair_is_there_once_and_has_a_listener_of_its_own(links: Links) ->
     assert len(proxies) == 4 * 14 + 1 + 6 + 2 * 6 + 2
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
-    [
-        (lambda links: links.cut("c9", "redis1", Cut.DROP), UnknownName, "there are c1, redis1"),
-        (lambda links: links.cut("etcd1", "redis1", Cut.DROP), UnknownName, "lead to c1, c2, c3, etcd2, etcd3"),
-        (lambda links: links.block("c1", "redis1", Cut.REFUSE), ValueError, "cut both"),
-        (lambda _: Links(Api("127.0.0.1", 9)).heal_all(), Failed, "toxiproxy: get /proxies"),
-    ],
-    ids=["no such link", "no link between these", "one direction cannot be refused", "no Toxiproxy answers"],
+@cases(
+    "call, error, said",
+    ("no such node", lambda links: links.cut("c9", "redis1", Cut.DROP), UnknownName, "there are c1, redis1"),
+    ("no link", lambda links: links.cut("etcd1", "redis1", Cut.DROP), UnknownName, "lead to c1, c2, c3, etcd2, etcd3"),
+    ("one direction cannot be refused", lambda links: links.block("c1", "redis1", Cut.REFUSE), ValueError, "cut both"),
+    ("no Toxiproxy answers", lambda _: Links(Api("127.0.0.1", 9)).heal_all(), Failed, "toxiproxy: get /proxies"),
 )
 def test_what_cannot_be_done_says_why(links: Links, call: Callable[[Links], None], error: Any, said: str) -> None:
     with pytest.raises(error, match=said):
@@ -311,17 +309,14 @@ class Script:
         return answer
 
 
-@pytest.mark.parametrize(
-    ("script", "silences"),
-    [
-        ([(A, 0.002)] * 5, []),
-        ([(A, 0), (S, 0.25), (S, 0.25), (A, 0), (A, 0)], [(0.2, 1.3)]),
-        ([(A, 0), (A, 1.3), (A, 0)], [(0.2, 1.7)]),
-        ([(A, 0), (C, 0), (C, 0), (A, 0)], [(0.2, 0.8)]),
-        ([(A, 0), (C, 0), (A, 0)], []),
-        ([(A, 0), (S, 0.25), (S, 0.25)], [(0.2, 1.1)]),
-    ],
-    ids=["it answers", "it is silent", "it is slow", "it refuses", "it refuses once", "it is silent to the end"],
+@cases(
+    "script, silences",
+    ("it answers", [(A, 0.002)] * 5, []),
+    ("it is silent", [(A, 0), (S, 0.25), (S, 0.25), (A, 0), (A, 0)], [(0.2, 1.3)]),
+    ("it is slow", [(A, 0), (A, 1.3), (A, 0)], [(0.2, 1.7)]),
+    ("it refuses", [(A, 0), (C, 0), (C, 0), (A, 0)], [(0.2, 0.8)]),
+    ("it refuses once", [(A, 0), (C, 0), (A, 0)], []),
+    ("it is silent to the end", [(A, 0), (S, 0.25), (S, 0.25)], [(0.2, 1.1)]),
 )
 def test_a_silence_lasts_from_one_answer_to_the_next(
     script: Sequence[tuple[LinkAnswer, float]], silences: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.backends.etcd import Etcd
 from infra.cluster import node_repair
@@ -271,16 +272,14 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     assert hits == [f"postgres from 17.11 ({was}) to 17.11 ({now})" for was, now in ((BOOTED, OTHER), (OTHER, BOOTED))]
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ("1:M # WARNING|1:M * loading|1:M # Can't handle RDB 12|1:M # Error, aborted", "Can't handle RDB 12"),
-        ("2026 C | membership: cluster cannot be downgraded", "membership: cluster cannot be downgraded"),
-        ('{"level":"info","msg":"hello"}|{"level":"fatal","ts":"1","msg":"no downgrade","v":"3"}', "no downgrade"),
-        ("2026 UTC [1] FATAL:  files of another version|2026 UTC [1] DETAIL:  By 17.", "files of another version"),
-        ("one|the end", "the end"),
-        ("", "it said nothing"),
-    ],
+@cases(
+    "said, words",
+    ("1:M # WARNING|1:M * loading|1:M # Can't handle RDB 12|1:M # Error, aborted", "Can't handle RDB 12"),
+    ("2026 C | membership: cluster cannot be downgraded", "membership: cluster cannot be downgraded"),
+    ('{"level":"info","msg":"hello"}|{"level":"fatal","ts":"1","msg":"no downgrade","v":"3"}', "no downgrade"),
+    ("2026 UTC [1] FATAL:  files of another version|2026 UTC [1] DETAIL:  By 17.", "files of another version"),
+    ("one|the end", "the end"),
+    ("", "it said nothing"),
 )
 def test_last_words(said: str, words: str) -> None:
     assert last_words("".join(f"T {line}\n" for line in said.split("|") if line).encode()) == words

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, cast
 import pytest
 from docker.errors import APIError
 
+from checkers.tests.build import cases
 from infra.docker import compose, owner, reaper
 from infra.docker.compose import ComposeSettings
 from infra.docker.subnets import Taken
@@ -28,14 +29,12 @@ class TestOwner:
         assert owner.is_dead(label)
         assert owner.describe(label).endswith("which is gone")
 
-    @pytest.mark.parametrize(
-        ("part", "value", "dead"),
-        [
-            (4, "1", True),  # our number, but started at another time: it was given away again
-            (1, "another-boot", True),
-            (0, "another-machine", False),
-            (2, "another-container", False),
-        ],
+    @cases(
+        "part, value, dead",
+        (4, "1", True),  # our number, but started at another time: it was given away again
+        (1, "another-boot", True),
+        (0, "another-machine", False),
+        (2, "another-container", False),
     )
     def test_only_what_is_certainly_dead_is(self, part: int, value: str, dead: bool) -> None:
         label = owner.this_process().split("/")
@@ -71,14 +70,12 @@ def test_the_irremovable_is_passed_over(monkeypatch: pytest.MonkeyPatch, age: fl
     assert len(said) == tried
 
 
-@pytest.mark.parametrize(
-    ("said", "another"),
-    [
-        ("failed to create network: Pool overlaps with other one on this address space", True),
-        ("Error response from daemon: network fp-1-abcd_n-zk2 not found", True),
-        ("Error response from daemon: No such image: fencepost/redis:nowhere", False),
-        ("write /var/lib/docker: no space left on device", False),
-    ],
+@cases(
+    "said, another",
+    ("failed to create network: Pool overlaps with other one on this address space", True),
+    ("Error response from daemon: network fp-1-abcd_n-zk2 not found", True),
+    ("Error response from daemon: No such image: fencepost/redis:nowhere", False),
+    ("write /var/lib/docker: no space left on device", False),
 )
 def test_another_subnet_is_tried_where_it_may_help(said: str, another: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> NoReturn:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.docker.compose import ROOT
 from infra.errors import Failed
@@ -108,7 +109,8 @@ def _at(step: str, value: object) -> Callable[[dict[str, Any]], object]:
     return lambda plan: plan["steps"][0].__setitem__(step, value)
 
 
-BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+@cases(
+    "spoil, message",
     (lambda plan: plan.pop("seed"), "plan.seed: is missing"),
     (lambda plan: plan.update(speed=1), "plan.speed: there is no such field"),
     (lambda plan: plan.update(seed="1"), "seed: must be a whole number"),
@@ -131,10 +133,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (_at("options", {}), r"steps\[0\].options.nodes: is missing"),
     (_at("options", {"nodes": ["redis1", "redis1"]}), r"steps\[0\].options.nodes: must be at most 2 different"),
     (_at("options", {"nodes": ["redis1"], "x": 1}), r"steps\[0\].options.x: there is no such option"),
-]
-
-
-@pytest.mark.parametrize(("spoil", "message"), BAD)
+)
 def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], message: str) -> None:
     data = compile_plan(["kill-server"], 1, "redis", 1.0).to_json()
     spoil(data)
@@ -143,15 +142,13 @@ def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], m
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        (Step("flap-links", 0.0, 12.0, FLAP), "let all links of etcd1 flap (drop), 4 times, then wait 12.0 s"),
-        (Step("flap-links", 0.0, 0.0, FLAP), "let all links of etcd1 flap (drop), 4 times"),
-        (Step("restart-rolling", 0.0, 1.0, ORDER), "restart etcd1, etcd3, etcd2 one after another, then wait 1.0 s"),
-        (Step("pause-server", 0.0, 1.0, LEADER), "pause the leader until another leads, and for 1.0 s"),
-        (Step("pause-server", 0.0, 0.0, LEADER), "pause the leader until another leads"),
-    ],
+@cases(
+    "step, said",
+    (Step("flap-links", 0.0, 12.0, FLAP), "let all links of etcd1 flap (drop), 4 times, then wait 12.0 s"),
+    (Step("flap-links", 0.0, 0.0, FLAP), "let all links of etcd1 flap (drop), 4 times"),
+    (Step("restart-rolling", 0.0, 1.0, ORDER), "restart etcd1, etcd3, etcd2 one after another, then wait 1.0 s"),
+    (Step("pause-server", 0.0, 1.0, LEADER), "pause the leader until another leads, and for 1.0 s"),
+    (Step("pause-server", 0.0, 0.0, LEADER), "pause the leader until another leads"),
 )
 def test_words_are_true_of_the_time(step: Step, said: str) -> None:
     assert step.describe("etcd") == said

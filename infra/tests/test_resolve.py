@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.docker import base, images, machine, sources, versions
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
 from infra.docker.versions import offers
@@ -60,30 +61,28 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("backend", "version", "image", "sources_asked"),
-    [
-        # A series that a stable suite has for life.
-        ("etcd", None, "etcd fencepost/etcd:trixie trixie None", ""),
-        ("etcd", "3", "etcd fencepost/etcd:trixie trixie None", ""),
-        ("etcd", "3.4", "etcd fencepost/etcd:bookworm bookworm None", ""),
-        ("redis", "7", "redis fencepost/redis:bookworm bookworm None", ""),
-        ("toxiproxy", None, "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
-        ("toxiproxy", "2.12.0", "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
-        ("redis", "image:my/redis:unstable", "redis my/redis:unstable None None", ""),
-        ("redis", "valkey:8", "valkey fencepost/valkey:trixie trixie None", ""),
-        ("redis", "valkey:image:my/valkey", "valkey my/valkey None None", ""),
-        # Just that one. A stable suite of another series is not asked.
-        ("etcd", "3.4.23", "etcd fencepost/etcd:3.4.23 bookworm 3.4.23", "bookworm"),
-        ("etcd", "3.5.16", "etcd fencepost/etcd:3.5.16 trixie 3.5.16", "trixie"),
-        ("redis", "valkey:9.1.2", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
-        ("etcd", "3.5.30", "etcd fencepost/etcd:3.5.30 sid 3.5.30", "trixie sid"),
-        ("etcd", "3.5.9", "etcd-modules fencepost/etcd:3.5.9 trixie 3.5.9", "trixie sid modules"),
-        ("etcd", "3.6.0", "etcd-modules fencepost/etcd:3.6.0 trixie 3.6.0", "sid modules"),
-        # The newest of a series that no stable suite has.
-        ("postgres", "18", "postgres fencepost/postgres:18.6 sid 18.6", "sid"),
-        ("etcd", "3.6", "etcd-modules fencepost/etcd:3.6.16 trixie 3.6.16", "sid modules"),
-    ],
+@cases(
+    "backend, version, image, sources_asked",
+    # A series that a stable suite has for life.
+    ("etcd", None, "etcd fencepost/etcd:trixie trixie None", ""),
+    ("etcd", "3", "etcd fencepost/etcd:trixie trixie None", ""),
+    ("etcd", "3.4", "etcd fencepost/etcd:bookworm bookworm None", ""),
+    ("redis", "7", "redis fencepost/redis:bookworm bookworm None", ""),
+    ("toxiproxy", None, "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
+    ("toxiproxy", "2.12.0", "toxiproxy fencepost/toxiproxy:2.12.0 trixie 2.12.0", ""),
+    ("redis", "image:my/redis:unstable", "redis my/redis:unstable None None", ""),
+    ("redis", "valkey:8", "valkey fencepost/valkey:trixie trixie None", ""),
+    ("redis", "valkey:image:my/valkey", "valkey my/valkey None None", ""),
+    # Just that one. A stable suite of another series is not asked.
+    ("etcd", "3.4.23", "etcd fencepost/etcd:3.4.23 bookworm 3.4.23", "bookworm"),
+    ("etcd", "3.5.16", "etcd fencepost/etcd:3.5.16 trixie 3.5.16", "trixie"),
+    ("redis", "valkey:9.1.2", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
+    ("etcd", "3.5.30", "etcd fencepost/etcd:3.5.30 sid 3.5.30", "trixie sid"),
+    ("etcd", "3.5.9", "etcd-modules fencepost/etcd:3.5.9 trixie 3.5.9", "trixie sid modules"),
+    ("etcd", "3.6.0", "etcd-modules fencepost/etcd:3.6.0 trixie 3.6.0", "sid modules"),
+    # The newest of a series that no stable suite has.
+    ("postgres", "18", "postgres fencepost/postgres:18.6 sid 18.6", "sid"),
+    ("etcd", "3.6", "etcd-modules fencepost/etcd:3.6.16 trixie 3.6.16", "sid modules"),
 )
 def test_which_image_a_version_means_and_who_is_asked(
     asked: list[str], backend: str, version: str | None, image: str, sources_asked: str
@@ -107,22 +106,20 @@ def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize(
-    ("backend", "version", "there_is"),
-    [
-        ("etcd", "3.5.15", ["3.5.16 (Debian trixie)", "3.4 (Debian bookworm)", "3.5.30 (Debian sid)"]),
-        ("etcd", "3.5.15", [" 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)"]),
-        ("etcd", "3.8", ["3.5 (Debian trixie)", " 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
-        ("redis", "8.0.5", ["8.0.2 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
-        ("zookeeper", "4", ["3.9 (Debian trixie)", "none (Debian sid)"]),
-        ("redis", "valkey:7", ["8.1 (Debian trixie)", "9.1.2 (Debian sid)"]),
-        ("redis", "valkey:", ["8.1 (Debian trixie)", "python -m infra versions"]),
-        ("etcd", "3.55", ["3.5 (Debian trixie)"]),
-        ("etcd", "35", ["3.5 (Debian trixie)"]),
-        ("etcd", "", ["3.5 (Debian trixie)"]),
-        ("redis", "latest", ["8.0 (Debian trixie)", "7.0 (Debian bookworm)"]),
-        ("toxiproxy", "2.5", ["2.12.0"]),
-    ],
+@cases(
+    "backend, version, there_is",
+    ("etcd", "3.5.15", ["3.5.16 (Debian trixie)", "3.4 (Debian bookworm)", "3.5.30 (Debian sid)"]),
+    ("etcd", "3.5.15", [" 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)"]),
+    ("etcd", "3.8", ["3.5 (Debian trixie)", " 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
+    ("redis", "8.0.5", ["8.0.2 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
+    ("zookeeper", "4", ["3.9 (Debian trixie)", "none (Debian sid)"]),
+    ("redis", "valkey:7", ["8.1 (Debian trixie)", "9.1.2 (Debian sid)"]),
+    ("redis", "valkey:", ["8.1 (Debian trixie)", "python -m infra versions"]),
+    ("etcd", "3.55", ["3.5 (Debian trixie)"]),
+    ("etcd", "35", ["3.5 (Debian trixie)"]),
+    ("etcd", "", ["3.5 (Debian trixie)"]),
+    ("redis", "latest", ["8.0 (Debian trixie)", "7.0 (Debian bookworm)"]),
+    ("toxiproxy", "2.5", ["2.12.0"]),
 )
 def test_an_unknown_version_lists_what_there_is(backend: str, version: str, there_is: list[str]) -> None:
     with pytest.raises(UnknownVersion) as unknown:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.access import OPEN, Access, BadAccess
 from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
@@ -210,13 +211,11 @@ def test_the_same_command_again_and_braces_of_others_are_left_alone() -> None:
     assert hooks.parse(["pause=a {{.Id}}"] * 2).commands == {"pause": ("a", "{{.Id}}")}
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ((sys.executable, "-c", SAYS_WHY), "status 1: no such | unit redis1"),
-        ((sys.executable, "-c", "raise SystemExit(7)"), "status 7"),
-        (("/nowhere/x",), "/nowhere/x: No such file or directory"),
-    ],
+@cases(
+    "command, says",
+    ((sys.executable, "-c", SAYS_WHY), "status 1: no such | unit redis1"),
+    ((sys.executable, "-c", "raise SystemExit(7)"), "status 7"),
+    (("/nowhere/x",), "/nowhere/x: No such file or directory"),
 )
 def test_a_hook_that_fails_is_quoted(command: tuple[str, ...], says: str) -> None:
     with pytest.raises(Failed, match=f"^redis1: hook kill: {re.escape(says)}$"):
@@ -252,16 +251,14 @@ def test_a_text_is_told_without_the_password(told: str) -> None:
     assert OPEN.masked(told) == told
 
 
-@pytest.mark.parametrize(
-    ("given", "tls", "says"),
-    [
-        ({"FENCEPOST_REDIS_USER": "ann"}, False, "FENCEPOST_REDIS_PASSWORD is not"),
-        ({"FENCEPOST_REDIS_CA": "/ca.pem"}, False, "FENCEPOST_REDIS_CA is set, but .* tls://"),
-        ({"FENCEPOST_REDIS_CA": "/nowhere/ca.pem"}, True, "FENCEPOST_REDIS_CA: /nowhere/ca.pem: No such file"),
-        ({"FENCEPOST_REDIS_CERT": "/cert.pem"}, True, "FENCEPOST_REDIS_KEY is not"),
-        ({"FENCEPOST_REDIS_CA": __file__}, True, "FENCEPOST_REDIS_CA: no usable PEM files"),
-        ({"FENCEPOST_ETCD_PASSWORD": SECRET}, False, "FENCEPOST_ETCD_USER is not"),
-    ],
+@cases(
+    "given, tls, says",
+    ({"FENCEPOST_REDIS_USER": "ann"}, False, "FENCEPOST_REDIS_PASSWORD is not"),
+    ({"FENCEPOST_REDIS_CA": "/ca.pem"}, False, "FENCEPOST_REDIS_CA is set, but .* tls://"),
+    ({"FENCEPOST_REDIS_CA": "/nowhere/ca.pem"}, True, "FENCEPOST_REDIS_CA: /nowhere/ca.pem: No such file"),
+    ({"FENCEPOST_REDIS_CERT": "/cert.pem"}, True, "FENCEPOST_REDIS_KEY is not"),
+    ({"FENCEPOST_REDIS_CA": __file__}, True, "FENCEPOST_REDIS_CA: no usable PEM files"),
+    ({"FENCEPOST_ETCD_PASSWORD": SECRET}, False, "FENCEPOST_ETCD_USER is not"),
 )
 def test_contradicting_variables_are_named(given: dict[str, str], tls: bool, says: str) -> None:
     [backend] = {name.split("_")[1].lower() for name in given}
