@@ -14,8 +14,7 @@ from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NONE, F, Reason
 from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute import Step, linearizable
-from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement, replayed
+from checkers.tests.build import FACTS, Disagreement, replayed
 
 KEYS = ("a", "b")
 _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")

@@ -1,14 +1,24 @@
-"""Histories written by hand, a line an operation."""
+"""Histories written by hand, a line an operation; and what is said of them, or in comparison with exhaustive search."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from checkers.check import check
+from checkers.claims import Verdict
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
+from checkers.judging.judgement import judge
+from checkers.measures.measure import Gauge
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.models.engine_answer import EngineAnswer
+from checkers.models.model import Illegal, Model, Settings
+from checkers.models.operations import Operations, Source
+from checkers.properties.check_result import CheckResult
 from checkers.row_format import FINAL, NONE, F, Outcome, Reason
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -106,3 +116,113 @@ class Book:
 
     def history(self) -> History:
         return from_rows(self.facts, np.array(self.rows, DTYPE), self.faults)
+
+
+class Disagreement(AssertionError):
+    """The checker and exhaustive search differ; the text has the history."""
+
+
+def compare(valid: bool | None, truth: bool, what: object) -> str:
+    """The word for an agreement."""
+    if valid is not truth:
+        raise Disagreement(f"checker says {valid}, exhaustive search {truth}:\n{what}")
+    return "valid" if truth else "invalid"
+
+
+def sound(valid: bool | None, truth: bool, what: object) -> str:
+    """As `compare`, of a checker that need not see everything: what it calls invalid must be so."""
+    if truth and not valid:
+        raise Disagreement(f"a false alarm:\n{what}")
+    return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
+
+
+def counted(result: CheckResult, truth: int, what: object) -> str:
+    """As `compare`, where so many violations must be reported, and nothing else."""
+    if len(result.violations) != truth:
+        raise Disagreement(f"{len(result.violations)} violations reported, {truth} exist:\n{what}")
+    return compare(result.valid, not truth, what)
+
+
+def result_on(book: Book, name: str) -> CheckResult:
+    """Of a property; its violations must be fit to be told."""
+    history = book.history()
+    (result,) = check(history, [name])
+    for violation in result.violations:
+        assert violation.story
+        assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
+    return result
+
+
+VALID, INVALID = {"valid": True}, {"valid": False}
+GOOD = {"valid": True, "unexercised": None}
+VIOLATED, DOCUMENTED = {"word": Verdict.VIOLATED}, {"word": Verdict.WEAKNESS_SHOWN}
+
+
+def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, object]]) -> Callable[..., None]:
+    """A test for each row (the name of the case, a history, what is expected): what a property or a measure says."""
+
+    @cases("subject, expected", *rows)
+    def test(subject: Book | MeasuredHistory, expected: Mapping[str, object]) -> None:
+        if isinstance(of, str):
+            assert isinstance(subject, Book)
+            found = answers(of, subject, expected)
+        else:
+            measure = of(measured(subject) if isinstance(subject, Book) else subject)
+            found = {name: getattr(measure, name) if hasattr(measure, name) else measure[name] for name in expected}
+        assert found == expected, f"{found}, not {expected}"
+
+    return test
+
+
+def measured(book: Book) -> MeasuredHistory:
+    return MeasuredHistory(book.history(), Settings())
+
+
+def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, object]:
+    """What a property says of a book, by these names: a counter, or a field of `CheckResult`; the ``word`` of the
+    verdict that it comes to; of all violations their ``kinds`` and ``moments``; of the only one a field of `Violation`,
+    the ``owners`` of its grants, the invocations of its rows (``sent``), and its story, or where all its expected parts
+    stand there, these (``told``).
+    """
+    history, result = book.history(), result_on(book, name)
+    found: dict[str, object] = {**result.counters}
+    found |= {of: getattr(result, of) for of in ("valid", "unexercised", "reason")}
+    found |= {"kinds": [v.kind for v in result.violations], "moments": [v.at for v in result.violations]}
+    if "word" in expected:
+        found["word"] = judge(result, history).word
+    if len(result.violations) == 1:
+        (violation,) = result.violations
+        found |= {of: getattr(violation, of) for of in ("kind", "at", "rows", "holders")}
+        found["owners"] = tuple(history.columns["owner"][list(violation.holders)].tolist())
+        found["sent"] = tuple(history.columns["inv"][list(violation.rows)].tolist())
+        story, parts = " ".join(violation.story), expected.get("told", ())
+        found["told"] = parts if all(part in story for part in parts) else story
+    return {of: found.get(of) for of in expected}
+
+
+def replayed(history: History, answer: EngineAnswer, model: Model) -> None:
+    """Raises Disagreement unless each valid key's order has all that must be in it, and respects time and the model."""
+    invalid = {conflict.key for conflict in answer.conflicts}
+    open_keys = invalid | answer.undecided.keys()
+    operations = list(Operations(Source(history), np.arange(len(history))))
+    key = history.columns["key"].tolist()
+    rows = [row for row in answer.order().tolist() if key[row] not in invalid]
+    expected = {
+        operation.row
+        for operation in operations
+        if key[operation.row] not in open_keys and (operation.ok or (operation.failed and model.evidence(operation)))
+    }
+    given = {row for row in rows if not operations[row].unknown}
+    if given != expected or len(set(rows)) != len(rows):
+        raise Disagreement(f"in the order {rows} are {given}, not {expected}")
+    states: dict[int, Any] = {}
+    latest: dict[int, int] = {}
+    for row in rows:
+        operation, at = operations[row], key[row]
+        if operation.ret < latest.get(at, 0):
+            raise Disagreement(f"row {row} of the order {rows} had returned before")
+        latest[at] = max(latest.get(at, 0), operation.inv)
+        state = model.step(states.get(at, model.initial), operation)
+        if isinstance(state, Illegal):
+            raise Disagreement(f"row {row} of the order {rows} is not possible there")
+        states[at] = state

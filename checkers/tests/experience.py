@@ -10,8 +10,7 @@ from checkers.properties.recovery import ASKED
 from checkers.row_format import SHARED, F, Outcome, Reason
 from checkers.tests import brute, generate
 from checkers.tests.brute import FOREVER, Lease
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, counted, result_on
+from checkers.tests.build import FAIL, INFO, OK, Book, Disagreement, compare, counted, result_on
 
 
 def belief(rng: Random) -> str:

@@ -23,7 +23,7 @@ from typing import Final
 from checkers import tests
 from checkers.engines.kernel import always
 from checkers.tests.batches import Batched
-from checkers.tests.compare import Disagreement
+from checkers.tests.build import Disagreement
 
 Check = Callable[[Random], str]
 """Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a

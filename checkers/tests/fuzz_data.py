@@ -11,7 +11,7 @@ from checkers.models.model import UNSET, Settings
 from checkers.row_format import F
 from checkers.tests.acts import Act, Drawn, Kind, batched, calls, disturbed, drawn, history_of, searched, silent
 from checkers.tests.brute import linearizable
-from checkers.tests.compare import Disagreement
+from checkers.tests.build import Disagreement
 
 READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
 WRITE: Final = F.WRITE

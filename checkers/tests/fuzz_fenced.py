@@ -16,8 +16,7 @@ from checkers.row_format import FIELDS, FINAL, NONE, F, Outcome, Reason
 from checkers.tests import brute, generate
 from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute import BELOW, FOREVER, Op
-from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement, compare, replayed
+from checkers.tests.build import FACTS, Disagreement, compare, replayed
 
 _KINDS: Final = (int(F.READ), int(F.WRITE))
 _KEY: Final = [name for name, _ in FIELDS].index("key")

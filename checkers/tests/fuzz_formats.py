@@ -10,7 +10,7 @@ from checkers.formats.formats import parse
 from checkers.history.history import BadHistory, malformed
 from checkers.row_format import F, Outcome
 from checkers.tests import files
-from checkers.tests.compare import Disagreement
+from checkers.tests.build import Disagreement
 from checkers.tests.files import Event, event
 
 KINDS: Final = {

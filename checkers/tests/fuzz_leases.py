@@ -22,8 +22,7 @@ from checkers.row_format import NONE, F, Reason
 from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute_leases import MODES as IN_ORDER
 from checkers.tests.brute_leases import Act, Case, possible
-from checkers.tests.build import FACTS, Book
-from checkers.tests.compare import Disagreement, compare, sound
+from checkers.tests.build import FACTS, Book, Disagreement, compare, sound
 
 SETTINGS = Settings()
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}

@@ -21,8 +21,7 @@ from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.row_format import INFINITY, NONE, F, Reason
 from checkers.tests import brute, generate
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, measured
+from checkers.tests.build import FAIL, INFO, OK, Book, Disagreement, measured
 
 
 def same(said: object, truth: object, what: object) -> None:

@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 from checkers.measures.stale import needless_rejection, stale_write, unfenced_stale_write
 from checkers.row_format import INFINITY, NONE
 from checkers.tests import brute, generate
-from checkers.tests.build import INFO, OK, Book
-from checkers.tests.compare import Disagreement, measured
+from checkers.tests.build import INFO, OK, Book, Disagreement, measured
 from checkers.tests.fuzz_measures import same, word
 
 

@@ -14,8 +14,7 @@ from checkers.properties.updates import lost_updates
 from checkers.row_format import NONE
 from checkers.tests import brute, experience, generate, shapes
 from checkers.tests.brute import FOREVER
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, counted, result_on
+from checkers.tests.build import FAIL, INFO, OK, Book, Disagreement, compare, counted, result_on
 
 
 def owners(rng: Random) -> str:

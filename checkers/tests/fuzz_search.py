@@ -21,8 +21,7 @@ from checkers.proofs.shrink import shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NESTED, NONE, SHARED, F, Outcome, Reason
 from checkers.tests.brute import explained
-from checkers.tests.build import FACTS
-from checkers.tests.compare import Disagreement, replayed
+from checkers.tests.build import FACTS, Disagreement, replayed
 
 LONG: Final = 1e9  # seconds; tiny histories are never given up
 

@@ -11,8 +11,7 @@ from checkers.history.history import Contents, Entry
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests import generate
 from checkers.tests.brute import FOREVER, Lease, ends, inside_together, tokens_ordered
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import Disagreement, compare, counted, result_on, sound
+from checkers.tests.build import FAIL, INFO, OK, Book, Disagreement, compare, counted, result_on, sound
 
 SECOND = 10**9
 

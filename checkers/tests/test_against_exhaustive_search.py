@@ -12,7 +12,7 @@ import pytest
 from checkers.tests import brute, fuzz, generate
 from checkers.tests.batches import Batched
 from checkers.tests.brute import explained
-from checkers.tests.compare import Disagreement
+from checkers.tests.build import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 
 TOGETHER = 1_000  # histories where many are judged in one call, which costs little

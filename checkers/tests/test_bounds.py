@@ -8,8 +8,7 @@ import pytest
 from checkers.check import check
 from checkers.properties import fail_fast, hand_over, recovery
 from checkers.row_format import SHARED, F, Outcome, Reason
-from checkers.tests.build import FAIL, INFO, OK, Book, cases
-from checkers.tests.compare import GOOD, VALID, answers, known
+from checkers.tests.build import FAIL, GOOD, INFO, OK, VALID, Book, answers, cases, known
 
 
 def struck(kind: str) -> Book:

@@ -22,8 +22,7 @@ from checkers.models.model import Settings
 from checkers.models.stores import RULES, FencedStore
 from checkers.tests import fuzz_fenced, fuzz_locks
 from checkers.tests.batches import Batched, names, sorted_history
-from checkers.tests.build import FACTS, Book
-from checkers.tests.compare import replayed
+from checkers.tests.build import FACTS, Book, replayed
 from checkers.tests.fuzz_data import CHECKS
 
 pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")

@@ -10,8 +10,7 @@ from checkers.properties import exclusion
 from checkers.properties.exclusion import GAP, OVERLAP
 from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
 from checkers.row_format import F
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import INVALID, VALID, known, result_on
+from checkers.tests.build import FAIL, INFO, INVALID, VALID, Book, cases, known, result_on
 
 MS = 1_000_000
 SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"

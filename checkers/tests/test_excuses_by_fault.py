@@ -12,8 +12,7 @@ from checkers.history.view import View
 from checkers.judging.excuses_by_fault import MECHANISMS, nodes_of
 from checkers.properties.check_result import Violation
 from checkers.row_format import NESTED, F, Outcome, Reason
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import DOCUMENTED, VIOLATED, answers, known
+from checkers.tests.build import DOCUMENTED, FAIL, INFO, OK, VIOLATED, Book, answers, known
 
 SERVER, HOLDER, TOKENS, UPDATES = "server-exclusion", "holder-exclusion", "token-order", "no-lost-update"
 

@@ -6,8 +6,7 @@ from checkers.claims import Claim, Hazard, Verdict
 from checkers.properties.honesty import LONGEST, NOTICED, REFUSED, RENEWED
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
 from checkers.row_format import SHARED, F, Reason
-from checkers.tests.build import FAIL, INFO, Book, cases
-from checkers.tests.compare import DOCUMENTED, GOOD, INVALID, VALID, VIOLATED, known, result_on
+from checkers.tests.build import DOCUMENTED, FAIL, GOOD, INFO, INVALID, VALID, VIOLATED, Book, cases, known, result_on
 
 BELIEF = "honest-belief"
 

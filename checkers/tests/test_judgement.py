@@ -10,8 +10,7 @@ from checkers.claims import Claim, Hazard, Verdict, heaviest
 from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.row_format import F
-from checkers.tests.build import FAIL, Book, cases
-from checkers.tests.compare import DOCUMENTED, VIOLATED, known
+from checkers.tests.build import DOCUMENTED, FAIL, VIOLATED, Book, cases, known
 
 HOLDERS, SERVER, FENCE = "holder-exclusion", "server-exclusion", "fenced-store"
 HAZARD = Hazard(HOLDERS, ("freeze-holder",), "frozen-past-ttl")

@@ -17,8 +17,7 @@ from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests import generate
-from checkers.tests.build import FAIL, INFO, Book
-from checkers.tests.compare import known, measured
+from checkers.tests.build import FAIL, INFO, Book, known, measured
 
 
 def answered(history: History) -> None:

@@ -11,8 +11,7 @@ from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.row_format import SHARED, F, Reason
-from checkers.tests.build import FAIL, INFO, Book
-from checkers.tests.compare import known
+from checkers.tests.build import FAIL, INFO, Book, known
 
 
 def kept_alive(lease: str) -> Book:

@@ -7,8 +7,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.history.history import Contents, Entry, facts_from_json
-from checkers.tests.build import Book
-from checkers.tests.compare import GOOD, VALID, known
+from checkers.tests.build import GOOD, VALID, Book, known
 
 
 def contents(member: str, at: int, number: int, *entries: Entry, whole: str = "") -> Contents:

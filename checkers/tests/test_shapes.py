@@ -12,8 +12,7 @@ from checkers.properties.reentrancy import AWAITED, NESTED_ACQUIRES
 from checkers.properties.shared_counters import CONTENDED, GRANTS
 from checkers.properties.sharing import READERS
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
-from checkers.tests.build import FAIL, INFO, OK, Book
-from checkers.tests.compare import GOOD, INVALID, VALID, known
+from checkers.tests.build import FAIL, GOOD, INFO, INVALID, OK, VALID, Book, known
 
 
 def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) -> Book:

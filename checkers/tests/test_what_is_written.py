@@ -11,8 +11,7 @@ from checkers.properties import fenced_store
 from checkers.properties.fenced_store import STALE
 from checkers.properties.updates import DUPLICATES, FORKS, JOBS, LOST, PER_JOBS
 from checkers.row_format import LATE, NONE, SHARED, F, Reason
-from checkers.tests.build import FAIL, INFO, Book
-from checkers.tests.compare import GOOD, INVALID, VALID, answers, known, result_on
+from checkers.tests.build import FAIL, GOOD, INFO, INVALID, VALID, Book, answers, known, result_on
 
 FENCE = "fenced-store"
 
