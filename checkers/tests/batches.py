@@ -17,18 +17,12 @@ Drawn = TypeVar("Drawn")
 
 @dataclass(frozen=True, slots=True)
 class Batched(Generic[Drawn]):
-    """A check (`fuzz.Check`) that can judge many histories in one call.
-
-    draw   one history, with all that is left to chance.
-    alike  what histories must have in common to be keys of one: its facts, the settings.
-    judge  of histories that are alike the word for each. Raises Disagreement.
-    most   how many in one call: more would cost the engine more than they save.
-    """
+    """A check (`fuzz.Check`) that can judge many histories in one call."""
 
     draw: Callable[[Random], Drawn]
-    alike: Callable[[Drawn], Hashable]
-    judge: Callable[[Sequence[Drawn]], list[str]]
-    most: int = 1_000
+    alike: Callable[[Drawn], Hashable]  # what those must have in common that are keys of one history
+    judge: Callable[[Sequence[Drawn]], list[str]]  # the word for each; raises Disagreement
+    most: int = 1_000  # more in one call would cost the engine more than they save
 
     def __call__(self, rng: Random) -> str:
         """One history alone: a batch of one, so that nothing else is drawn, compared or proven."""

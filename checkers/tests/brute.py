@@ -27,14 +27,13 @@ def explained(
 ) -> bool:
     """Whether some order respects real time and `step`, with unknown operations in it or left out: all are tried.
 
-    spans: invocations and returns, late for unknown ones. Sets of operations are bits of a number; what has to come
-    before one is found once; what failed, with the same operations left in the same state, is not tried again.
+    spans: invocations and returns, late for unknown ones. Sets of operations are bits of a number.
     """
     by_end = sorted(range(len(ops)), key=lambda n: spans[n][1])  # the likely ones first
     ends = [spans[n][1] for n in by_end]
     moves = [(1 << place, (1 << bisect_left(ends, spans[n][0])) - 1, ops[n]) for place, n in enumerate(by_end)]
     answered = sum(1 << place for place, n in enumerate(by_end) if not unknown[n])
-    dead: set[tuple[int, Any]] = set()
+    dead: set[tuple[int, Any]] = set()  # what failed is not tried again
 
     def possible(left: int, state: Any) -> bool:
         if not left & answered:
@@ -133,9 +132,7 @@ def ends(lease: Lease, kind: str = "grant") -> dict[int, int]:
 
 
 def _earliest_end(lease: Lease, a: int, kind: str) -> int | None:
-    """Of a hold that began at `a`, over all instants of what concerned it, or None. A renewal or release that was
-    acknowledged happened, the renewal while the lock was held; expiry may come late.
-    """
+    """Of a hold from `a` on, or None. What was acknowledged happened, renewals while it held; expiry may come late."""
     best: int | None = None
     limit = max([lease.ret, *(ret for _, ret in lease.renewals), lease.release[0] if lease.release else 0])
     releases: list[int | None] = [None]
@@ -205,11 +202,8 @@ def schedulable(holds: Sequence[Hold]) -> bool:
 
 def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
     """Whether a grant certainly came after another: by token if those are right, by real time, or by their cores."""
-    if all(lease.token >= 0 for lease in among) and not any(
-        one is not other and (one.token == other.token or (one.token > other.token and one.ret < other.start))
-        for one in among
-        for other in among
-    ):
+    mixed = any(a.token == b.token or (a.token > b.token and a.ret < b.start) for a, b in permutations(among, 2))
+    if all(lease.token >= 0 for lease in among) and not mixed:
         return later.token > earlier.token
     if later.start > earlier.ret:
         return True

@@ -47,16 +47,11 @@ class Case:
 
 
 class State(NamedTuple):
-    """holder: (key, attempt); ends: (lease: an attempt, or a session with a minus; its end); over: sessions.
-
-    What the case does not ask about is not kept: tokens, of each key the last.
-    """
-
     now: int
-    holder: frozenset[tuple[int, int]]
-    ends: frozenset[tuple[int, int]]
-    over: frozenset[int]
-    tokens: frozenset[tuple[int, int]]
+    holder: frozenset[tuple[int, int]]  # key, attempt
+    ends: frozenset[tuple[int, int]]  # of leases: an attempt, or a session with a minus
+    over: frozenset[int]  # sessions
+    tokens: frozenset[tuple[int, int]]  # of each key the last, where the case asks about them
 
 
 class _Asked(NamedTuple):
@@ -87,9 +82,8 @@ def possible(case: Case, mode: str, *, every_instant: bool = False) -> bool:
             sessions.setdefault(act.attempt, act.session)
     asked = _Asked(case, mode, sessions, case.asked, every_instant, any(act.session for act in case.acts))
     moves, needed = _moves(case, mode)
-    start = State(0, frozenset(), frozenset(), frozenset(), frozenset())
     known: set[tuple[int, State]] = set()
-    todo = [((1 << len(moves)) - 1, start)]
+    todo = [((1 << len(moves)) - 1, State(0, frozenset(), frozenset(), frozenset(), frozenset()))]
     while todo:
         left, state = todo.pop()
         if not left & needed:
@@ -151,11 +145,7 @@ def _early(act: Act, case: Case) -> bool:
 
 
 def _needed(act: Act, mode: str) -> bool:
-    if act.outcome == "info":
-        return False
-    if act.f == "close":
-        return mode in ("unrefused", "full")
-    return True
+    return act.outcome != "info" and (act.f != "close" or mode in ("unrefused", "full"))
 
 
 def _first(one: Act, other: Act) -> bool:
@@ -219,21 +209,21 @@ def _effect(act: Act, state: State, asked: _Asked) -> State | None:
     f, t, refused = act.f, state.now, act.outcome == "fail"
     alive = act.session not in state.over
     mine = (act.key, act.attempt) in state.holder
-    certain = mode in ("unrefused", "full")
     until = t + case.length
     if f == "acquire":
         return _acquired(act, state, asked) if alive or not act.session else None
-    if refused and f in ("renew", "release"):
-        return None if mine else state
-    if f == "renew":
-        if mine and (not act.session or alive):
+    there = alive if f == "keep" else mine
+    if refused and f in ("renew", "release", "keep"):
+        return None if there else state
+    if f in ("renew", "keep"):
+        if there and (not act.session or alive):
             return _prolonged(state, act, until)
         return state if mode == "blind" else None
     if f == "release":
         if act.outcome == "info" and not mine:
             return None
         prolongs = act.session and case.kind == "touch" and mode != "blind"
-        if (prolongs and not alive) or (certain and act.outcome == "ok" and not mine):
+        if (prolongs and not alive) or (mode in ("unrefused", "full") and act.outcome == "ok" and not mine):
             return None
         freed = _without(state, (act.key, act.attempt)) if mine else state
         if prolongs or (act.session and case.kind == "touch" and act.outcome == "info"):
@@ -241,12 +231,6 @@ def _effect(act: Act, state: State, asked: _Asked) -> State | None:
         return freed
     if f == "open":
         return _prolonged(state, act, until)
-    if f == "keep":
-        if refused:
-            return None if alive else state
-        if alive:
-            return _prolonged(state, act, until)
-        return state if mode == "blind" else None
     return _over(state, act.session, asked)
 
 

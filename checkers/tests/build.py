@@ -19,24 +19,13 @@ from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Illegal, Model, Settings
 from checkers.models.operations import Operations, Source
 from checkers.properties.check_result import CheckResult
-from checkers.row_format import FINAL, NONE, F, Outcome, Reason
+from checkers.row_format import FIELDS, FINAL, NONE, F, Outcome, Reason
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
-FACTS = Facts(
-    trial="t",
-    lane="redis/register/unfenced",
-    lock="redis",
-    backend="redis",
-    workload="register",
-    store="unfenced",
-    fault_names=("none",),
-    seed=1,
-    keys=("a", "b"),
-    lease="grant",
-    ttl=10,
-    workers=4,
-)
+LANE = "redis/register/unfenced"
+FACTS = Facts("t", LANE, "redis", "redis", "register", "unfenced", ("none",), 1, ("a", "b"), "grant", ttl=10, workers=4)
+EMPTY = dict.fromkeys((name for name, _ in FIELDS), 0) | dict.fromkeys(("token", "value", "base"), NONE)
 
 
 def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
@@ -54,30 +43,11 @@ class Book:
         self.rows: list[tuple[Any, ...]] = []
         self.faults: list[FaultInterval] = []
 
-    def add(
-        self,
-        f: F,
-        inv: int,
-        ret: int = 0,
-        outcome: Outcome = OK,
-        *,
-        sent: int = 0,
-        ttl: int = 0,
-        token: int = NONE,
-        owner: int = 0,
-        value: int = NONE,
-        base: int = NONE,
-        session: int = 0,
-        process: int = 0,
-        key: int = 0,
-        reason: Reason = Reason.NONE,
-        flags: int = 0,
-        given_up: int = 0,
-    ) -> Book:
-        """given_up: when it was, where there was no answer."""
-        done = given_up if outcome == INFO else ret
-        row = (inv, done, sent, ttl, token, owner, value, base, session, process, 0, key, f, outcome, reason, flags)
-        self.rows.append(row)
+    def add(self, f: F, inv: int, ret: int = 0, outcome: Outcome = OK, *, given_up: int = 0, **more: int) -> Book:
+        """more: of other columns. given_up: when it was, where there was no answer."""
+        row = {**EMPTY, "inv": inv, "ret": given_up if outcome == INFO else ret, "f": f, "outcome": outcome, **more}
+        assert len(row) == len(EMPTY), f"no columns: {row.keys() - EMPTY.keys()}"
+        self.rows.append(tuple(row.values()))
         return self
 
     def acquire(self, inv: int, ret: int, owner: int, **more: Any) -> Book:

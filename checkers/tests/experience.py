@@ -14,9 +14,7 @@ from checkers.tests.build import FAIL, INFO, OK, Book, Disagreement, compare, co
 
 
 def belief(rng: Random) -> str:
-    """At every moment at which a client thinks that it holds: had somebody else got it, and the bound passed since? If
-    not, can its lease have ended, and the bound passed since? Of a client that said nothing more nobody knows that.
-    """
+    """Every moment of a belief: had another got it, or could its lease have ended, and the bound passed since?"""
     bound = rng.randint(0, 3)
     grants, book = _grants(rng, {"honest-belief": bound})
     ends, told = [], []
@@ -35,7 +33,7 @@ def belief(rng: Random) -> str:
     truth = 0
     for grant, end, said in zip(grants, ends, told, strict=True):
         others = [later.ret for later in grants if brute.comes_after(later, grant, grants)]
-        if said:
+        if said:  # of who said nothing more nobody knows it
             others.append(max([grant.start, *(inv for inv, _ in grant.renewals)]) + grant.ttl)
         truth += any(moment - bound > least for moment in range(grant.ret + 1, end + 1) for least in others)
     return counted(result_on(book, "honest-belief"), truth, book.rows)
@@ -60,9 +58,7 @@ def owner_release(rng: Random) -> str:
 
 
 def renewal(rng: Random) -> str:
-    """Every renewal of grants that nobody could release: acknowledged against who came later; refused, as every refused
-    release, against all instants of it, of the grant and of the renewals that it certainly followed.
-    """
+    """Every renewal, acknowledged against who came later, and every refusal against all instants of what was before."""
     made = [replace(lease, release=None) for lease in generate.leases(rng, "grant")]
     book = generate.lease_book(made, "grant", Random(0.0))
     truth = sum(
@@ -92,9 +88,7 @@ def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
 
 
 def crash_release(rng: Random) -> str:
-    """Every tick from when the lock should be free: did anybody wait, hold beside the dead, did the machine run, and
-    can the service have answered, and have been the same for as long as leases last?
-    """
+    """Every tick from when the lock should be free: did anybody wait, or hold beside the dead, and did all run?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 6)
     bounds, lease = {"crash-release": bound, "recovery": 2}, rng.choice(("grant", "touch"))
     book = Book(keys=("a",), bounds=bounds, fault_names=("kill-holder",), ttl=ttl, lease=lease)
@@ -223,8 +217,7 @@ def hand_over(rng: Random) -> str:
         quiet = end <= begun or freed >= healed + 2 + ttl or not struck
         waited = sum(map(waits_at, range(min(freed, end), end)))
         if end <= doubt and quiet and not inside and waited > bound:
-            past = [tick for tick in range(freed, end) if waits_at(tick)]
-            late.append((end, past[bound]))
+            late.append((end, [tick for tick in range(freed, end) if waits_at(tick)][bound]))
     ends = sorted({end for end, _ in late})
     explained = any(
         all(any(end == by and sent < at for sent, by in zip(unanswered, chosen, strict=True)) for end, at in late)
@@ -387,12 +380,11 @@ def _truth(requests: list[Request], healed: int, bound: int, finish: int, stalle
             return [], 1
         if finish <= passed:
             break
-        waiting = any(r.inv <= passed < r.ret for r in asked)
         refused = any(r.outcome == FAIL and passed < r.ret and (granted is None or r.ret < granted[0]) for r in asked)
         until = finish if granted is None else int(granted[0])
         wanted = [t for t in range(since, until) if any(r.inv <= t < r.ret + bound // 6 for r in asked)]
         counted = [tick for tick in wanted if tick not in stalled]
-        if (waiting or refused) and len(counted) > bound:
+        if (any(r.inv <= passed < r.ret for r in asked) or refused) and len(counted) > bound:
             return [counted[bound]], 1
     if granted is not None and ran(max(healed, granted[1]), int(granted[0])) <= bound:
         return [], 1

@@ -3,9 +3,6 @@
 python -m checkers.tests.fuzz --count 1000000 --seed 1 --jobs 2 [--check NAME]
 python -m checkers.tests.fuzz --check NAME --history 1/4711    one of them again: what a disagreement names
 python -m checkers.tests.fuzz --check NAME --history 1/40-47   these as keys of one, where none disagrees alone
-
-Where a check can do so (`checkers.tests.batches`), it judges all histories as keys of a few large ones, and some of
-them alone as well.
 """
 
 import argparse
@@ -26,8 +23,7 @@ from checkers.tests.batches import Batched
 from checkers.tests.build import Disagreement
 
 Check = Callable[[Random], str]
-"""Makes one history, judges it in both ways, and answers what it was: "valid", "invalid", maybe with more behind a
-comma. Raises Disagreement."""
+"""Makes a history, judges it in both ways: "valid" or "invalid", maybe with more behind a comma; or Disagreement."""
 
 BATCH: Final = 5_000  # histories that a process makes at a time, and that are judged together
 ALONE: Final = 32  # of so many histories one is judged alone too

@@ -19,7 +19,6 @@ CAS: Final = F.CAS
 
 
 def register_step(state: Hashable, act: Act, *, settings: Settings) -> tuple[Hashable, ...]:
-    """State: the value."""
     f, outcome, value = act[:3]
     if f == WRITE:
         return () if outcome == "fail" else (value,)
@@ -61,11 +60,8 @@ def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
 
 
 def drawn_settings(rng: Random, *, initial: Sequence[object] = (UNSET,)) -> Settings:
-    return Settings(
-        initial=rng.choice(initial),
-        failed_cas=rng.choice(("observes", "ignored")),
-        nil_read=rng.choice(("value", "unknown")),
-    )
+    first, failed_cas = rng.choice(initial), rng.choice(("observes", "ignored"))
+    return Settings(initial=first, failed_cas=failed_cas, nil_read=rng.choice(("value", "unknown")))
 
 
 def registers(rng: Random, settings: Settings, *, swaps: bool) -> Drawn:
@@ -81,8 +77,7 @@ Written = frozenset[tuple[str, Any]]
 def many_step(state: Written, act: Act, *, settings: Settings) -> Iterator[Written]:
     """State: what was written. A single read or write is a transaction of one."""
     values = dict(state)
-    kinds = {F.READ: "r", F.WRITE: "w"}
-    parts = act.value if act.f == F.TRANSACT else ((kinds[act.f], act.key, act.value),)
+    parts = act.value if act.f == F.TRANSACT else (({F.READ: "r", F.WRITE: "w"}[act.f], act.key, act.value),)
     for kind, key, value in parts:
         if kind in ("w", "write"):
             values[key] = value
@@ -162,7 +157,6 @@ def maps(rng: Random, settings: Settings, *, lists: bool) -> Drawn:
 
 
 def set_step(state: frozenset[Hashable], act: Act, *, settings: Settings) -> Iterator[frozenset[Hashable]]:
-    """State: the elements."""
     if act.f == F.ADD:
         yield state | {act.value}
     elif silent(act, settings) or state == frozenset(act.value or ()):
@@ -196,7 +190,6 @@ def sets(rng: Random, settings: Settings) -> Drawn:
 
 
 def counter_step(state: int, act: Act, *, settings: Settings) -> Iterator[int]:
-    """State: the number."""
     if act.f == F.ADD:
         yield state + (1 if act.value in (None, UNSET) else act.value)
     elif silent(act, settings) or (act.value is not None and act.value == state):

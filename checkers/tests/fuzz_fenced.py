@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -67,14 +67,9 @@ def handed_over(rng: Random) -> list[Op]:
         ops.append(Op(write, outcome, token, token + 1, n if write else value, inv, clock))
     if ops and rng.random() < 0.4:
         n = rng.randrange(len(ops))
-        wrong = rng.choice((*range(-1, 7),))
-        ops[n] = rng.choice(
-            (
-                ops[n]._replace(token=max(0, wrong)),
-                ops[n]._replace(outcome=rng.choice(("ok", "fail", "info"))),
-                ops[n] if ops[n].write else ops[n]._replace(value=wrong),
-            )
-        )
+        op, wrong = ops[n], rng.choice((*range(-1, 7),))
+        by_token, by_outcome = op._replace(token=max(0, wrong)), op._replace(outcome=rng.choice(("ok", "fail", "info")))
+        ops[n] = rng.choice((by_token, by_outcome, op if op.write else op._replace(value=wrong)))
     return ops
 
 
@@ -142,7 +137,7 @@ def told(lanes: list[list[Op]], rng: Random) -> Told:
 
 
 class Shop(NamedTuple):
-    """One to three keys, and the first of them as `both_forms` tells it."""
+    """One to three keys, and the first of them as it is told in another form."""
 
     told: Told
     other: Told | None
@@ -167,8 +162,7 @@ class Judged:
         self.first = list(accumulate((len(one.lanes) for one in some), initial=0))
         keys = self.first.pop()
         table = [(*row[:_KEY], row[_KEY] + key, *row[_KEY + 1 :]) for one, key in self._each(some) for row in one.rows]
-        facts = replace(FACTS, store=mode, keys=names(keys))
-        self.history, places = sorted_history(facts, table)
+        self.history, places = sorted_history(replace(FACTS, store=mode, keys=names(keys)), table)
         self.rows: list[dict[int, Op]] = [{} for _ in range(keys)]
         listed = ((lane + key, op) for one, key in self._each(some) for lane, op in one.ops)
         for place, (key, op) in zip(places, listed, strict=True):
@@ -180,6 +174,7 @@ class Judged:
             self.conflicts.setdefault(conflict.key, []).append(conflict)
         self._model = FencedStore.of(self.history, Settings())
         replayed(self.history, self.answer, self._model)
+        self._by_key = ByKey(self.history, (F.READ, F.WRITE))
 
     def _each(self, some: Sequence[Told]) -> Iterator[tuple[Told, int]]:
         return zip(some, self.first, strict=True)
@@ -190,10 +185,6 @@ class Judged:
             return f"undecided, {'valid' if truth else 'invalid'}"
         conflicts = self.conflicts.get(key, [])
         return compare(not conflicts, truth, (key, self.rows[key], conflicts))
-
-    @cached_property
-    def _by_key(self) -> ByKey:
-        return ByKey(self.history, (F.READ, F.WRITE))
 
     def refuted(self, key: int) -> None:
         """What contradicts itself does so alone, with what `needs` says it cannot do without."""
@@ -228,7 +219,11 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
         words.append(mine[0])
     others = [one.other for one in shops if one.other is not None]
     if others:
-        both_forms(others, truths, mode)
+        # What makes no difference to the rules must make none to the verdict, though the engine goes another way.
+        again = Judged(others, mode)
+        for key, truth in enumerate(truths):
+            if key not in again.answer.undecided:
+                again.compared(key, truth)
         return [word + _turns(one.told.lanes[0]) for word, one in zip(words, shops, strict=True)]
     return words
 
@@ -240,14 +235,6 @@ def _unclear(lane: Sequence[Op], mode: str) -> bool:
     written = [op.value for op in lane if op.write and op.outcome != "fail"]
     read = {op.value for op in lane if not op.write and op.outcome == "ok"}
     return any(value in read and (written.count(value) > 1 or value == NONE) for value in written)
-
-
-def both_forms(others: Sequence[Told], truths: Sequence[bool], mode: str) -> None:
-    """What makes no difference to the rules must make none to the verdict, though the engine goes another way."""
-    judged = Judged(others, mode)
-    for key, truth in enumerate(truths):
-        if key not in judged.answer.undecided:
-            judged.compared(key, truth)
 
 
 def _turns(lane: Sequence[Op]) -> str:

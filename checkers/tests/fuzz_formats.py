@@ -37,7 +37,6 @@ def _value(rng: Random) -> Any:
 
 
 def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
-    """What a few processes did, in order."""
     told: list[dict[str, Any]] = []
     pending: dict[int, dict[str, Any]] = {}
     for time in range(1, rng.randint(2, 24)):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, permutations
 from random import Random
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute_leases import MODES as IN_ORDER
 from checkers.tests.brute_leases import Act, Case, possible
 from checkers.tests.build import FACTS, Book, Disagreement, compare, sound
+from checkers.tests.generate import nudged
 
 SETTINGS = Settings()
 MODES: Final = {"blind": BLIND, "told": TOLD, "unrefused": UNREFUSED, "full": FULL}
@@ -140,8 +141,7 @@ def _around(moment: int, rng: Random, width: int, least: int = 1) -> tuple[int, 
 def _nudged(acts: list[Act], rng: Random) -> list[Act]:
     if rng.random() < 0.4 and acts:
         n = rng.randrange(len(acts))
-        inv = max(1, acts[n].inv + rng.randint(-2, 2))
-        acts[n] = acts[n]._replace(inv=inv, ret=max(inv, acts[n].ret + rng.randint(-2, 2)))
+        acts[n] = nudged(acts[n], rng)
     return [act._replace(ret=act.inv) if act.outcome == "info" else act for act in acts]
 
 
@@ -172,11 +172,7 @@ def _by_token(case: Case) -> bool:
     strange = [a for a in case.acts if a.f in ("renew", "release") and a.outcome == "ok" and a.attempt not in known]
     if strange or any(act.token < 0 or act.outcome != "ok" for act in grants):
         return False
-    return not any(
-        one is not other and (one.token == other.token or (one.token > other.token and one.ret < other.inv))
-        for one in grants
-        for other in grants
-    )
+    return not any(a.token == b.token or (a.token > b.token and a.ret < b.inv) for a, b in permutations(grants, 2))
 
 
 def history_of(case: Case, owners: dict[int, int] | None = None) -> History:
@@ -190,8 +186,7 @@ def history_of(case: Case, owners: dict[int, int] | None = None) -> History:
 def rows_of(case: Case, key: int, apart: int, owners: dict[int, int] | None = None) -> Iterator[tuple[Any, ...]]:
     """In the form of `history.DTYPE`. key: the first; apart: what is added to all owners and sessions."""
     for act in case.acts:
-        about = act.f in ("open", "keep", "close")
-        owner = 0 if about else (owners or {}).get(act.attempt, act.attempt) + apart
+        owner = 0 if act.f in ("open", "keep", "close") else (owners or {}).get(act.attempt, act.attempt) + apart
         session = act.session + apart if act.session else 0
         ret = 0 if act.outcome == "info" else act.ret
         who = act.token, owner, NONE, NONE, session, owner
@@ -230,18 +225,15 @@ def in_one_mode(some: Sequence[Case], *, name: str) -> list[str]:
     ]
 
 
-def _alike(one: Case) -> tuple[str, int]:
-    return one.kind, one.length
-
-
 def _one_mode(kind: str, name: str) -> Batched[Case]:
     most = 1_000 if kind == "grant" else 60  # what is in doubt is looked at beside the sessions of all keys
-    return Batched(partial(asked, kind=kind), _alike, partial(in_one_mode, name=name), most)
+    judge = partial(in_one_mode, name=name)
+    return Batched(partial(asked, kind=kind), lambda case: (case.kind, case.length), judge, most)
 
 
 def blame(rng: Random, *, kind: str) -> str:
     """The verdict, whom it blames, and its proof; the first mode that is impossible is to blame."""
-    case = single(rng) if kind == "grant" else shared(rng, kind)
+    case = asked(rng, kind=kind)
     history = history_of(case)
     answer = lease(history, SETTINGS)
     if answer.undecided:
@@ -331,14 +323,9 @@ def _clear(case: Case, owners: dict[int, int]) -> bool | None:
 
 CHECKS: dict[str, Callable[[Random], str]] = {
     **{f"lease-{name}": _one_mode("grant", name) for name in MODES},
-    "lease-session-told": _one_mode("session", "told"),
-    "lease-session-full": _one_mode("session", "full"),
-    "lease-touch-told": _one_mode("touch", "told"),
-    "lease-touch-full": _one_mode("touch", "full"),
+    **{f"lease-{kind}-{name}": _one_mode(kind, name) for kind in ("session", "touch") for name in ("told", "full")},
     "lease-blame": partial(blame, kind="grant"),
-    "lease-blame-session": partial(blame, kind="session"),
-    "lease-blame-touch": partial(blame, kind="touch"),
+    **{f"lease-blame-{kind}": partial(blame, kind=kind) for kind in ("session", "touch")},
     "lease-owners": reused,
-    "server-exclusion-session": partial(across_keys, kind="session"),
-    "server-exclusion-touch": partial(across_keys, kind="touch"),
+    **{f"server-exclusion-{kind}": partial(across_keys, kind=kind) for kind in ("session", "touch")},
 }

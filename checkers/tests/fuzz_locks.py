@@ -125,11 +125,8 @@ def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:
 
 
 def truth(name: str, ops: list[Op], settings: Settings) -> bool:
-    kept = [
-        op
-        for op in ops
-        if op.outcome != "fail" or (settings.strict_try and op.what == "try" and op.reason == Reason.HELD)
-    ]
+    tells = "try" if settings.strict_try else None  # whose refusal proves something
+    kept = [op for op in ops if op.outcome != "fail" or (op.what == tells and op.reason == Reason.HELD)]
     return linearizable(kept, (), step(name, settings.permits))
 
 

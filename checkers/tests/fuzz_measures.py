@@ -1,7 +1,4 @@
-"""Measures against their definitions, restated pair by pair and instant by instant on random tiny histories.
-
-What one calls certain was true when the history was made. ``invalid``: there was something to find.
-"""
+"""Measures against their definitions, restated pair by pair and instant by instant. ``invalid``: it found something."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations, pairwise
 from random import Random
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,6 +15,7 @@ from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
 from checkers.measures.latency import kaplan_meier, survival_quantile
 from checkers.measures.overlaps import definite_overlap, possible_overlap
+from checkers.measures.stale import needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.row_format import INFINITY, NONE, F, Reason
 from checkers.tests import brute, generate
@@ -307,10 +305,77 @@ def attempts(rng: Random) -> str:
     return word(pairs > 0)
 
 
+def stale(rng: Random, *, mode: str) -> str:
+    """Stale and needless, counted pair by pair; and no store that can have answered so has any."""
+    ops = generate.either(rng, mode)
+    reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
+    subject = measured(generate.store_book(ops, mode))
+    looked = [op for op in ops if op.write or reads]
+    kept = [op for op in looked if op.outcome != "fail"]
+    late = [any(o.outcome == "ok" and o.token > op.token and o.end < op.inv for o in looked) for op in looked]
+    accepted = sum(late[n] and op.outcome == "ok" for n, op in enumerate(looked))
+    found = stale_write(subject)
+    refused = sum(late[n] and op.outcome == "fail" for n, op in enumerate(looked))
+    same((found["accepted"], found["refused"]), (accepted, refused), ops)
+    same(found.unexercised is None, any(late), ops)
+    barred = [any(o.inv <= op.ret and o.token + (strict and op.write) > op.token for o in kept) for op in ops]
+    needless = sum(op.outcome == "fail" and not bar for op, bar in zip(ops, barred, strict=True))
+    same(needless_rejection(subject)["needless"], needless, ops)
+    if accepted or needless:
+        same(brute.fenced(ops, mode), False, ops)  # what is certain contradicts every order
+    return word(accepted + needless > 0)
+
+
+class _Write(NamedTuple):
+    lost: int
+    inv: int
+    ret: int
+    at: int
+    outcome: Any
+
+
+def landed(rng: Random) -> str:
+    """Writes to a register without a fence, whose true moments are known: what is called late was."""
+    book = Book(keys=("a",), store="unfenced", ttl=1000)
+    clock, holders = 1, rng.randint(2, 3)
+    given: dict[int, int] = {}
+    begins: dict[int, int] = {}
+    for owner in range(1, holders + 1):
+        book.acquire(clock, clock + 1, owner, token=owner)
+        begins[owner], given[owner - 1] = clock + 1, clock + 1
+        clock += rng.randint(2, 8)
+    writes = []
+    for number in range(rng.randint(1, 3)):
+        owner = rng.randint(1, holders)
+        inv, at = generate.call(rng, begins[owner], begins[owner] + 8, 8)
+        outcome = rng.choice((OK, OK, INFO))
+        writes.append(_Write(given.get(owner, INFINITY), inv, at + rng.randint(0, 3), at, outcome))
+        book.write(inv, writes[-1].ret, owner, number, outcome)
+    reads = []
+    for _ in range(rng.randint(1, 4)):
+        owner = rng.randint(1, holders)
+        inv, at = generate.call(rng, begins[owner], begins[owner] + 14, 3)
+        before = [n for n, write in enumerate(writes) if (write.at, n) < (at, -1)]
+        value = max(before, key=lambda n: (writes[n].at, n), default=NONE)
+        book.read(inv, at + rng.randint(0, 3), owner, value)
+        reads.append((inv, value))
+    found = unfenced_stale_write(measured(book))
+    late = sum(write.at > write.lost for write in writes)
+    certain = int(found["sent_late"] or 0) + int(found["landed_late"] or 0)
+    if certain > late:
+        raise Disagreement(f"{certain} called late, {late} were:\n{writes}\n{reads}\n{given}")
+    seen = {value for _, value in reads}
+    happened = [w for n, w in enumerate(writes) if w.outcome == OK or n in seen]
+    sent = sum(w.inv > w.lost for w in happened)
+    over = [(inv, 0 if n == NONE else writes[n].ret) for inv, n in reads if n == NONE or writes[n].outcome == OK]
+    proven = sum(w.inv <= w.lost and any(inv > w.lost and ret < w.inv for inv, ret in over) for w in happened)
+    same((found["sent_late"], found["landed_late"]), (sent, proven), (writes, reads, given))
+    return word(certain > 0)
+
+
 CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
     "measures-counting": counting,
-    "measures-overlap-grant": partial(overlaps, kind="grant"),
-    "measures-overlap-touch": partial(overlaps, kind="touch"),
+    **{f"measures-overlap-{kind}": partial(overlaps, kind=kind) for kind in ("grant", "touch")},
     "measures-overlap-readers": readers,
     "measures-token-gap": tokens,
     "measures-phantom": phantoms,
@@ -318,4 +383,8 @@ CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
     "measures-bypass": passed,
     "measures-survival": survival,
     "measures-attempts": attempts,
+    "measures-stale-writes": partial(stale, mode="fence-writes"),
+    "measures-stale-strict": partial(stale, mode="fence-writes-strict"),
+    "measures-stale-reads": partial(stale, mode="fence-reads-and-writes"),
+    "measures-landed-late": landed,
 }

@@ -57,11 +57,7 @@ def schedule(rng: Random) -> str:
 
 
 def holder(rng: Random) -> str:
-    """Holds that end by release, notice of loss or silence; every overlapping pair must be reported.
-
-    Of one that is silent the last that is known is what it did last, when it sent that, or that its renewal was true.
-    Who notices a loss without a lease may have given it up since it was last sure of it, or did something last.
-    """
+    """Holds that end by release, notice of loss or silence; every overlapping pair must be reported."""
     lease = rng.choice(("grant", "none"))
     book = Book(keys=("a",), lease=lease)
     holds = []
@@ -86,10 +82,9 @@ def holder(rng: Random) -> str:
             at, outcome = ret + rng.randint(0, 6), rng.choice((OK, FAIL, INFO))
             prolonged = at if outcome == OK else inv
             book.renew(at, at + rng.randint(0, 9), owner, outcome)
-        silent = max(deed, prolonged) if left == FOREVER else left
+        silent = max(deed, prolonged) if left == FOREVER else left  # what it did last, or that its renewal was true
         holds.append((ret, min(silent, max(given_up, deed))))
-    pairs = brute.inside_together(holds)
-    return counted(result_on(book, "holder-exclusion"), pairs, holds)
+    return counted(result_on(book, "holder-exclusion"), brute.inside_together(holds), holds)
 
 
 def tokens(rng: Random) -> str:
@@ -168,11 +163,7 @@ def _lost(acknowledged: dict[int, str], elements: list[int]) -> set[int]:
 
 CHECKS: dict[str, Callable[[Random], str]] = {
     "compare-owner": owners,
-    "server-grant": partial(server, kind="grant"),
-    "server-touch": partial(server, kind="touch"),
-    "server-session": partial(server, kind="session"),
-    "server-quorum": partial(server, kind="quorum"),
-    "server-none": partial(server, kind="none"),
+    **{f"server-{kind}": partial(server, kind=kind) for kind in ("grant", "touch", "session", "quorum", "none")},
     "schedule": schedule,
     "unfenced": unfenced,
     "holder-exclusion": holder,

@@ -14,7 +14,7 @@ from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, search_table, table
 from checkers.history.history import DTYPE, History, from_rows
-from checkers.models.all_models import MODELS, Specification
+from checkers.models.all_models import MODELS
 from checkers.models.model import Illegal, Model, Operation, Settings
 from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.proofs.shrink import shrink
@@ -97,21 +97,12 @@ def history(rng: Random, name: str) -> History:
 def _operation(rng: Random, domain: Domain, inv: int, ret: int) -> Operation:
     owner = rng.randint(1, 3)
     failed = rng.random() < 0.25
-    return Operation(
-        row=0,
-        f=rng.choice(domain.kinds),
-        outcome=Outcome.FAIL if failed else Outcome.OK,
-        inv=inv,
-        ret=ret,
-        process=owner - 1,
-        key="a",
-        owner=owner,
-        token=rng.randint(1, 3) if rng.random() < 0.9 else NONE,
-        value=rng.choice(domain.values),
-        base=rng.choice(domain.bases),
-        flags=rng.choice(domain.flags),
-        reason=rng.choice((Reason.HELD, Reason.STALE_TOKEN, Reason.NONE)) if failed else Reason.NONE,
-    )
+    f = rng.choice(domain.kinds)
+    token = rng.randint(1, 3) if rng.random() < 0.9 else NONE
+    value, base, flags = (rng.choice(some) for some in (domain.values, domain.bases, domain.flags))
+    reason = rng.choice((Reason.HELD, Reason.STALE_TOKEN, Reason.NONE)) if failed else Reason.NONE
+    outcome = Outcome.FAIL if failed else Outcome.OK
+    return Operation(0, f, outcome, inv, ret, owner - 1, "a", owner, token, value, base, flags, reason)
 
 
 def _history(operations: Sequence[Operation], domain: Domain, store: str) -> History:
@@ -148,8 +139,7 @@ def everything(rng: Random, *, name: str) -> str:
     statement, settings = MODELS[name], DOMAINS[name].settings
     model = statement.make(given, settings)
     assert model is not None
-    by_key = ByKey(given, statement.kinds, keyed=statement.keyed)
-    operations = by_key[0 if statement.keyed else WHOLE]
+    operations = ByKey(given, statement.kinds, keyed=statement.keyed)[0 if statement.keyed else WHOLE]
     counting = [o for o in operations if not o.failed or model.evidence(o)]
     truth = linearizable(counting, model)
     answers = list(_forms(operations, model))
@@ -162,7 +152,14 @@ def everything(rng: Random, *, name: str) -> str:
             raise Disagreement(f"the engine says {answer}, exhaustive search {truth}:\n{_shown(counting)}")
         replayed(given, answer, model)
     form, found = rng.choice(answers)
-    _verified(given, statement, settings, operations, model, found, form)
+    rows: Sequence[int] | None = found.order
+    if truth:
+        wrong = verify_valid(given, statement, settings, found.order)
+    else:
+        rows = shrink(operations, model, (*found.stuck.rows[1:], *found.stuck.rows[:1]), LONG).rows
+        wrong = "nothing bad" if rows is None else verify_invalid(given, statement, settings, rows)
+    if wrong is not None:
+        raise Disagreement(f"{form}: {rows} is no proof: {wrong}\n{_shown(operations)}")
     if truth:
         _closed_parts(rng, operations, counting, model)
     return "valid" if truth else "invalid"
@@ -184,25 +181,6 @@ def _forms(operations: Operations, model: Model) -> Iterator[tuple[str, Searched
     if furthest != states.furthest:
         raise Disagreement(f"the table comes to event {furthest}, the states to {states.furthest}")
     yield "the search in a table", Searched(answer == FOUND, tuple(planned.rows[numbers].tolist()), states.stuck)
-
-
-def _verified(
-    given: History,
-    statement: Specification,
-    settings: Settings,
-    operations: Operations,
-    model: Model,
-    found: Searched,
-    form: str,
-) -> None:
-    if found.valid:
-        wrong = verify_valid(given, statement, settings, found.order)
-        rows: Sequence[int] | None = found.order
-    else:
-        rows = shrink(operations, model, (*found.stuck.rows[1:], *found.stuck.rows[:1]), LONG).rows
-        wrong = "nothing bad" if rows is None else verify_invalid(given, statement, settings, rows)
-    if wrong is not None:
-        raise Disagreement(f"{form}: {rows} is no proof: {wrong}\n{_shown(operations)}")
 
 
 def _closed_parts(rng: Random, operations: Operations, counting: Sequence[Operation], model: Model) -> None:

@@ -156,18 +156,8 @@ def leases(rng: Random, kind: str) -> list[Lease]:
             begun = max(ret, moment - rng.randint(0, 2))  # nobody releases before the acquire has returned
             release = (begun, max(begun, moment) + rng.randint(0, 2) if answered else FOREVER)
             end = min(end, max(begun, moment))
-        result.append(
-            Lease(
-                start=max(1, a - rng.randint(0, wide)),
-                ret=ret,
-                ttl=ttl,
-                renewals=tuple(renewals),
-                release=release,
-                token=number if tokens else NONE,
-                creation=creation,
-                keep_alives=tuple(keep_alives),
-            )
-        )
+        start, token = max(1, a - rng.randint(0, wide)), number if tokens else NONE
+        result.append(Lease(start, ret, ttl, tuple(renewals), release, token, creation, tuple(keep_alives)))
         clock = max(1, max(end, a) + (rng.choice((-3, -2, -1)) if rng.random() < 0.35 else 0))
     if rng.random() < 0.3 and result:
         n = rng.randrange(len(result))
@@ -177,9 +167,7 @@ def leases(rng: Random, kind: str) -> list[Lease]:
 
 
 def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
-    """The same grants as a history, with failed renewals and releases strewn in, which prove nothing. Without leases,
-    what a client gave up since it was last sure of it may be free as if released.
-    """
+    """The same grants as a history, with failed renewals and releases strewn in, which prove nothing."""
     book = Book(lease=kind, keys=("a",))
     for n, lease in enumerate(grants, 1):
         session = n + 100 if lease.creation is not None else 0
@@ -192,7 +180,7 @@ def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
             book.renew(at, at, n, rng.choice((FAIL, INFO)), session=session)
         if lease.release is not None:
             inv, ret = lease.release
-            if kind == "none" and ret == FOREVER and rng.random() < 0.7:
+            if kind == "none" and ret == FOREVER and rng.random() < 0.7:  # given up: as free as if released
                 book.lost(inv + rng.randint(1, 9), n, base=inv)
                 continue
             book.release(inv, ret, n, INFO if ret == FOREVER else OK, session=session)
