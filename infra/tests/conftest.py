@@ -10,7 +10,6 @@ settings.load_profile("shared-machine")
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody's client."""
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         process.kill()

@@ -174,13 +174,9 @@ class Star:
     def target(self, by: str, *, alone: bool) -> Target:
         groups = tuple(map(topology.client, topology.GROUPS))
         endpoints = {(group, name): f"{group}:{name}" for group in groups for name in self.engines}
-        environment = SimpleNamespace(
-            disks=self.disks,
-            access=lambda _: OPEN,
-            failover=lambda: None,
-            store_health=lambda: Health("", ahead=0.0),
-            store_dsn=lambda group: f"postgresql://postgres:x@c{group}:store/fencepost",
-        )
+        environment = SimpleNamespace(disks=self.disks, access=lambda _: OPEN, failover=lambda: None)
+        environment.store_health = lambda: Health("", ahead=0.0)
+        environment.store_dsn = "postgresql://postgres:x@c{}:store/fencepost".format
         return Target(
             self.backend, self.cluster, self.links, groups, endpoints, self.world, self.world,
             ImaginedProber(self), cast("Any", environment), cast("Any", ImaginedWrites(self)), by, alone,

@@ -14,7 +14,6 @@ from infra.faults.runner import Record, Runner
 from infra.faults.target import Aim, Target, Victim
 
 MS = 1_000_000
-TICK = 5 * MS
 TTL = 1.0
 PHASE = 10 * MS  # how long a worker takes from one gate to the next
 RENEWS = int(TTL * 1e9 / 3)  # ns between two renewals
@@ -164,7 +163,7 @@ class World:
                 return False
             if self.time >= self.stop_at:
                 raise Interrupted
-            self.time += TICK
+            self.time += 5 * MS
             for lane in self.all_lanes:
                 lane.tick(self.time)
 
@@ -257,8 +256,7 @@ def nobody() -> None:
 
 
 def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
-    base = 10 * sum(name.encode())
-    return Lane(name, [Worker(base + number, key) for number, key in enumerate(keys)], expires)
+    return Lane(name, [Worker(10 * sum(name.encode()) + number, key) for number, key in enumerate(keys)], expires)
 
 
 def runner(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> Runner:

@@ -31,6 +31,7 @@ KEYS = ("step1", "step2", "step3")
 CENTRE = ("toxiproxy", "store")
 CHANGES = st.lists(st.tuples(st.sampled_from(["pause", "kill", "stop", "let_go"]), st.sampled_from(KEYS)), max_size=12)
 BOOTED, OTHER = "mine:1", "mine:2"
+ETCDS = ["etcd1", "etcd2", "etcd3"]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +42,6 @@ def _remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made() -> tuple[Node, Engine, Star]:
-    """redis1 and its engine."""
     star = Star("redis")
     return star.cluster.nodes[0], star.engines["redis1"], star
 
@@ -128,25 +128,14 @@ def test_clocks_add_up_and_wait_until_the_node_can_be_told() -> None:
 
 
 def test_a_container_was_made_from_image_digest_command_and_settings_without_passwords() -> None:
-    config = {
-        "Image": "fencepost/toxiproxy:2",
-        "Entrypoint": ["/toxiproxy"],
-        "Cmd": None,
-        "Env": ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"],
-        "Labels": {"fencepost.packager": "Debian sid"},
-    }
+    image, labels = "fencepost/toxiproxy:2", {"fencepost.packager": "Debian sid"}
+    env, settings = ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"], {"A": "1=1", "B": "2"}
+    config = {"Image": image, "Entrypoint": ["/toxiproxy"], "Cmd": None, "Env": env, "Labels": labels}
     answers = {compose.container("fp-7", name): {"Image": f"sha256:{name}", "Config": config} for name in CENTRE}
     client = SimpleNamespace(api=SimpleNamespace(inspect_container=answers.__getitem__))
-    assert OwnEnvironment.made_from(cast("Any", SimpleNamespace(_client=client, name="fp-7"))) == {
-        name: {
-            "image": "fencepost/toxiproxy:2",
-            "digest": f"sha256:{name}",
-            "packager": "Debian sid",
-            "command": ["/toxiproxy"],
-            "settings": {"A": "1=1", "B": "2"},
-        }
-        for name in CENTRE
-    }
+    same = {"image": image, "packager": "Debian sid", "command": ["/toxiproxy"], "settings": settings}
+    made = OwnEnvironment.made_from(cast("Any", SimpleNamespace(_client=client, name="fp-7")))
+    assert made == {name: {**same, "digest": f"sha256:{name}"} for name in CENTRE}
 
 
 def test_a_container_that_is_gone_is_named() -> None:
@@ -199,54 +188,42 @@ class Server:
         return ""
 
 
-def give_back(*servers: Server) -> list[str]:
+def stuck(name: str) -> Server:
+    return Server(name, starts=(OTHER,))
+
+
+@cases(
+    "servers, stay, wiped",
+    ("who can becomes what he was", [Server("redis1"), Server("redis2", BOOTED), Server("redis1-replica")], [], []),
+    ("who cannot goes on and says why", [Server("redis1"), stuck("redis2")], ["redis2"], []),
+    ("a replica goes where its primary does", [stuck("redis1"), Server("redis1-replica")], ["redis1"], []),
+    ("an etcd gets its data anew", [Server("etcd1", BOOTED), stuck("etcd2"), Server("etcd3", BOOTED)], [], ["etcd2"]),
+    ("etcds that all moved on keep their data", list(map(stuck, ETCDS)), ETCDS, []),
+)
+def test_what_was_booted_is_given_back(servers: list[Server], stay: list[str], wiped: list[str]) -> None:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
-    return node_repair.give_back(*cast("Any", (servers, booted, None, None)))
-
-
-def runs(*servers: Server) -> list[str]:
+    told = node_repair.give_back(*cast("Any", (servers, booted, None, None)))
+    assert told == [f"{name} does not start as {BOOTED}" for name in stay]
     assert all(server.running for server in servers)
-    return [server.runs for server in servers]
+    assert {s.name: s.runs for s in servers} == {
+        s.name: OTHER if s.name.removesuffix("-replica") in stay else BOOTED for s in servers
+    }
+    assert {s.name: s.done for s in servers} == {s.name: ["wiped"] * (s.name in wiped) for s in servers}
 
 
-class TestGiveBack:
-    def test_who_can_becomes_what_he_was(self) -> None:
-        servers = Server("redis1"), Server("redis2", BOOTED), Server("redis1-replica")
-        assert (give_back(*servers), runs(*servers)) == ([], [BOOTED] * 3)
-
-    def test_who_cannot_goes_on_and_says_why(self) -> None:
-        servers = Server("redis1"), Server("redis2", starts=(OTHER,))
-        assert (give_back(*servers), runs(*servers)) == ([f"redis2 does not start as {BOOTED}"], [BOOTED, OTHER])
-
-    def test_a_replica_goes_where_its_primary_does(self) -> None:
-        servers = Server("redis1", starts=(OTHER,)), Server("redis1-replica")
-        assert (len(give_back(*servers)), runs(*servers)) == (1, [OTHER, OTHER])
-
-    def test_an_etcd_among_those_that_are_as_they_were_gets_its_data_from_them(self) -> None:
-        servers = Server("etcd1", BOOTED), Server("etcd2", starts=(OTHER,)), Server("etcd3", BOOTED)
-        assert (give_back(*servers), runs(*servers)) == ([], [BOOTED] * 3)
-        assert servers[1].done == ["wiped"]
-
-    def test_etcds_that_all_moved_on_keep_their_data(self) -> None:
-        servers = [Server(f"etcd{number}", starts=(OTHER,)) for number in (1, 2, 3)]
-        assert (len(give_back(*servers)), runs(*servers)) == (3, [OTHER] * 3)
-        assert [server.done for server in servers] == [[], [], []]
-
-
-class TestMend:
-    @pytest.mark.parametrize(("lost", "others_run", "wiped"), [(True, 2, True), (False, 2, False), (True, 1, False)])
-    def test_only_one_that_lost_its_place_is_wiped_and_only_by_a_majority(
-        self, lost: bool, others_run: int, wiped: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        servers = [Server(f"etcd{number}") for number in (1, 2, 3)]
-        for server in servers[others_run:]:
-            server.running = False
-        monkeypatch.setattr(Etcd, "lost_place", lambda _, others, member: lost and member == "etcd3")
-        links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
-        clock = SimpleNamespace(wait=lambda seconds, until, every: until())
-        node_repair.mend(*cast("Any", (servers[2], cluster, links, clock)))
-        assert servers[2].running
-        assert servers[2].done == (["wiped"] if wiped else [])
+@pytest.mark.parametrize(("lost", "others_run", "wiped"), [(True, 2, True), (False, 2, False), (True, 1, False)])
+def test_only_one_that_lost_its_place_is_wiped_and_only_by_a_majority(
+    lost: bool, others_run: int, wiped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [Server(name) for name in ETCDS]
+    for server in servers[others_run:]:
+        server.running = False
+    monkeypatch.setattr(Etcd, "lost_place", lambda _, others, member: lost and member == "etcd3")
+    links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
+    clock = SimpleNamespace(wait=lambda seconds, until, every: until())
+    node_repair.mend(*cast("Any", (servers[2], cluster, links, clock)))
+    assert servers[2].running
+    assert servers[2].done == (["wiped"] if wiped else [])
 
 
 def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,16 +232,8 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     environment = SimpleNamespace(booted=lambda _: BOOTED, keep_version=lambda _: None, failover=lambda: None)
     cluster = SimpleNamespace(nodes=[Server("postgres", BOOTED)], ready=lambda: True)
     clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
-    target = SimpleNamespace(
-        backend="postgres",
-        kind=BACKENDS["postgres"],
-        environment=environment,
-        own=environment,
-        cluster=cluster,
-        links=None,
-        clock=clock,
-        patience=lambda seconds: seconds,
-    )
+    world = {"environment": environment, "own": environment, "cluster": cluster, "links": None, "clock": clock}
+    target = SimpleNamespace(backend="postgres", kind=BACKENDS["postgres"], patience=float, **world)
     hits: list[str] = []
     for version in ("2", "1"):
         injection = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})

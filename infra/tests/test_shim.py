@@ -99,18 +99,13 @@ class Shimmed:
         self.place = folder / "clock"
         self.place.write_bytes(clock_skew.content([]))
         self.library = folder / "clock.so"
-        source = images.RECIPES / "clock/clock.c"
         flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f'-DSETTING="{self.place}"']
-        subprocess.run(["gcc", *flags, str(source), "-o", str(self.library)], check=True)
+        subprocess.run(["gcc", *flags, str(images.RECIPES / "clock/clock.c"), "-o", str(self.library)], check=True)
 
     def run(self, script: str, *argv: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-S", "-c", script, *argv],
-            env=os.environ | {"LD_PRELOAD": str(self.library)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command, pipe = [sys.executable, "-S", "-c", script, *argv], subprocess.PIPE
+        env = os.environ | {"LD_PRELOAD": str(self.library)}
+        return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True)
 
     def write(self, *skews: Skew) -> None:
         subprocess.run(clock_skew.command(str(self.place), skews), check=True)

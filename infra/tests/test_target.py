@@ -19,7 +19,7 @@ from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
-from infra.faults.fault import PUBLISHED
+from infra.faults.fault import PUBLISHED, World
 from infra.target import external_cluster, external_environment, hooks
 from infra.target.external_cluster import BadTarget, External
 from infra.target.external_environment import HookedServer
@@ -69,34 +69,38 @@ class TestNaming:
         assert "hidden" not in str(caught.value)
 
 
-class TestWorld:
-    def test_without_hooks_nothing_is_done_to_nodes_nor_between_them(self) -> None:
-        world = external_cluster.world(of("etcd", 3), Hooks())
-        for name in ("pause-server", "kill-server", "wipe-server", "restart-leader"):
-            assert "no control over the nodes of a target: --hook" in (FAULTS[name].applies("etcd", world) or "")
-        for name in ("isolate-leader-drop", "clock-jump-forward", "replace-version", "change-leader"):
-            assert any(FAULTS[name].applies(backend, world) for backend in ("redis", "etcd")), name
-        for name in ("cut-client-refuse", "slow-links", "freeze-holder", "delayed-write"):
-            assert FAULTS[name].applies("redis", world) is None, name
-        published = world.without("refusal", PUBLISHED)
-        assert FAULTS["cut-client-refuse"].applies("redis", published), "what listens there cannot refuse"
+def world(backend: str, nodes: int, *commands: str) -> World:
+    return external_cluster.world(of(backend, nodes), hooks.parse(commands))
 
-    def test_hooks_give_what_can_be_undone_with_them(self) -> None:
-        world = external_cluster.world(of("redis", 5), hooks.parse(["pause=a", "resume=a", "kill=a"]))
-        assert FAULTS["pause-server"].applies("redis", world) is None
-        why = "no control over the nodes of a target: --hook start='...' gives it"
-        assert FAULTS["kill-server"].applies("redis", world) == why
 
-    def test_messages_that_are_encrypted_cannot_be_counted(self) -> None:
-        (secured,) = external_cluster.parse(["redis=tls://h:1"], {}).values()
-        lose = FAULTS["at-every-request-lose"]
-        assert "encrypted" in (lose.applies("redis", external_cluster.world(secured, Hooks())) or "")
-        assert lose.applies("redis", external_cluster.world(of("redis", 1), Hooks())) is None
+BARE, PAUSED = world("etcd", 3), world("redis", 5, "pause=a", "resume=a", "kill=a")
+SECURED = external_cluster.world(external_cluster.parse(["redis=tls://h:1"], {})["redis"], Hooks())
+NO_CONTROL = "no control over the nodes of a target: --hook "
 
-    def test_two_nodes_have_no_minority(self) -> None:
-        world = external_cluster.world(of("redis", 2), Hooks())
-        assert FAULTS["cut-minority-drop"].applies("redis", world) == "it takes 3 nodes, and here are 2"
-        assert FAULTS["cut-client-drop"].applies("redis", world) is None
+
+@cases(
+    "there, backend, faults, why",
+    ("nodes need hooks", BARE, "etcd", "pause-server kill-server wipe-server restart-leader", f"{NO_CONTROL}.*"),
+    (
+        "nothing between them",
+        BARE,
+        "etcd",
+        "isolate-leader-drop clock-jump-forward replace-version change-leader",
+        ".+",
+    ),
+    ("links to them, and workers", BARE, "redis", "cut-client-refuse slow-links freeze-holder delayed-write", None),
+    ("what listens there cannot refuse", BARE.without("refusal", PUBLISHED), "redis", "cut-client-refuse", ".+"),
+    ("hooks give what can be undone", PAUSED, "redis", "pause-server", None),
+    ("and nothing else", PAUSED, "redis", "kill-server", f"{NO_CONTROL}start='...' gives it"),
+    ("what is encrypted cannot be counted", SECURED, "redis", "at-every-request-lose", ".*encrypted.*"),
+    ("what is not can", world("redis", 1), "redis", "at-every-request-lose", None),
+    ("two nodes have no minority", world("redis", 2), "redis", "cut-minority-drop", "it takes 3 nodes, and here are 2"),
+    ("they have links", world("redis", 2), "redis", "cut-client-drop", None),
+)
+def test_what_can_be_done_to_a_target(there: World, backend: str, faults: str, why: str | None) -> None:
+    for name in faults.split():
+        said = FAULTS[name].applies(backend, there)
+        assert said is None if why is None else re.fullmatch(why, said or ""), name
 
 
 class Elsewhere:

@@ -20,8 +20,7 @@ PHASES = {
 
 def of(lane: Lane, records: Sequence[Record]) -> list[Record]:
     """Those of the lane's workers or of their renewals."""
-    processes = {worker.process for worker in lane.workers}
-    return [record for record in records if record.process % 100_000 in processes]
+    return [record for record in records if any(record.process % 100_000 == w.process for w in lane.workers)]
 
 
 def acquired(lane: Lane, *, without: int) -> list[int]:
