@@ -39,7 +39,6 @@ def test_a_wrong_truth_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_generators_reach_what_is_hard() -> None:
-    """Unknown, refused and simultaneous operations, floats, renewals and unanswered releases all occur."""
     rng = Random(1)
     ops = [op for _ in range(300) for op in generate.accesses(rng, mode="fence-writes", sequential=False)]
     assert {op.outcome for op in ops} == {"ok", "fail", "info"}

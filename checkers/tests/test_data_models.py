@@ -106,8 +106,7 @@ def test_transactions_read_and_write_several_registers_at_once() -> None:
     for acts in (torn, stale):
         judgement = decide(history_of([*acts, transact((("w", "z", 1),), 5, 6)]), "multi-register", PLAIN)
         assert (judgement.valid, judgement.rows) == (False, tuple(range(len(acts))))
-    given = Settings(initial={"y": 5})
-    assert decide(history_of([transact((("r", "y", 5),), 1, 2)]), "multi-register", given).valid
+    assert decide(history_of([transact((("r", "y", 5),), 1, 2)]), "multi-register", Settings(initial={"y": 5})).valid
 
 
 def test_a_transaction_that_is_none_is_refused() -> None:
@@ -169,8 +168,7 @@ def test_what_must_stay_with_an_operation() -> None:
     assert needed(model, acts, 2) == {1}
     assert model.needs(operations(acts)[4], operations(acts)) is None
     assert needed(model, acts, 0) == set()
-    listed = [append("a", 1, 2), append("b", 3, 4), read("b", 5, 6)]
-    assert needed(Kv(PLAIN), listed, 2) == {1}
+    assert needed(Kv(PLAIN), [append("a", 1, 2), append("b", 3, 4), read("b", 5, 6)], 2) == {1}
     torn = [transact((("w", "x", 1), ("w", "y", 1)), 1, 2), transact((("r", "y", 1),), 3, 4), write(2, 1, 2)]
     assert needed(MultiRegister(PLAIN), torn, 2) == {0}
 

@@ -19,19 +19,17 @@ def block(language: str, containing: str) -> str:
     return str(one)
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("name", "language", "containing"), [("register.edn", "clojure", ":cas"), ("store.jsonl", "json", '"token": 7')]
 )
-def test_examples(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    language: str,
-    containing: str,
-) -> None:
-    (tmp_path / name).write_text(block(language, containing))
-    monkeypatch.chdir(tmp_path)
+def test_examples(folder: Path, capsys: pytest.CaptureFixture[str], name: str, language: str, containing: str) -> None:
+    (folder / name).write_text(block(language, containing))
     call, *expected = block("console", f"$ python -m checkers {name}").splitlines()
     assert command.main(call.split()[4:]) == 1
     assert capsys.readouterr().out.splitlines() == expected
@@ -49,16 +47,14 @@ def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "valid" in capsys.readouterr().out
 
 
-def test_as_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "register.edn").write_text(block("clojure", ":cas"))
-    monkeypatch.chdir(tmp_path)
+def test_as_a_library(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "register.edn").write_text(block("clojure", ":cas"))
     exec(block("python", "load_with_defaults"), {})
     assert capsys.readouterr().out.startswith("False\n")
 
 
 def test_every_model_and_option_is_told() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \|", README.split("## Models")[1].split("###")[0], re.MULTILINE)
-    assert rows == list(MODELS)
+    assert re.findall(r"^\| `([a-z-]+)` \|", README.split("## Models")[1].split("###")[0], re.MULTILINE) == list(MODELS)
     usage = README.split("## The command")[1]
     options = [spelling for param in command.judge.params for spelling in param.opts if spelling.startswith("-")]
     assert "--model" in options

@@ -221,9 +221,7 @@ def test_a_holder_alone_is_told_so_too() -> None:
 
 
 def revoked_in_silence(name: str = SERVER, told: int = 26, silent: int = 9, prolonged: int = 5) -> Book:
-    """Session 1 lasts until 38 by what was acknowledged at 18, and is said to be gone at `told`. Session 2 had no
-    answer from `silent` to 15; before that session 1 was prolonged last at `prolonged`, by 20.
-    """
+    """Session 1 lasts until 38, and is said to be gone at `told`; session 2 had no answer from `silent` on, for 3."""
     book = Book(**facts("revoked-early", name, lease="session", ttl=20))
     for sent in (1, prolonged, 18):
         book.add(F.KEEP_ALIVE, sent, sent + 1, session=1, process=1)
@@ -256,19 +254,13 @@ test_a_waiter_is_told_so_too = known(
 
 
 def overtaken(
-    begun: int = 11,
-    healed: int = 80,
-    kind: str = "cut",
-    sent: int = 12,
-    answered: int = 0,
-    granted: int = 20,
-    ttl: int = 50,
+    begun: int = 11, healed: int = 80, sent: int = 12, answered: int = 0, granted: int = 20, ttl: int = 50, **more: str
 ) -> Book:
     """Worker 1 writes 5 onto the empty list and hears nothing, or late; worker 2 writes 6 onto that list; 5 remains."""
     book = Book(**facts("late-delivery", UPDATES, **STORE)).acquire(9, 10, 1, ttl=ttl).read(11, 11, 1, -1)
     book.write(sent, answered or 14, 1, 5, OK if answered else INFO, base=-1).release(15, 16, 1)
     book.acquire(13, granted, 2, ttl=50).read(21, 22, 2, -1).write(23, 24, 2, 6, base=-1).release(25, 26, 2)
-    return book.final(90, 91, 5, 1).fault("f", begun, healed, kind=kind)
+    return book.final(90, 91, 5, 1).fault("f", begun, healed, **more)
 
 
 test_a_write_that_came_late = known(

@@ -1,5 +1,4 @@
-"""Histories from elsewhere: what their events become, in every format; of damaged, contradictory and hostile files one
-line that names file and line."""
+"""Histories from elsewhere: what their events become, in every format; damaged files get one line that names a line."""
 
 import json
 from collections.abc import Iterable
@@ -52,18 +51,10 @@ READ, WRITE, CAS = F.READ, F.WRITE, F.CAS
 def test_every_format_tells_the_same(tmp_path: Path, name: str) -> None:
     begun = "0 invoke write 3; 1 invoke read; 0 ok write 3; 2 invoke cas [3,4]; 1 ok read 3; 2 info cas [3,4]"
     history = loaded(tmp_path, WRITERS[name](told(begun + "; 2 invoke cas [4,5]; 1 invoke read")))
-    expected = {
-        "f": [WRITE, READ, CAS, CAS, READ],
-        "outcome": [Outcome.OK] * 2 + [Outcome.INFO] * 3,
-        "inv": [1, 2, 4, 7, 8],
-        "ret": [3, 5, 6, 0, 0],
-        "process": [0, 1, 2, 2, 1],
-        "owner": [1, 2, 3, 3, 2],
-        "value": [3, 3, 4, 5, "-"],
-        "base": ["-", "-", 3, 4, "-"],
-        "lines": [[1, 3], [2, 5], [4, 6], [7, 0], [8, 0]],
-        "keys": ("",),
-    }
+    expected: dict[str, Any] = {"f": [WRITE, READ, CAS, CAS, READ], "outcome": [Outcome.OK] * 2 + [Outcome.INFO] * 3}
+    expected |= {"inv": [1, 2, 4, 7, 8], "ret": [3, 5, 6, 0, 0], "process": [0, 1, 2, 2, 1], "owner": [1, 2, 3, 3, 2]}
+    expected |= {"value": [3, 3, 4, 5, "-"], "base": ["-", "-", 3, 4, "-"], "keys": ("",)}
+    expected |= {"lines": [[1, 3], [2, 5], [4, 6], [7, 0], [8, 0]]}
     assert described(history, expected) == expected
     assert history.facts.lane == "history"
     assert history.clock is not None

@@ -242,9 +242,7 @@ SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15
 
 
 def silent(answered: int, granted: int, **facts: Any) -> Book:
-    """Worker 2's keep-alive of 16 has its first answer at `answered`, and it gets the lock so late; worker 1's session
-    can end at 24 by what is recorded of it.
-    """
+    """Worker 2's keep-alive of 16 has its first answer at `answered`; worker 1's session can end at 24."""
     book = Book(**{**FACTS, "lease": "session", **facts}).acquire(9, 10, 1, ttl=10, session=7)
     book.add(F.KEEP_ALIVE, 13, 14, session=7, process=1).fault("kill-holder", 12, 60, kind="kill", owner=1, process=1)
     book.add(F.KEEP_ALIVE, 16, 0, INFO, session=8, process=2, given_up=min(answered, 19))

@@ -63,7 +63,6 @@ OVER_ALREADY = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sen
 # A freeze by a fault that the hazard does not name.
 BY_ANOTHER = overlap(fault_names=("freeze-holder", "late-write")).fault("freeze-holder", 3, 4)
 BY_ANOTHER.fault("late-write", 5, 40, kind="freeze", owner=1)
-BY_ANOTHER_CLAIMED = BY_ANOTHER.then(claims=(Claim(HOLDERS, under=("late-write",)),))
 QUIET = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", certain=False)
 FENCED = Hazard(HOLDERS, FROZEN, "frozen-past-ttl", stores=("fence-*",))
 STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
@@ -95,7 +94,7 @@ test_what_a_hazard_excuses = known(
     ("a hung thread", overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1), VIOLATED),
     ("a freeze that was never healed", freeze(overlap(), 5, 0), DOCUMENTED),
     ("a freeze by another fault", BY_ANOTHER, BROKEN),
-    ("a freeze by another fault, claimed", BY_ANOTHER_CLAIMED, VIOLATED),
+    ("a freeze by another fault, claimed", BY_ANOTHER.then(claims=(Claim(HOLDERS, under=("late-write",)),)), VIOLATED),
     ("renewed at 9 it runs until 19", freeze(overlap().renew(9, 10, 1), 15, 40), DOCUMENTED),
     ("a hazard that does not show", freeze(overlap().lost(15, 1), 5, 40), NOT_SHOWN),
     ("one that need not show", freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40), HELD),

@@ -109,6 +109,11 @@ CROSSED = Book(lease="session", ttl=10).acquire(4, 4, 1, session=7).acquire(4, 4
 CROSSED.acquire(5, 5, 3, session=8).acquire(5, 5, 4, session=7, key=1)
 ELSEWHERE = Book(lease="grant", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7).acquire(8, 9, 1, session=7)
 ELSEWHERE.acquire(10, 11, 2, session=8)
+# Its acquire has no answer, its release has.
+RELEASED = Book(lease="touch", ttl=3).acquire(1, 0, 1, outcome=INFO, session=7).acquire(2, 2, 2, session=7, key=1)
+RELEASED.release(5, 6, 1, session=7).acquire(6, 6, 3, session=8, key=1)
+ENDLESS = Book(lease="session").add(F.SESSION_OPEN, 1, 2, session=7, ttl=(1 << 63) - 1)
+ENDLESS.acquire(3, 4, 1, session=7).acquire(30, 31, 2, session=8)
 
 
 @cases(
@@ -147,6 +152,8 @@ ELSEWHERE.acquire(10, 11, 2, session=8)
     ("closed before it was granted", closed(4, 30), RELEASE, None),
     # It did not end at 9: it had been closed before, or not at all.
     ("closed and kept alive", closed(4, 9), RENEWAL, None),
+    ("an acknowledged release prolongs, whatever became of its acquire", RELEASED, RENEWAL, (0, 1, 2, 3)),
+    ("a session longer than there are numbers", ENDLESS, INSIDE, None),
 )
 def test_results(book: Book, kind: str, rows: tuple[int, ...] | None) -> None:
     found = said(book)
@@ -171,12 +178,6 @@ def test_the_closings_of_a_session_are_told_apart() -> None:
         assert bool(answer.conflicts) is not valid
 
 
-def test_an_acknowledged_release_prolongs_its_session_though_nobody_knows_of_its_acquire() -> None:
-    book = Book(lease="touch", ttl=3).acquire(1, 0, 1, outcome=INFO, session=7).acquire(2, 2, 2, session=7, key=1)
-    kind, rows = said(book.release(5, 6, 1, session=7).acquire(6, 6, 3, session=8, key=1))
-    assert (kind, set(rows)) == ("renewal-lied", {0, 1, 2, 3})
-
-
 @pytest.mark.parametrize("early", [True, False])
 def test_who_does_not_wait_for_the_answer_to_a_creation(early: bool) -> None:
     """What is refused then may have been asked before there was a session; what is acknowledged prolongs it."""
@@ -186,11 +187,6 @@ def test_who_does_not_wait_for_the_answer_to_a_creation(early: bool) -> None:
     assert decide(refused, "lease").valid is early
     kept = book.add(F.KEEP_ALIVE, inv, 8, session=7).acquire(inv + 9, inv + 9, 2, session=8).history()
     assert decide(kept, "lease").valid is False
-
-
-def test_a_session_may_last_longer_than_there_are_numbers() -> None:
-    book = Book(lease="session").add(F.SESSION_OPEN, 1, 2, session=7, ttl=(1 << 63) - 1)
-    assert said(book.acquire(3, 4, 1, session=7).acquire(30, 31, 2, session=8))[0] == INSIDE
 
 
 def test_impossible_sessions_are_refused() -> None:

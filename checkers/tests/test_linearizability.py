@@ -1,6 +1,6 @@
 """From a history and a model to a judgement with its proof: engine, search, the least, and its words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -188,29 +188,28 @@ def test_a_users_own_may_say_that_keys_share_a_state(own: Callable[[str], str]) 
 
 FIXED = "class Cell:\n  initial = 1\n  def step"
 
-WRONG: Mapping[str, str] = {
-    "cannot be loaded: SyntaxError": "class",
-    "cannot be loaded: SystemExit": "raise SystemExit(3)",
-    "cannot be loaded: RecursionError": "def f(): f()\nf()",
-    "cannot be loaded: AttributeError": OWN.replace("Cell", "Other"),
-    "has no step": "class Cell: initial = 1",
-    "has no initial": "class Cell:\n  def step(self, s, o): return s",
-    "is no class": "import types\nCell = types.SimpleNamespace(initial=1, step=2)",
-    "cannot be made: TypeError": OWN + "\n        def __init__(self, a, b): pass",
-    "initial: TypeError: unhashable": "class Cell:\n  initial = []\n  def step(self, s, o): return s",
-    "step (on row 1, read 7): TypeError: unhashable type: 'dict'": FIXED + "(self, s, o): return {}",
-    "step (on row 1, read 7): ZeroDivisionError: integer division": FIXED + "(self, s, o): return 1 // 0",
-    "step (on row 1, read 7): TypeError: Cell.step() takes": FIXED + "(self): return 1",
-    "changes (on row 0, write 7): KeyError: 'x'": OWN + "\n        def changes(self, o): return {}['x']",
-    "sees are not fields": OWN + "\n        sees = ('colour',)",
-    "kinds are not a set of row_format.F": OWN + "\n        kinds = {99}",
-}
 
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_mistakes_of_a_users_model_are_told_in_a_line(wrong: str, own: Callable[[str], str]) -> None:
+@cases(
+    "wrong, text",
+    ("cannot be loaded: SyntaxError", "class"),
+    ("cannot be loaded: SystemExit", "raise SystemExit(3)"),
+    ("cannot be loaded: RecursionError", "def f(): f()\nf()"),
+    ("cannot be loaded: AttributeError", OWN.replace("Cell", "Other")),
+    ("has no step", "class Cell: initial = 1"),
+    ("has no initial", "class Cell:\n  def step(self, s, o): return s"),
+    ("is no class", "import types\nCell = types.SimpleNamespace(initial=1, step=2)"),
+    ("cannot be made: TypeError", OWN + "\n        def __init__(self, a, b): pass"),
+    ("initial: TypeError: unhashable", "class Cell:\n  initial = []\n  def step(self, s, o): return s"),
+    ("step (on row 1, read 7): TypeError: unhashable type: 'dict'", FIXED + "(self, s, o): return {}"),
+    ("step (on row 1, read 7): ZeroDivisionError: integer division", FIXED + "(self, s, o): return 1 // 0"),
+    ("step (on row 1, read 7): TypeError: Cell.step() takes", FIXED + "(self): return 1"),
+    ("changes (on row 0, write 7): KeyError: 'x'", OWN + "\n        def changes(self, o): return {}['x']"),
+    ("sees are not fields", OWN + "\n        sees = ('colour',)"),
+    ("kinds are not a set of row_format.F", OWN + "\n        kinds = {99}"),
+)
+def test_mistakes_of_a_users_model_are_told_in_a_line(wrong: str, text: str, own: Callable[[str], str]) -> None:
     with pytest.raises(ModelError) as caught:
-        decide(good().history(), f"{own(WRONG[wrong])}:Cell")
+        decide(good().history(), f"{own(text)}:Cell")
     assert wrong in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -256,8 +255,6 @@ def test_lines_of_the_file_are_named() -> None:
 
 
 class Never(Model):
-    """Explains nothing."""
-
     initial = 0
 
     def step(self, state: State, operation: Operation) -> State | Illegal:

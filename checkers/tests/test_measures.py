@@ -49,22 +49,19 @@ def test_every_measure_answers(trial: str) -> None:
 
 def test_it_can_be_written_down() -> None:
     found = measures(FULL.history())
-    text = json.dumps([asdict(measure) for measure in found], allow_nan=False)
-    first = json.loads(text)[0]
+    first = json.loads(json.dumps([asdict(measure) for measure in found], allow_nan=False))[0]
     assert first["name"] == "definite-overlap"
     assert first["values"][0] == {"name": "pairs", "number": 0, "unit": "count", "of": ""}
 
 
 @pytest.mark.parametrize("trial", ["t", ""])
 def test_nothing_is_measured_of_nothing(trial: str) -> None:
-    empty = Book(trial=trial).history()
-    assert all(measure.unexercised for measure in measures(empty))
+    assert all(measure.unexercised for measure in measures(Book(trial=trial).history()))
     unknown = Book(trial=trial).acquire(1, 0, 0 if trial else 1, outcome=INFO).history()
     assert all(measure.unexercised for measure in measures(unknown))
 
 
 def test_any_history_has_an_answer() -> None:
-    """Random leases, recorded and from elsewhere."""
     rng = Random(3)
     for _ in range(150):
         kind = rng.choice(("grant", "touch", "session", "quorum", "none"))

@@ -358,7 +358,6 @@ def test_what_can_be_spared_is() -> None:
 
 
 def test_suspects_that_are_bad_by_themselves_are_looked_at_alone(searched: list[int]) -> None:
-    """However long the history is beside them."""
     book = long(20_000)
     operations, model = of(book), register(book)
     shrunk = shrink(operations, model, [39_996, 39_998, 40_000], FAR)
@@ -386,7 +385,6 @@ def test_models_that_do_not_say_what_is_needed_keep_what_came_before() -> None:
 
 
 def test_many_operations_are_left_out_at_once(searched: list[int]) -> None:
-    """Hundreds of unknown writes that have nothing to do with it."""
     rng = Random(5)
     book = Book(keys=("a",))
     for n in range(300):
