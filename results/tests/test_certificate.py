@@ -11,6 +11,7 @@ from checkers.claims import Verdict
 from checkers.properties import shared_counters
 from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED
+from checkers.tests.build import cases
 from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.certificate.power import FAULTY, REFUSED, UNFENCED, Shown
 from results.certificate.trials import Turn, UpgradeLane, conditions, errors, normalised
@@ -48,14 +49,12 @@ def test_each_turn_of_a_word_while_versions_change(old: Verdict, new: Verdict, s
     assert made.cleared == ()
 
 
-@pytest.mark.parametrize(
-    ("stages", "said"),
-    [
-        ([MIXED], "redis lost token-order during the rolling upgrade"),
-        ([ROLLBACK], "redis lost token-order after rolling back"),
-        ([MIXED, ROLLBACK], "redis lost token-order during the rolling upgrade and after rolling back"),
-        ([CANDIDATE, MIXED], "redis lost token-order under freeze-holder and during the rolling upgrade"),
-    ],
+@cases(
+    "stages, said",
+    ("on the way", [MIXED], "redis lost token-order during the rolling upgrade"),
+    ("on the way back", [ROLLBACK], "redis lost token-order after rolling back"),
+    ("both", [MIXED, ROLLBACK], "redis lost token-order during the rolling upgrade and after rolling back"),
+    ("twice", [CANDIDATE, MIXED], "redis lost token-order under freeze-holder and during the rolling upgrade"),
 )
 def test_the_sentence_says_when_it_was_lost(stages: list[str], said: str) -> None:
     made = whole(*(cell(stage, Verdict.VIOLATED) for stage in stages))
@@ -200,14 +199,12 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
     assert of(*alone, parts=STAGES, trials=trials).decision is Decision.NO_REGRESSION
 
 
-@pytest.mark.parametrize(
-    ("before", "trial", "doubtful"),
-    [
-        (Verdict.WEAKNESS_SHOWN, "t", False),  # it did not come up
-        (Verdict.NOT_PROMISED_HELD, "t", False),
-        (Verdict.WEAKNESS_SHOWN, "", True),  # nobody tried it
-        (Verdict.UPHELD, "t", True),
-    ],
+@cases(
+    "before, trial, doubtful",
+    ("did not come up", Verdict.WEAKNESS_SHOWN, "t", False),
+    ("held by chance", Verdict.NOT_PROMISED_HELD, "t", False),
+    ("nobody tried it", Verdict.WEAKNESS_SHOWN, "", True),
+    ("promised", Verdict.UPHELD, "t", True),
 )
 def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, trial: str, doubtful: bool) -> None:
     old = cell(BASELINE, before, property="fenced-store")
@@ -224,16 +221,14 @@ def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() 
     assert made.decision is Decision.INCONCLUSIVE
 
 
-@pytest.mark.parametrize(
-    ("name", "numbers", "doubt"),
-    [
-        (CONTENDED, (0, 0), "no contended acquires on the old version"),
-        (CONTENDED, (2, 0), "no contended acquires on the new version"),
-        (EXPIRED, (4, 0), "no leases that expired while held on the new version"),
-        (EXPIRED, (0, 0), "no leases that expired while held on the old version"),
-        (STALE, (0, 1), "no stale attempts without a fence on the old version"),
-        (STALE, (1, 1), ""),
-    ],
+@cases(
+    "name, numbers, doubt",
+    ("never contended", CONTENDED, (0, 0), "no contended acquires on the old version"),
+    ("on the old one alone", CONTENDED, (2, 0), "no contended acquires on the new version"),
+    ("no lease on the new one", EXPIRED, (4, 0), "no leases that expired while held on the new version"),
+    ("no lease", EXPIRED, (0, 0), "no leases that expired while held on the old version"),
+    ("no stale attempt", STALE, (0, 1), "no stale attempts without a fence on the old version"),
+    ("all", STALE, (1, 1), ""),
 )
 def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int, int], doubt: str) -> None:
     both = zip(ALONE, numbers, strict=True)
@@ -249,15 +244,13 @@ def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_fo
     assert found == {"no lane without a fence was asked for it"}
 
 
-@pytest.mark.parametrize(
-    ("lanes", "what", "why"),
-    [
-        ([("unfenced", "none", 0)], EXPIRED, "no lock that was tried has a lease"),
-        ([("unfenced", "grant", 0), ("compare-and-set", "none", 0)], REFUSED, "no lane that was tried has a fence"),
-        ([("fence-writes", "grant", 2)], UNFENCED, "every lane that was tried has a fence"),
-        ([("unfenced", "grant", 0), ("guarded", "grant", 0)], REFUSED, ""),
-        ([("unfenced", "none", 0), ("unfenced", "touch", 0)], EXPIRED, ""),
-    ],
+@cases(
+    "lanes, what, why",
+    ("no lease", [("unfenced", "none", 0)], EXPIRED, "no lock that was tried has a lease"),
+    ("none", [("unfenced", "grant", 0), ("compare-and-set", "none", 0)], REFUSED, "no lane that was tried has a fence"),
+    ("all fenced", [("fence-writes", "grant", 2)], UNFENCED, "every lane that was tried has a fence"),
+    ("a fence", [("unfenced", "grant", 0), ("guarded", "grant", 0)], REFUSED, ""),
+    ("a lease", [("unfenced", "none", 0), ("unfenced", "touch", 0)], EXPIRED, ""),
 )
 def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
     some = tuple(UpgradeLane(str(n), *lane) for n, lane in enumerate(lanes))
@@ -323,19 +316,17 @@ def test_it_says_when_it_was_tried_and_how_busy_the_machine_was() -> None:
     assert conditions({}, [])["began"] is None
 
 
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("timeout after 0.03 s", "timeout after N s"),
-        ("no answer from 10.77.3.19:6379\n(try 3)", "no answer from ADDRESS (try N)"),
-        ("etcd1:2379: lease 694d8ca5f2b1a30f not found", "ADDRESS: lease ID not found"),
-        ("http://etcd2:2379/v3: refused", "http://ADDRESS/vN: refused"),
-        ("session 0x1000a2b closed", "session ID closed"),
-        ("6f9619ff-8b86-d011-b42d-00cf4fc964ff", "ID"),
-        ("deadbeef faded", "deadbeef faded"),
-        ("x " * 200, "x " * 58 + "x..."),
-        (samples.HOSTILE, samples.HOSTILE.replace("7", "N").replace("1)", "N)").replace("2)", "N)")),
-    ],
+@cases(
+    "text, plain",
+        ("time", "timeout after 0.03 s", "timeout after N s"),
+        ("address", "no answer from 10.77.3.19:6379\n(try 3)", "no answer from ADDRESS (try N)"),
+        ("lease", "etcd1:2379: lease 694d8ca5f2b1a30f not found", "ADDRESS: lease ID not found"),
+        ("version", "http://etcd2:2379/v3: refused", "http://ADDRESS/vN: refused"),
+        ("session", "session 0x1000a2b closed", "session ID closed"),
+        ("uuid", "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "ID"),
+        ("words", "deadbeef faded", "deadbeef faded"),
+        ("long", "x " * 200, "x " * 58 + "x..."),
+        ("hostile", samples.HOSTILE, samples.HOSTILE.replace("7", "N").replace("1)", "N)").replace("2)", "N)")),
 )  # fmt: skip
 def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) -> None:
     assert normalised(text) == plain

@@ -16,6 +16,7 @@ from markupsafe import escape
 
 from checkers.claims import Verdict
 from checkers.properties.shared_counters import CONTENDED
+from checkers.tests.build import cases
 from results.certificate import certificate_files
 from results.certificate.certificate_files import issue
 from results.certificate.certify import Decision, sentence
@@ -254,14 +255,12 @@ def test_what_is_no_certificate_is_named_in_a_line(run: Run, text: str, results:
     assert (status, errors.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("about", "doubt"),
-    [
-        ({}, "the run did not come to its end"),
-        ({"interrupted": True, "exit status": 2}, "the run was interrupted"),
-        ({"exit status": 4}, "the run did not come to its end"),
-        ({"exit status": 0, "missing shards": ["2/3"]}, "shards are missing: 2/3"),
-    ],
+@cases(
+    "about, doubt",
+    ("no end", {}, "the run did not come to its end"),
+    ("interrupted", {"interrupted": True, "exit status": 2}, "the run was interrupted"),
+    ("no environment", {"exit status": 4}, "the run did not come to its end"),
+    ("a shard", {"exit status": 0, "missing shards": ["2/3"]}, "shards are missing: 2/3"),
 )
 def test_a_run_that_was_cut_short_is_inconclusive(run: Run, about: dict[str, Any], doubt: str) -> None:
     (run.path / "summary.json").unlink()

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from checkers.command.exit_status import to_the_end
+from checkers.tests.build import cases
 from results import __main__ as command
 from results.commands import find, schema
 from results.pages import web
@@ -76,20 +77,18 @@ def test_the_last_run_is_the_one_that_began_last(root: Path) -> None:
     assert (find.find("last", root).path.name, find.find("last~1", root).path.name) == (CUT, "zz-merged")
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("show", "nothing"), "results: no run 'nothing' in"),
-        (("show", "last~3"), "results: no run last~3 in"),
-        (("show", "2026"), "results: '2026' names 3 runs: 2026"),
-        (("show", ""), "results: no run '' in"),
-        (("show", "x\x1b[2J"), "results: no run 'x\\x1b[2J' in"),
-        (("show", "x" * 5000), "results: no run 'xxx"),
-        (("show", "a\0b"), "results: no run 'a\\x00b' in"),
-        (("show", "last", "nothing"), "results: no trial 'nothing' in"),
-        (("export", "last/nothing"), "results: no trial 'nothing' in"),
-        (("rejudge", "nothing"), "results: no run 'nothing' in"),
-    ],
+@cases(
+    "words, line",
+    ("run", ("show", "nothing"), "results: no run 'nothing' in"),
+    ("last", ("show", "last~3"), "results: no run last~3 in"),
+    ("several", ("show", "2026"), "results: '2026' names 3 runs: 2026"),
+    ("no name", ("show", ""), "results: no run '' in"),
+    ("escapes", ("show", "x\x1b[2J"), "results: no run 'x\\x1b[2J' in"),
+    ("long", ("show", "x" * 5000), "results: no run 'xxx"),
+    ("zero", ("show", "a\0b"), "results: no run 'a\\x00b' in"),
+    ("trial", ("show", "last", "nothing"), "results: no trial 'nothing' in"),
+    ("export", ("export", "last/nothing"), "results: no trial 'nothing' in"),
+    ("rejudge", ("rejudge", "nothing"), "results: no run 'nothing' in"),
 )
 def test_what_is_missing_is_told_in_one_line(
     root: Path, words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from rich.console import Console
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult
+from checkers.tests.build import cases
 from results.comparison import presentation as compared_
 from results.comparison.compare import Comparison, compare
 from results.comparison.presentation import Side
@@ -48,15 +49,12 @@ def upheld(tmp_path: Path) -> str:
     return stored(tmp_path, judged(*WORDS))
 
 
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        (WORDS, 0),
-        ((Verdict.VIOLATED, *WORDS[1:]), 1),
-        ((Verdict.UPHELD, Verdict.WEAKNESS_NOT_SHOWN, Verdict.NOT_PROMISED_HELD), 1),
-        ((Verdict.NOT_STRESSED, *WORDS[1:]), 3),
-    ],
-    ids=["same", "violated", "silent", "unexercised"],
+@cases(
+    "words, status",
+    ("same", WORDS, 0),
+    ("violated", (Verdict.VIOLATED, *WORDS[1:]), 1),
+    ("silent", (Verdict.UPHELD, Verdict.WEAKNESS_NOT_SHOWN, Verdict.NOT_PROMISED_HELD), 1),
+    ("unexercised", (Verdict.NOT_STRESSED, *WORDS[1:]), 3),
 )
 def test_exit_status(upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, results: Results) -> None:
     other = stored(tmp_path, judged(*words))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases
 from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, apart, compare
 from results.comparison.presentation import speed_word
 from results.comparison.speeds import MEASURES, RATIO, Speed
@@ -145,15 +146,12 @@ def tiny(times: float) -> RunContents:
     return replace(lanes(1), lanes=tuple(replace(lane, measures=small) for lane in lanes(1).lanes))
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (lanes(1), lanes(RATIO * 0.95)),
-        (lanes(1), lanes(1, store=0.05)),
-        (lanes(1), again(lanes(9, seed=2))),
-        (tiny(1), tiny(3)),
-    ],
-    ids=["by less than the threshold", "on a quick machine", "at a further attempt", "too little to matter"],
+@cases(
+    "before, after",
+    ("by less than the threshold", lanes(1), lanes(RATIO * 0.95)),
+    ("on a quick machine", lanes(1), lanes(1, store=0.05)),
+    ("at a further attempt", lanes(1), again(lanes(9, seed=2))),
+    ("too little to matter", tiny(1), tiny(3)),
 )
 def test_what_is_not_really_slower_is_the_same(before: RunContents, after: RunContents) -> None:
     found = compare(before, after)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases
 from results.commands import digest as digests
 from results.commands.digest import MOST_BYTES, digest
 from results.comparison.compare import INCONCLUSIVE, RED, news
@@ -86,13 +87,10 @@ class TestNews:
         fine = contents(cell(Verdict.UPHELD))
         assert news(fine, replace(fine, problems=("x: aborted",))).status == INCONCLUSIVE
 
-    @pytest.mark.parametrize(
-        ("old", "before", "now", "known"),
-        [
-            (Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED, ["redis 7.0"]),
-            (Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, []),
-        ],
-        ids=["violated", "silent"],
+    @cases(
+        "old, before, now, known",
+        ("violated", Verdict.VIOLATED, Verdict.UPHELD, Verdict.VIOLATED, ["redis 7.0"]),
+        ("silent", Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, []),
     )
     def test_one_version_does_not_hide_another(
         self, old: Verdict, before: Verdict, now: Verdict, known: list[str]

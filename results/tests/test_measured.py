@@ -12,6 +12,7 @@ from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.row_format import NONE, F, Outcome, Reason
+from checkers.tests.build import cases
 from results.storage.verdicts import measured
 from results.tests.samples import MS, START, facts, hold, long, row, rows_of, stale_write
 
@@ -87,16 +88,13 @@ def test_the_stores_accesses_tell_of_the_machine_but_not_those_of_the_lock_servi
         assert measured(replace(history(), facts=facts(store=store)))["store_ms"]["count"] == count
 
 
-@pytest.mark.parametrize(
+@cases(
     "recorded",
-    [
-        from_rows(facts(), rows_of([])),
-        from_rows(facts(), rows_of([row(F.READ, 10, 20, 1)])),
-        from_rows(facts(), rows_of([row(F.ACQUIRE, 10, 0, 1, outcome=Outcome.INFO, owner=3)])),
-        from_rows(facts(), rows_of([row(F.RELEASE, 10, 20, 1, owner=3)]), (fault(5, 15),)),
-        replace(history(), facts=facts(trial=""), clock=np.zeros((len(history()), 2), np.int64)),
-    ],
-    ids=["empty", "nobody-asked", "no-answer", "only-a-release", "no-times"],
+    ("empty", from_rows(facts(), rows_of([]))),
+    ("nobody asked", from_rows(facts(), rows_of([row(F.READ, 10, 20, 1)]))),
+    ("no answer", from_rows(facts(), rows_of([row(F.ACQUIRE, 10, 0, 1, outcome=Outcome.INFO, owner=3)]))),
+    ("only a release", from_rows(facts(), rows_of([row(F.RELEASE, 10, 20, 1, owner=3)]), (fault(5, 15),))),
+    ("no times", replace(history(), facts=facts(trial=""), clock=np.zeros((len(history()), 2), np.int64))),
 )
 def test_what_cannot_be_said_is_null_and_never_nan(recorded: History) -> None:
     found = measured(recorded)

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from checkers.tests.build import cases
 from results.__main__ import main
 from results.tests import hostile, samples
 
@@ -36,19 +37,16 @@ def done(root: Path, *words: str, status: int = 0) -> None:
     assert main(["--results", str(root), "prune", *words]) == status
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        (("--keep", "2"), ["run-2", "run-3"]),
-        (("--keep", "0"), []),
-        (("--keep", "9"), ALL),
-        (("--younger-than", "15d"), ["run-2", "run-3"]),
-        (("--younger-than", "36h"), ["run-3"]),
-        (("--younger-than", "3w", "--keep", "1"), ["run-1", "run-2", "run-3"]),
-        (("--keep", "1", "--keep-run", "run-0"), ["run-0", "run-3"]),
-        (("--keep", "1", "--keep-run", "last~1", "--keep-run", "run-0"), ["run-0", "run-2", "run-3"]),
-    ],
-    ids=lambda value: " ".join(value),
+@cases(
+    "words, names",
+    ("two", ("--keep", "2"), ["run-2", "run-3"]),
+    ("none", ("--keep", "0"), []),
+    ("more than there are", ("--keep", "9"), ALL),
+    ("days", ("--younger-than", "15d"), ["run-2", "run-3"]),
+    ("hours", ("--younger-than", "36h"), ["run-3"]),
+    ("weeks or one", ("--younger-than", "3w", "--keep", "1"), ["run-1", "run-2", "run-3"]),
+    ("one by name", ("--keep", "1", "--keep-run", "run-0"), ["run-0", "run-3"]),
+    ("two by name", ("--keep", "1", "--keep-run", "last~1", "--keep-run", "run-0"), ["run-0", "run-2", "run-3"]),
 )
 def test_what_is_kept(root: Path, words: tuple[str, ...], names: list[str]) -> None:
     done(root, *words, "--yes")

@@ -14,6 +14,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.judgement import judge
 from checkers.properties.check_result import CheckResult
+from checkers.tests.build import cases
 from results.commands import find
 from results.record import NotRun, settled, version_of
 from results.run import Run
@@ -133,16 +134,13 @@ def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: 
     assert ([lane.measures for lane in run.read().lanes], len(run.read().cells)) == ([None, None], 8)
 
 
-@pytest.mark.parametrize(
-    ("about", "version"),
-    [
-        ({"version": "3.4", "versions": {"etcd1": "3.4.23"}}, "3.4"),
-        ({"version": None, "versions": {"etcd1": "3.4.23", "etcd2": "3.4.23"}}, "3.4.23"),
-        ({"versions": {"etcd1": "3.4.23", "etcd2": "3.5.16"}}, ""),
-        ({"versions": None}, ""),
-        ({}, ""),
-    ],
-    ids=["asked", "common", "mixed", "none", "unknown"],
+@cases(
+    "about, version",
+    ("asked", {"version": "3.4", "versions": {"etcd1": "3.4.23"}}, "3.4"),
+    ("common", {"version": None, "versions": {"etcd1": "3.4.23", "etcd2": "3.4.23"}}, "3.4.23"),
+    ("mixed", {"versions": {"etcd1": "3.4.23", "etcd2": "3.5.16"}}, ""),
+    ("none", {"versions": None}, ""),
+    ("unknown", {}, ""),
 )
 def test_the_version_of_a_trial(about: dict[str, object], version: str) -> None:
     assert version_of(about) == version
