@@ -32,7 +32,6 @@ PLACES: Final = (
     "trial", "lane", "lock", "backend", "workload", "key", "error", "fault", "target", "plan-line", "log", "version",
     "component", "about-key", "about-value", "aborted", "property", "counter", "reason", "story", "kind",
 )  # fmt: skip
-"""Whatever names or says something in a trial."""
 
 
 def attack(place: str) -> str:

@@ -23,7 +23,6 @@ Answers = dict[str, list[object]]
 
 
 def judged(history: History) -> Answers:
-    """What a history is judged to be today, by all that it asks for."""
     results = check(history)
     return {
         result.property: [judgement.word.value, *([violation.kind, *violation.rows] for violation in result.violations)]
@@ -32,7 +31,6 @@ def judged(history: History) -> Answers:
 
 
 def keep(run: Path, name: str) -> None:
-    """Make the archive of a run folder."""
     files = {file.relative_to(run / "trials").as_posix(): file for file in sorted(run.glob("trials/*/*.arrow"))}
     answers = json.dumps({name: judged(load(file)) for name, file in files.items()}, indent=0).encode()
     contents = {ANSWERS: answers, **{place: file.read_bytes() for place, file in files.items()}}

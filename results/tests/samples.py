@@ -43,7 +43,6 @@ def summary(measures: Any, **given: Any) -> LaneSummary:
 
 
 def run(path: Path, *trials: TrialRecord, started: str = "2026-11-23T08:00:00+00:00", **about: Any) -> Run:
-    """A run of these trials in this folder, which still goes on."""
     path.mkdir(parents=True)
     made = Run.create_at(path, started, about)
     for record in trials:
@@ -137,7 +136,6 @@ def find(history: History, f: F, **columns: int) -> int:
 
 
 def stale_violation(history: History) -> Violation:
-    """That the store accepted the late write."""
     c = history.columns
     old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)

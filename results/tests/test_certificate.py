@@ -80,15 +80,12 @@ def test_a_regression_outranks_every_doubt() -> None:
     assert whole(cell(MIXED, Verdict.VIOLATED), problems=("trials/x: aborted: no",)).decision is Decision.REGRESSION
 
 
-def test_what_was_cleared_is_counted_by_promise() -> None:
+def test_what_was_cleared_is_counted_by_promise_and_known_where_it_shows_while_old_servers_are_there() -> None:
     cells = [
         cell(stage, Verdict.VIOLATED if stage == BASELINE else Verdict.UPHELD, fault=fault, property=name)
         for stage, fault, name in product(ALONE, ("none", "freeze-holder"), ("token-order", "fenced-store"))
     ]
     assert sentence(of(*cells)) == "NO REGRESSION FOUND (2 defects cleared)"
-
-
-def test_a_defect_that_shows_while_old_servers_are_there_is_known_and_cleared() -> None:
     made = whole(cell(BASELINE, Verdict.VIOLATED), cell(MIXED, Verdict.VIOLATED))
     assert sentence(made) == "NO REGRESSION FOUND (1 defect cleared)"
     assert [one.stage for one in made.known] == [MIXED]
@@ -114,21 +111,17 @@ def test_one_version_of_two_names_is_told(old: list[str], new: list[str], one: b
 
 
 def timed(*times: float) -> Certificate:
-    """Of stages in which all is upheld and takes so many times as long as usual."""
     stages = STAGES[: len(times)]
     slow = (replace(one, stage=stage) for stage, n in zip(stages, times, strict=True) for one in lanes(n).lanes)
     contents = RunContents(tuple(cell(stage, Verdict.UPHELD) for stage in stages), tuple(slow), ())
     return certify(contents, UPGRADES, parts=stages, trials=[told(stage) for stage in stages])
 
 
-def test_three_times_slower_is_a_regression_and_the_same_is_none() -> None:
+def test_three_times_slower_is_a_regression_and_neither_the_same_nor_any_time_while_versions_change() -> None:
     assert timed(1.0, 1.0).decision is Decision.NO_REGRESSION
     slow = timed(1.0, 3.0)
     assert slow.decision is Decision.REGRESSION
     assert "times what it was" in sentence(slow)
-
-
-def test_no_time_while_versions_change_makes_a_regression() -> None:
     made = timed(1.0, 1.0, 9.0, 9.0)
     assert made.decision is Decision.NO_REGRESSION
     gaps = {(one.measure, one.stage) for one in made.handover_gaps}
@@ -301,7 +294,7 @@ def test_controls_that_were_shown_are_counted_by_stage() -> None:
     assert found.locks == (Shown(BASELINE, 1, 1, ()), Shown(CANDIDATE, 0, 1, ("get-then-del",)))
 
 
-def test_it_says_when_it_was_tried_and_how_busy_the_machine_was() -> None:
+def test_it_says_when_it_was_tried_and_how_busy_the_machine_was_and_what_was_not_stored_is_left_empty() -> None:
     abouts = (
         {"started": "2026-01-31T23:58:00+00:00", "seconds": 12.0, "stalled": 0.01},
         {"started": "2026-02-01T00:01:00+01:00", "seconds": 30.0, "stalled": 0.4},
@@ -314,6 +307,8 @@ def test_it_says_when_it_was_tried_and_how_busy_the_machine_was() -> None:
     assert (found["began"], found["ended"]) == ("2026-01-31T23:01:00+00:00", "2026-02-01T00:03:30+00:00")
     assert found["stalled"] == {"middle": 0.01, "most": 0.4, "busy": 1, "trial": "t1"}
     assert conditions({}, [])["began"] is None
+    found = conditions({}, [told(stage, about={"nodes": 3, "versions": None, "host": 9}) for stage in STAGES])
+    assert (found["images"], found["configuration"], found["suite"], found["hosts"]) == ([], [], "", [""])
 
 
 @cases(
@@ -342,11 +337,6 @@ def test_errors_that_are_new_come_first() -> None:
         (Turn.GONE, "gone", {BASELINE: 3}),
         (Turn.BOTH, "both", {BASELINE: 9, CANDIDATE: 1, MIXED: 1}),
     ]
-
-
-def test_what_was_not_stored_is_left_empty() -> None:
-    found = conditions({}, [told(stage, about={"nodes": 3, "versions": None, "host": 9}) for stage in STAGES])
-    assert (found["images"], found["configuration"], found["suite"], found["hosts"]) == ([], [], "", [""])
 
 
 @pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])

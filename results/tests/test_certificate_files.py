@@ -98,11 +98,14 @@ def test_times_with_intervals_are_verified_too(tmp_path: Path, results: Results)
     assert results("verify", run.path)[0] == 0
 
 
-def test_issued_again_or_elsewhere_it_is_the_same(issued: Run, tmp_path: Path) -> None:
+def test_issued_again_or_in_another_folder_it_is_the_same(issued: Run, tmp_path: Path, results: Results) -> None:
     elsewhere = shutil.copytree(issued.path, tmp_path / "elsewhere" / issued.path.name)
     issue(Run.open(elsewhere))
     for name in (files.CERTIFICATE, files.JUNIT, files.ATTESTATION):
         assert (elsewhere / name).read_bytes() == (issued.path / name).read_bytes()
+    status, said, wrong = results("verify", elsewhere.rename(tmp_path / "evidence"))
+    assert (status, wrong) == (0, "")
+    assert f"its run was {issued.path.name}, and is in a folder of another name now: evidence\n" in said
 
 
 def better(run: Run, **changed: object) -> None:
@@ -116,7 +119,6 @@ def without(name: str) -> Callable[[Run], None]:
 
 
 def within(name: str, old: str, new: str, count: int = -1) -> Callable[[Run], None]:
-    """name: may be a pattern."""
     return lambda run: edit(next(run.path.glob(name)), old, new, count)
 
 
@@ -219,12 +221,6 @@ def test_what_was_not_tried_is_evidence(run: Run, results: Results) -> None:
     assert f"not-run/{file.name} was changed" in results("verify", run.path)[2]
 
 
-def test_a_folder_of_another_name_is_verified(issued: Run, tmp_path: Path, results: Results) -> None:
-    status, said, wrong = results("verify", shutil.copytree(issued.path, tmp_path / "evidence"))
-    assert (status, wrong) == (0, "")
-    assert f"its run was {issued.path.name}, and is in a folder of another name now: evidence\n" in said
-
-
 def test_what_is_replaced_is_told(issued: Run, results: Results) -> None:
     for words in ("", "it takes the place of another, which said: REGRESSION: so it was\n"):
         status, out, _ = results("certificate", issued.path)
@@ -278,7 +274,6 @@ def test_a_run_that_tried_no_upgrade_has_none_and_one_from_before_there_were_rol
 
 
 def lost(root: Path) -> Run:
-    """A run in which promises were lost while versions changed."""
     return closed(root, violated(record(MIXED, COLUMNS[MIXED][0], seed=8)))
 
 
@@ -308,7 +303,6 @@ def planted(root: Path) -> Run:
 
 
 def lane_with(record: TrialRecord, word: Verdict, **facts: str) -> LaneRecord:
-    """Its first lane with other facts, and its first judgement with another word."""
     lane = record.lanes[0]
     history = replace(lane.history, facts=replace(lane.history.facts, **facts))  # type: ignore[arg-type]
     return LaneRecord(history, (replace(lane.judgements[0], word=word),))

@@ -39,14 +39,16 @@ def said(capsys: pytest.CaptureFixture[str], root: Path, *words: str, status: in
     return printed.out, printed.err
 
 
-def test_list(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_which_reads_no_trial_of_a_closed_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
         f"{OLD}  2 known weakness shown, 14 upheld",
         f"{CLOSED}  3 known weakness shown, 5 upheld",
         f"{CUT}  3 known weakness shown, 5 upheld (interrupted)",
     ]
     assert said(capsys, root, "list")[0].splitlines() == lines
+    assert (command.main(["list", "--results", str(root)]), capsys.readouterr().out.splitlines()) == (0, lines)
     Run.open(root / CUT).close({"exit status": 2, "interrupted": True})
+    shutil.rmtree(root / CLOSED / "trials")
     assert said(capsys, root, "list")[0].splitlines() == lines
 
 
@@ -60,19 +62,9 @@ def test_list_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (told[2]["asked"], told[2]["failed"]) == ({"seed": 2}, False)
 
 
-def test_list_reads_no_trial_of_a_closed_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.rmtree(root / CLOSED / "trials")
-    assert f"{CLOSED}  3 known weakness shown, 5 upheld\n" in said(capsys, root, "list")[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "found"), [("last", CUT), ("last~0", CUT), ("last~2", OLD), ("20261123", CLOSED), (OLD, OLD)]
-)
-def test_names_of_runs(root: Path, name: str, found: str) -> None:
-    assert find.find(name, root).path.name == found
-
-
-def test_the_last_run_is_the_one_that_began_last(root: Path) -> None:
+def test_names_of_runs_of_which_the_last_is_the_one_that_began_last(root: Path) -> None:
+    for name, found in (("last", CUT), ("last~0", CUT), ("last~2", OLD), ("20261123", CLOSED), (OLD, OLD)):
+        assert find.find(name, root).path.name == found, name
     (root / CLOSED).rename(root / "zz-merged")
     assert (find.find("last", root).path.name, find.find("last~1", root).path.name) == (CUT, "zz-merged")
 
@@ -149,11 +141,10 @@ def test_rejudge(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "16 judgements, 2 different" in out
 
 
-def test_what_is_exported_stands_alone(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, trial = tmp_path / "out.html", root / OLD / "trials" / "redis-late-write-1"
+def test_what_is_exported_stands_alone_or_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, trial = root / "out.html", root / OLD / "trials" / "redis-late-write-1"
 
     def exported(of: str) -> str:
-        """It leads nowhere but within the page."""
         assert said(capsys, root, "export", of, "-o", str(file))[0] == f"{file}\n"
         text = file.read_text("utf-8")
         assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
@@ -166,6 +157,9 @@ def test_what_is_exported_stands_alone(root: Path, tmp_path: Path, capsys: pytes
     assert exported(str(trial)) == text
     text = exported(OLD)
     assert [part in text for part in ("late-write", "all runs", "trials/")] == [True, True, False]
+    file = root / "missing" / "out.html"
+    _, error = said(capsys, root, "export", "last", "-o", str(file), status=2)
+    assert error == f"results: {file}: No such file or directory\n"
 
 
 def test_help_and_the_published_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -175,11 +169,6 @@ def test_help_and_the_published_schema(capsys: pytest.CaptureFixture[str], tmp_p
     assert capsys.readouterr().err == out
     assert "No such command 'lst'. Did you mean 'list'?" in said(capsys, tmp_path, "lst", status=2)[1]
     assert json.loads(said(capsys, tmp_path, "schema")[0]) == schema.schema()
-
-
-def test_results_before_the_command_and_after_it_mean_the_same(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before, _ = said(capsys, root, "list")
-    assert (command.main(["list", "--results", str(root)]), capsys.readouterr().out) == (0, before)
 
 
 def test_ctrl_c_a_bug_of_ours_and_a_reader_who_goes_away_end_with_2(
@@ -220,12 +209,6 @@ def test_empty_missing_and_unreadable_folders(tmp_path: Path, capsys: pytest.Cap
     file.write_text("")
     for words in (("list",), ("list", "--json"), ("show", "last")):
         assert said(capsys, file, *words, status=2) == ("", f"results: {file}: Not a directory\n")
-
-
-def test_what_cannot_be_written_is_called_by_its_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = root / "missing" / "sent.html"
-    _, error = said(capsys, root, "export", "last", "-o", str(out), status=2)
-    assert error == f"results: {out}: No such file or directory\n"
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,9 @@ class TestNews:
         assert [change.backend for change in found.red] == ["redis 8.0"]
         assert [change.backend for change in found.known] == known
 
-    def test_an_upgrade_is_compared_across_its_versions(self) -> None:
+    def test_an_upgrade_is_compared_across_its_versions_and_an_attempt_made_good_is_nothing(self) -> None:
         found = news(contents(cell(Verdict.UPHELD, version="7.0")), contents(cell(Verdict.VIOLATED, version="8.0")))
         assert (found.comparison.common, found.status) == (1, RED)
-
-    def test_an_attempt_that_another_one_made_good_is_nothing(self) -> None:
         silent = cell(Verdict.WEAKNESS_NOT_SHOWN)
         shown = replace(cell(Verdict.WEAKNESS_SHOWN), seed=2, attempt=2)
         assert news(None, contents(silent, shown)).status == 0

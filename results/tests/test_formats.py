@@ -46,7 +46,7 @@ def test_every_format_that_is_read_has_a_fixture_and_todays_a_schema() -> None:
     assert SCHEMA["properties"]["format"]["const"] == files.FORMAT
 
 
-def test_a_run_of_an_older_format_is_read(old: Run) -> None:
+def test_a_run_of_an_older_format_and_its_summary_are_read(old: Run) -> None:
     contents, number = old.read(), json.loads((old.path / "run.json").read_text())["format"]
     assert contents.problems == ()
     words = {(cell.lane, cell.property): cell.word for cell in contents.cells}
@@ -56,20 +56,17 @@ def test_a_run_of_an_older_format_is_read(old: Run) -> None:
     lanes = {(lane.lane, lane.started[:10]) for lane in contents.lanes}
     assert lanes == {(lane, "2026-11-22") for lane, _ in words}
     assert [lane.measures is None for lane in contents.lanes] == [number == 1] * 2
+    made = summary.load(old.path)
+    assert {cell.trial for cell in made.cells} == {cell.trial for cell in contents.cells}
+    head = summary.load_head(old.path)
+    assert all(getattr(made, name) == getattr(head, name) for name in Head.__slots__)
+    assert (made.words[Verdict.WEAKNESS_SHOWN], made.started) == (2, "2026-11-22T07:31:15+00:00")
+    assert old.head()[1] == "closed"
 
 
 def contents_of(run: Run) -> RunContents:
     made = summary.load(run.path)
     return RunContents(made.cells, made.lanes, made.problems)
-
-
-def test_its_summary_is_read(old: Run) -> None:
-    made = summary.load(old.path)
-    assert {cell.trial for cell in made.cells} == {cell.trial for cell in old.read().cells}
-    head = summary.load_head(old.path)
-    assert all(getattr(made, name) == getattr(head, name) for name in Head.__slots__)
-    assert (made.words[Verdict.WEAKNESS_SHOWN], made.started) == (2, "2026-11-22T07:31:15+00:00")
-    assert old.head()[1] == "closed"
 
 
 def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:
@@ -96,7 +93,9 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def test_every_key_of_a_summary_is_described(run: Run) -> None:
+def test_a_summary_comes_back_as_it_was_written_and_every_key_of_it_is_described(run: Run) -> None:
+    made = summary.load(run.path)
+    assert (contents_of(run), made.about, made.failed) == (run.read(), {"exit status": 1}, True)
     data = files.read_json(run.path / summary.NAME)
     jsonschema.validate(data, SCHEMA, cls=jsonschema.Draft202012Validator)
     jsonschema.validate(data, described(SCHEMA))
@@ -114,7 +113,7 @@ def test_the_schema_and_the_reader_refuse_the_same_damage(run: Run, way: str) ->
         summary.load(run.path)
 
 
-def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None:
+def test_the_schema_takes_refuses_and_describes_what_was_published(tmp_path: Path) -> None:
     whole = json.loads((RUNS["3"] / summary.NAME).read_text("utf-8"))
     file = tmp_path / summary.NAME
     file.write_text(json.dumps({**whole, "cells": whole["cells"][:1], "lanes": whole["lanes"][:1]}))
@@ -129,18 +128,11 @@ def test_the_schema_takes_and_refuses_what_was_published(tmp_path: Path) -> None
         taken += now.is_valid(data)
     assert taken > 40
 
-
-def test_what_was_described_is_described() -> None:
     def descriptions(schema: dict[str, Any]) -> set[str]:
         of = [of for made in (schema, *schema["$defs"].values()) for of in made.get("properties", {}).values()]
         return {one["description"] for one in of if "description" in one}
 
     assert descriptions(PUBLISHED) <= descriptions(SCHEMA)
-
-
-def test_a_summary_comes_back_as_it_was_written(run: Run) -> None:
-    made = summary.load(run.path)
-    assert (contents_of(run), made.about, made.failed) == (run.read(), {"exit status": 1}, True)
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "trials/long/trial.json", "trials/long/verdicts.json"])

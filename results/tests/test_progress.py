@@ -118,7 +118,7 @@ class TestStanding:
         run.done("main", "redis", "kill-server")
         assert run.texts() == ["2 of 3 trials, about 10 s left; 0:10 so far"]
 
-    def test_the_plan_is_told_with_the_trial(self) -> None:
+    def test_the_plan_is_told_with_the_trial_many_locks_are_counted_and_long_names_cut(self) -> None:
         run = Run(redis=[("none", 5)])
         lines = run.trial("gw0", "redis", "kill-server", plan=["after 0.7 s: kill redis1 for 1.5 s", "then that"])
         assert [line.text[9:] for line in lines] == [
@@ -127,9 +127,6 @@ class TestStanding:
             "  then that",
         ]
         assert {line.level for line in lines} == {Level.BEGUN}
-
-    def test_many_locks_are_counted_and_long_names_are_cut(self) -> None:
-        run = Run()
         assert "of 4 locks" in run.trial("gw0", locks=list("abcd"))[0].text
         assert "of Mine" in run.trial("gw0", locks=["some.where:Mine"])[0].text
 
@@ -148,9 +145,13 @@ class TestStanding:
 
 
 class TestTimeLeft:
-    def test_before_anything_was_done_it_is_what_was_expected(self) -> None:
+    def test_before_anything_was_done_it_is_what_was_expected_and_what_is_shared_is_divided(self) -> None:
         assert Run().progress.left(0) is None
         assert Run(redis=[("none", 30), ("kill-server", 60)]).progress.left(0) == 90
+        run = Run()
+        run.progress.processes = 2
+        run.say("gw0", "plan", backend="etcd", trials=[["none", 1, 10.0], ["kill-server", 1, 10.0]], shared=True)
+        assert run.progress.left(run.at) == pytest.approx(10)
 
     def test_the_pace_so_far_counts_beside_a_minute_as_expected(self) -> None:
         run = Run(redis=[("none", TRUST), ("kill-server", TRUST), ("freeze-holder", TRUST)])
@@ -180,22 +181,11 @@ class TestTimeLeft:
         run.done("gw1", "etcd", "none")
         assert run.progress.left(run.at) == pytest.approx(2 * TRUST)
 
-    def test_what_is_shared_is_divided(self) -> None:
-        run = Run()
-        run.progress.processes = 2
-        trials = [["none", 1, 10.0], ["kill-server", 1, 10.0]]
-        run.say("gw0", "plan", backend="etcd", trials=trials, shared=True)
-        assert run.progress.left(run.at) == pytest.approx(10)
-
-    def test_a_trial_that_goes_on_is_taken_off_but_never_more_than_it(self) -> None:
+    def test_a_trial_is_taken_off_but_never_more_than_it_and_a_clock_set_back_makes_nothing_negative(self) -> None:
         run = Run(redis=[("none", 10), ("kill-server", 10)])
         run.trial()
         for after, left in ((4, 16), (10, 10), (1000, 10)):
             assert run.progress.left(run.at + after) == pytest.approx(left)
-
-    def test_a_clock_that_is_set_back_makes_nothing_negative(self) -> None:
-        run = Run(redis=[("none", 10), ("kill-server", 10)])
-        run.trial()
         run.at -= 3600
         run.done()
         assert (run.progress.left(run.at) or 0) >= 0
@@ -205,8 +195,6 @@ class TestTimeLeft:
         ("seconds", "words"),
         [(-5, "10 s"), (31, "40 s"), (57, "1 min"), (70, "1 min"), (220, "4 min"), (3590, "1 h"), (4000, "1 h 10 min")],
     )
-    def test_in_words(self, seconds: float, words: str) -> None:
+    def test_in_words_and_as_a_clock(self, seconds: float, words: str) -> None:
         assert roughly(seconds) == f"about {words}"
-
-    def test_a_clock(self) -> None:
         assert [clock(seconds) for seconds in (-1, 7, 750, 3600)] == ["0:00", "0:07", "12:30", "1:00:00"]

@@ -16,7 +16,6 @@ from results.terminal.progress import Level, Progress, ScreenLine
 from results.terminal.screen import Screen, Watch
 
 FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
-"""What names a trial."""
 
 
 class Clock:
@@ -71,12 +70,10 @@ class TestJournal:
         assert len(events) == 800
         assert all(event.text("text") == event.by * 300 for event in events)
 
-    def test_a_text_is_cut_so_that_a_line_is_written_at_once(self, tmp_path: Path) -> None:
-        Journal(tmp_path, "gw0").tell(says("\U0001f600" * 100_000))
-        assert (tmp_path / NAME).stat().st_size < 8192
-
-    def test_a_full_disk_breaks_no_trial(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_long_text_and_no_full_disk_break_a_trial(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         journal = Journal(tmp_path, "gw0")
+        journal.tell(says("\U0001f600" * 100_000))
+        assert (tmp_path / NAME).stat().st_size < 8192, "cut, so that a line is written at once"
         monkeypatch.setattr("os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
         journal.tell(says("nothing"))
 

@@ -148,7 +148,7 @@ def test_error_texts_stand_once_and_the_rarest_are_told_as_one() -> None:
     assert errors_of_rows[-1].startswith("longlong")
 
 
-def test_the_figure_holds_what_the_script_needs() -> None:
+def test_the_figure_holds_what_the_script_needs_and_the_canvas_has_its_height_before_it_runs() -> None:
     history = samples.stale_write()
     told = about(figure(history, ((View(history).zero + 1875 * MS, "fenced-store: stale-write-accepted"),)))
     assert told["violations"] == [[1875 * MS, "fenced-store: stale-write-accepted"]]
@@ -157,10 +157,7 @@ def test_the_figure_holds_what_the_script_needs() -> None:
     begin, end = told["whole"]
     assert begin < 0 < 2271 * MS < end
     assert {"writeok", "acquirerefused: timeout"} <= {code[2] + code[4] for code in told["codes"]}
-
-
-def test_the_canvas_has_its_height_before_any_script_runs() -> None:
-    text = figure(samples.stale_write())
+    text = figure(history)
     elements, places = Page(text).elements, about(text)["places"]
     heights = [int(one.given["height"]) for one in elements if one.tag == "svg" and "height" in one.given]
     assert heights[0] == places["height"] > places["brush"] > places["axis"] > places["rows"] + places["shown"]

@@ -30,7 +30,6 @@ cell = partial(samples.cell, version="8.0")
 MEASURED: Any = measured(samples.stale_write())
 CYCLES = [{**MEASURED["cycles"][0], **one} for one in (cycle("before", 100.0, 400.0), cycle("during", 200.0, None))]
 LANE = samples.summary({**MEASURED, "cycles": CYCLES, "recovery_s": [1.5, 3.5]})
-"""With numbers that are easy to find again."""
 
 
 def stored(root: Path, day: int, *cells: Cell, lanes: Sequence[LaneSummary] = (), **asked: Any) -> Path:

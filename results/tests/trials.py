@@ -27,8 +27,6 @@ _NAMES: Final = [measure.name for measure in MEASURES]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One trial, as a run that holds nothing else has it."""
-
     run: int
     backend: str
     fault: str
@@ -130,7 +128,6 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def _numbers(found: Any) -> tuple[float | None, list[float | None]]:
-    """The median access of the resource, and the measures."""
     return _short(found["store_ms"]["p50"]), [_short(measure.read(found)) for measure in MEASURES]
 
 

@@ -21,7 +21,6 @@ from results.tests.trials import measures
 
 UPGRADES: Final = {"redis": ("7.0", "8.0")}
 OCCURRED: Final = {CONTENDED: 3, EXPIRED: 2, STALE: 1, MIXED: 40}
-"""Counters of a test that bit."""
 
 
 def step(at: float, what: str, *, refused: bool = False) -> dict[str, Any]:
@@ -53,7 +52,6 @@ def told(stage: str, **given: object) -> UpgradeTrial:
 
 
 def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, **given: Any) -> Certificate:
-    """The certificate of these judgements, in stages that bit."""
     stages = [stage for stage in STAGES if any(one.stage == stage for one in cells)]
     given = {"trials": [told(stage) for stage in stages], **given}
     lanes = tuple(samples.summary(measures(1.0, VALUES), fault="freeze-holder", stage=stage) for stage in stages)
@@ -84,7 +82,6 @@ def judged(record: TrialRecord) -> TrialRecord:
 
 
 def _replaced(lane: LaneRecord, stage: str) -> LaneRecord:
-    """While versions change with the replacement of two servers in it."""
     history = lane.history
     if stage not in ALONE:
         first = replace(history.faults[0], name="roll-version", kind="version", target="redis2 from 7.0 to 8.0")
@@ -107,7 +104,6 @@ def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Ru
 
 
 def closed(root: Path, *more: TrialRecord, **given: Any) -> Run:
-    """`run` with more trials, at its end."""
     made = run(root, **given)
     for one in more:
         made.save_trial(one)

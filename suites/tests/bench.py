@@ -196,7 +196,6 @@ class Bench(Generic[Client]):
         return holding
 
     def rows(self, *kinds: F) -> Any:
-        """What was recorded of these kinds."""
         return recorded(self.spec, *kinds)
 
     def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
@@ -233,7 +232,6 @@ def alive() -> bool:
 
 
 def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
-    """Whom the gate catches."""
     await_(lambda: gates.caught(page, gate) is not None)
     caught = gates.caught(page, gate)
     assert caught is not None
@@ -246,7 +244,6 @@ def granted(grant: Grant | None) -> Grant:
 
 
 def refusal(call: Callable[[], object]) -> Reason:
-    """Why it was refused, which it must be."""
     with pytest.raises(Refused) as caught:
         call()
     return caught.value.reason
@@ -305,7 +302,6 @@ def store_of(worker: Worker) -> FakeStore:
 
 
 def rows(worker: Worker, *kinds: F) -> Any:
-    """What was recorded of these kinds, or of all."""
     return recorded(worker.spec, *(kinds or F))
 
 
@@ -330,7 +326,6 @@ def specs(folder: str, lock: str) -> list[Spec]:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:

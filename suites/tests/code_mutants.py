@@ -190,8 +190,6 @@ def _files() -> list[str]:
 
 
 class Workspace:
-    """A clone of the project, in which one mutant at a time is tried."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         subprocess.run(["git", "clone", "--quiet", "--local", ROOT, folder], check=True)
@@ -270,13 +268,11 @@ def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
 
 
 def _standing(mutant: Mutant, modules: Mapping[str, Module]) -> tuple[Module, Mutant] | None:
-    """Where a stored mutant's code stands now: in its file, or in whichever it was moved to."""
     places = sorted(modules.values(), key=lambda each: each.file != mutant.file)
     return next(((each, other) for each in places for other in each.mutants if other.place == mutant.place), None)
 
 
 def main(argv: Sequence[str]) -> int:
-    """See the module."""
     parser = argparse.ArgumentParser("python -m suites.tests.code_mutants", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("command", choices=("record", "sample", "run"))

@@ -104,7 +104,6 @@ class Histories:
 
 
 def drawn(number: int) -> History:
-    """A tiny one, of leases or of a store, such as are compared with exhaustive search."""
     rng = Random(number)
     if number % 2:
         mode = rng.choice([*RULES, "compare-owner"])

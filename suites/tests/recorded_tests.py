@@ -26,8 +26,6 @@ BUDGET: Final = 90.0  # seconds of tests, as recorded, that a mutant is given; t
 
 
 class Tests:
-    """Which tests execute which line, as `record` saw it."""
-
     def __init__(self) -> None:
         """Raises SystemExit where nothing was recorded."""
         if not DURATIONS.exists():

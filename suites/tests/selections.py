@@ -41,17 +41,14 @@ def collected(*argv: str, plugins: Sequence[object] = ()) -> CompletedProcess[st
 
 
 def asked(**given: object) -> Selection:
-    """As `pytest suites/` with these options."""
     return parse(Namespace(**{**USUAL, **given}))
 
 
 def upgrading(**given: object) -> Selection:
-    """Redis from one image to another."""
     return asked(**{"lock": ["redis"], "from_": [f"redis={OLD}"], "to": [f"redis={NEW}"], **given})
 
 
 def refused(**given: object) -> str:
-    """What is said of options that cannot be."""
     with pytest.raises(BadOption) as caught:
         asked(**given)
     return str(caught.value)

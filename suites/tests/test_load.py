@@ -146,14 +146,9 @@ def test_runs_follow_one_another_with_the_next_seed(
     assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
 
 
-def test_one_run_is_not_repeated() -> None:
-    assert not any(
-        rounds.several(Namespace(resume=resume, count=count, until_failed=until_failed))
-        for resume, count, until_failed in ((None, None, False), (None, 1, False), ("last", 3, True))
-    )
-
-
-def test_pytest_runs_them() -> None:
+def test_pytest_runs_them_and_one_run_is_not_repeated() -> None:
+    for resume, count, until_failed in ((None, None, False), (None, 1, False), ("last", 3, True)):
+        assert not rounds.several(Namespace(resume=resume, count=count, until_failed=until_failed))
     with patch.object(rounds, "run_pytest", return_value=0) as run:
         assert collected("--count", "2", "--lock", "redis").returncode == 0
     assert [call.args[0][-2:] for call in run.call_args_list] == [["--seed", "1"], ["--seed", "2"]]

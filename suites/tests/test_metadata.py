@@ -28,7 +28,7 @@ def starting(*seconds: int) -> list[History]:
     return [Book().acquire(at * SECOND, at * SECOND + 1, 1).history() for at in seconds]
 
 
-def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
+def test_steps_and_what_went_wrong_between_them_in_their_order_whatever_their_words() -> None:
     stayed = replace(ROLLED, kind="restart", target="etcd1 stays 3.6.16: it cannot be downgraded", begun=25 * SECOND)
     frozen = [FROZEN, replace(FROZEN, target="worker 2 of b", process=7, begun=20 * SECOND + 15, applied=22 * SECOND)]
     assert rolled([ROLLED, KILLED, *frozen, stayed], starting(11, 10)) == [
@@ -38,34 +38,6 @@ def test_steps_and_what_went_wrong_between_them_in_their_order() -> None:
         {"at": 15.0, "what": "etcd1 stays 3.6.16: it cannot be downgraded", "refused": True},
     ]
     assert rolled([KILLED, FROZEN], starting(10)) == [], "where no version changed there are no steps"
-
-
-def test_a_run_says_what_its_faults_and_locks_are() -> None:
-    made = described(
-        asked(
-            lock=["redis", "redlock-3"],
-            faults=["none", "clock-drift", "lose-replies+cut-client-drop"],
-        )
-    )
-    told = {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()}
-    assert told == {
-        "clock-drift": ("clocks", "The clock of redis1 and maybe another, or of postgres, runs too fast or too slow"),
-        "lose-replies+cut-client-drop": ("links", "All replies of one group of clients are lost"),
-    }
-    assert (
-        described(asked(lock=["redis"], faults=["kill-server+kill-holder"]))["faults"]["kill-server+kill-holder"][
-            "group"
-        ]
-        == ""
-    )
-    first = {name: text.splitlines()[0] for name, text in made["locks"].items()}
-    assert first == {
-        "redis": "a lock on one Redis node.",
-        "redlock-3": "Redlock on three nodes, as most deployments have it.",
-    }
-
-
-def test_each_replacement_is_a_step_whatever_its_words() -> None:
     there = replace(ROLLED, target="postgres from 17.11 to 17.11")
     back = replace(there, begun=17 * SECOND, applied=19 * SECOND, healing=19 * SECOND, healed=20 * SECOND)
     steps = rolled([there, back], starting(10))
@@ -93,3 +65,28 @@ def test_cpu_time_is_told_by_part_also_of_a_server_that_was_started_anew(monkeyp
     monkeypatch.setattr(time, "process_time", lambda: next(clock))
     meter = CpuMeter(cast("Any", SimpleNamespace(cpu_seconds=lambda: next(used))))
     assert meter.by_part(4.0) == {"workers": 4.0, "harness": 3.0, "links": 0.0, "store": 0.0, "servers": 1.75}
+
+
+def test_a_run_says_what_its_faults_and_locks_are() -> None:
+    made = described(
+        asked(
+            lock=["redis", "redlock-3"],
+            faults=["none", "clock-drift", "lose-replies+cut-client-drop"],
+        )
+    )
+    told = {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()}
+    assert told == {
+        "clock-drift": ("clocks", "The clock of redis1 and maybe another, or of postgres, runs too fast or too slow"),
+        "lose-replies+cut-client-drop": ("links", "All replies of one group of clients are lost"),
+    }
+    assert (
+        described(asked(lock=["redis"], faults=["kill-server+kill-holder"]))["faults"]["kill-server+kill-holder"][
+            "group"
+        ]
+        == ""
+    )
+    first = {name: text.splitlines()[0] for name, text in made["locks"].items()}
+    assert first == {
+        "redis": "a lock on one Redis node.",
+        "redlock-3": "Redlock on three nodes, as most deployments have it.",
+    }

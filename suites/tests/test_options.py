@@ -45,9 +45,6 @@ class TestBadInput:
         assert line.startswith("ERROR: ")
         assert [name for name in listed if name not in line] == []
 
-    def test_an_option_that_nobody_has_built_is_unknown(self) -> None:
-        assert collected("--on", "127.0.0.1").returncode == USAGE
-
     @pytest.mark.parametrize(
         ("given", "listed"),
         [
@@ -96,7 +93,8 @@ class TestBadInput:
         assert run.versions == {"etcd": "3.4", "redis": "image:mine:1"}
         assert asked(version_of=["valkey=8", "redis=valkey:8"]).versions == {"redis": "valkey:8"}
 
-    def test_results_that_are_no_folder(self, tmp_path: Path) -> None:
+    def test_results_that_are_no_folder_and_an_option_that_nobody_has_built(self, tmp_path: Path) -> None:
+        assert collected("--on", "127.0.0.1").returncode == USAGE
         (tmp_path / "file").touch()
         assert "file is not a folder" in refused(results=str(tmp_path / "file" / "runs"))
 
@@ -110,11 +108,9 @@ class TestCases:
         assert set(smoke) < set(default) < set(nightly), "a larger one has them all"
         assert list(default) == [name for name in EVERY_FAULT if name in default]
 
-    def test_what_is_asked_twice_is_tried_once(self) -> None:
+    def test_what_is_asked_twice_is_tried_once_and_of_a_backend_all_lanes(self) -> None:
         twice = asked(lock=["redis", "redis"], faults=["none,none", "none"])
         assert (twice.lanes, twice.faults) == (asked(lock=["redis"], faults=["none"]).lanes, ("none",))
-
-    def test_lanes_of_a_backend(self) -> None:
         names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
         assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
 
@@ -204,7 +200,10 @@ class TestCases:
         assert "skew-workers" not in asked(lock=["redis"]).faults
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).faults == ("kill-holder",)
 
-    def test_recovery_is_asked_wherever_there_is_a_fault_of_a_lock_with_a_bound(self, tmp_path: Path) -> None:
+    def test_recovery_is_asked_under_a_fault_of_a_lock_with_a_bound_and_nothing_of_no_lane(
+        self, tmp_path: Path
+    ) -> None:
+        assert asked(lock=["redis"]).cases("fifo") == asked(lock=["redlock"]).cases("token-order") == []
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).cases("recovery") == []
@@ -216,10 +215,6 @@ class TestCases:
         assert unfenced == {name for name in usual if FAULTS[name].kind in LOCK_GONE}
         assert {"freeze-holder", "clock-jump-forward", "wipe-server", "promote-replica"} <= unfenced
         assert {case.fault for case in cases if case.lane.store == "fence-writes"} == {NO_FAULT, *usual}
-
-    def test_a_property_that_no_lane_has(self) -> None:
-        assert asked(lock=["redis"]).cases("fifo") == []
-        assert asked(lock=["redlock"]).cases("token-order") == []
 
 
 class TestWhatAProfileTries:

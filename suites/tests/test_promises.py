@@ -31,7 +31,6 @@ LEASES = [lock for lock in EXCLUDING if registry.load(lock).lease != "none" and 
 
 
 def asked(lock: str) -> set[str]:
-    """The properties that some lane of the lock asks for."""
     return {name for lane in lanes_of(lock, registry.load(lock)) for name in lane.properties}
 
 
@@ -52,7 +51,6 @@ def test_groups_name_faults_that_exist_and_no_fault_is_in_two() -> None:
 
 @pytest.mark.parametrize("lock", EXCLUDING)
 def test_every_fault_is_decided_on(lock: str) -> None:
-    """Whoever adds a fault says what locks make of it."""
     undecided = [
         (name, fault)
         for name in ("server-exclusion", "holder-exclusion")
@@ -74,7 +72,6 @@ def test_nothing_but_the_lock_itself_is_needed_where_there_is_no_fault(lock: str
 
 @pytest.mark.parametrize("lock", sorted(BY_DESIGN - {"single-writer"}))  # which does without, and is not broken
 def test_what_is_broken_by_design_must_show(lock: str) -> None:
-    """In at least one lane, under one fault, by one property that is asked there."""
     cls = registry.load(lock)
     assert any(
         standing(lock, name, fault, store=lane.store, workload=lane.workload.name).certain

@@ -142,7 +142,6 @@ def page(path: Path) -> mmap.mmap:
 
 @contextmanager
 def reaching(page: mmap.mmap, gate: Gate) -> Iterator[threading.Thread]:
-    """A thread of the worker that comes by the gate; it must have gone on at the end."""
     thread = threading.Thread(target=Gates(page).reach, args=(gate, *HELD))
     thread.start()
     yield thread
@@ -206,8 +205,6 @@ def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
 
 
 class TestTwoThreads:
-    """The renewal comes by its gate whatever the main thread does at its own."""
-
     def test_both_are_held_at_once_and_each_is_let_go_by_itself(self, page: mmap.mmap) -> None:
         gates.arm(page, Gate.AFTER_ACQUIRE, Action.STALL, alive)
         with reaching(page, Gate.AFTER_ACQUIRE) as main:

@@ -229,14 +229,7 @@ FIRST, *OPENS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 (DIFF,) = re.findall(r"```diff\n(.*?)```", TEXT, re.DOTALL)
 
 
-def loaded(source: str, folder: Path) -> type[LockClient]:
-    file = folder / "mylock.py"
-    file.write_text(source)
-    return lock(f"{file}:MyLock")
-
-
 def patched(source: str, diff: str) -> str:
-    """Each hunk has to fit in exactly one place."""
     for hunk in re.split(r"^@@.*@@\n", diff, flags=re.MULTILINE)[1:]:
         lines = hunk.splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[0] != "+")
@@ -245,30 +238,25 @@ def patched(source: str, diff: str) -> str:
     return source
 
 
-def test_the_lock_is_one_and_promises_nothing(tmp_path: Path) -> None:
-    lock = loaded(FIRST, tmp_path)
-    assert (lock.backend, lock.claims, lock.bounds) == ("redis", (), {})
-
-
-def test_what_is_mended_promises_what_the_text_says(tmp_path: Path) -> None:
-    lock = loaded(patched(FIRST, DIFF), tmp_path)
-    assert {claim.property for claim in lock.claims} == {"server-exclusion", "recovery"}
-    for claim in lock.claims:
+def test_the_lock_is_one_and_promises_nothing_and_what_is_mended_promises_what_the_text_says(tmp_path: Path) -> None:
+    first, mended = tmp_path / "first.py", tmp_path / "mended.py"
+    first.write_text(FIRST)
+    mended.write_text(patched(FIRST, DIFF))
+    plain, promises = lock(f"{first}:MyLock"), lock(f"{mended}:MyLock").claims
+    assert (plain.backend, plain.claims, plain.bounds) == ("redis", (), {})
+    assert {claim.property for claim in promises} == {"server-exclusion", "recovery"}
+    for claim in promises:
         for faults in (["none"], ["freeze-before-release"]):
             assert claim.covers(claim.property, faults, "unfenced", "set")
 
 
-def test_every_other_backend_is_shown_and_postgres_with_its_password() -> None:
+def test_every_other_backend_is_shown_postgres_with_its_password_and_a_session_where_the_lease_is_one() -> None:
     takes = {}
     for shown in OPENS:
+        assert ('lease = "session"' in shown or ', "session"\n' in shown) == ("def session(self)" in shown), shown
         (body,) = ast.parse(shown).body
         assert isinstance(body, ast.ClassDef)
         (opens,) = (one for one in body.body if isinstance(one, ast.FunctionDef) and one.name == "open")
         takes[shown.split('"')[1]] = [one.arg for one in opens.args.args[1:]]
     plain = ["endpoints", "ttl"]
     assert takes == {"postgres": [*plain, "access"], "zookeeper": plain, "etcd": plain}
-
-
-@pytest.mark.parametrize("shown", OPENS)
-def test_who_says_that_its_lease_is_a_session_s_shows_the_session(shown: str) -> None:
-    assert ('lease = "session"' in shown or ', "session"\n' in shown) == ("def session(self)" in shown)

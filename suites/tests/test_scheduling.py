@@ -84,16 +84,13 @@ def test_two_processes_try_a_version_each_and_columns_in_step() -> None:
     assert new == [("redis", fault, CANDIDATE) for fault in faults]
 
 
-def test_what_has_an_environment_of_its_own_comes_before_the_other_version() -> None:
+def test_what_has_an_environment_of_its_own_comes_before_the_other_version_and_of_three_nobody_is_idle() -> None:
     for mine in ran(upgrading(), 2):
         stages = [stage for _, _, stage in mine]
         alone = [stage for stage in stages if stage in (BASELINE, CANDIDATE)]
         assert len(set(alone)) == 1
         assert stages[: len(alone)] == alone
         assert len(stages) > len(alone)
-
-
-def test_of_three_nobody_is_idle() -> None:
     lengths = [len(mine) for mine in ran(upgrading(), 3)]
     assert max(lengths) - min(lengths) <= 2
 
@@ -238,15 +235,12 @@ def test_the_cut_is_the_same_every_time_and_keeps_the_order() -> None:
     assert cut([1.0], 3) == [2]
 
 
-def test_overlapping_steps_take_the_time_of_the_longest() -> None:
+def test_overlapping_steps_take_the_time_of_the_longest_and_another_version_an_environment_of_its_own() -> None:
     long, short, last = "kill-server", "pause-server", "lose-replies"
     steps = (Step(long, 1.0, 5.0, {}), Step(short, 0.5, 1.0, {}, beside=True), Step(last, 1.0, 2.0, {}))
     plan, calm = Plan("p", "redis", 1, steps), Plan("none", "redis", 1, ())
     assert shards.expected(plan, 1.0, 4) - shards.expected(calm, 1.0, 4) == pytest.approx(9.0)
     assert shards.expected(calm, 1.0, 8) > shards.expected(calm, 1.0, 4)
-
-
-def test_another_version_takes_its_time_and_an_environment_of_its_own() -> None:
     once, twice = (Plan("p", "redis", 1, (Step("roll-version", 1.0, 1.0, {}),) * times) for times in (1, 2))
     killed = Plan("p", "redis", 1, (Step("kill-server", 1.0, 1.0, {}),))
     assert shards.expected(once, 1.0, 4) - shards.expected(killed, 1.0, 4) == pytest.approx(shards.LASTS + shards.OWN)

@@ -245,13 +245,10 @@ def test_the_failing_four_fail(word: Verdict) -> None:
         answer.must_hold()
 
 
-def test_the_story_is_told_as_the_page_tells_it() -> None:
+def test_the_story_is_told_as_the_page_tells_it_and_reaches_neither_terminal_nor_xml_as_it_was_recorded() -> None:
     judgement = Judgement("p", Verdict.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
     assert CaseAnswer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
     assert CaseAnswer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
-
-
-def test_a_story_reaches_neither_the_terminal_nor_xml_as_it_was_recorded() -> None:
     violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
     with pytest.raises(pytest.fail.Exception) as caught:
         CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()

@@ -12,7 +12,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import MAIN, Action, F, Gate
-from suites.tests.bench import SOON, await_, gone
+from suites.tests.bench import SOON, await_, gone, held
 from suites.worker import gates, recorder
 from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec
@@ -108,8 +108,7 @@ def test_the_worker_is_frozen_when_the_message_is_on_its_way(tapped: Tapped) -> 
     assert not tapped.caught()
     assert tapped.ask(b"b") == b"B"  # it has what it is to read when it goes on
     assert tapped.handle.frozen()
-    caught = gates.caught(tapped.handle.page, Gate.AT_ANSWER)
-    assert caught is not None
+    caught = held(tapped.handle.page, Gate.AT_ANSWER)
     assert (caught.owner, caught.key, caught.process) == (5, 0, 7)
 
 

@@ -34,8 +34,6 @@ WORLD = cast(
 
 
 class Lock:
-    """Says in `done` what was done with it."""
-
     name: ClassVar[str] = "mine"
     min_ttl: ClassVar[float] = 0.1
     done: ClassVar[list[str]] = []
@@ -157,12 +155,10 @@ class TestZooKeeper:
         given = {name: getattr(zk, name) for name in names}
         return zk.handler.create_connection(address=(host, int(port)), hostname=host, timeout=SOON, **given)
 
-    def test_the_name_is_that_of_the_server(self, server: Server) -> None:
+    def test_the_name_is_that_of_the_server_and_another_is_not_let_pass_for_it(self, server: Server) -> None:
         with self._dial(server, NAME) as connection:
             assert connection.recv(1) == b"+"
         assert server.asked_for[-1] == NAME
-
-    def test_another_is_not_let_pass_for_it(self, server: Server) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             self._dial(server, "db-b.example")
 
@@ -171,15 +167,12 @@ class TestZooKeeper:
         assert (zk.use_ssl, zk.auth_data) == (False, set())
 
 
-class TestRedis:
-    def test_the_name_is_that_of_the_server(self, server: Server) -> None:
-        connection = RedisNode(server.endpoint, SOON, server.access(NAME))._new()
-        connection.connect()
-        assert server.asked_for[-1] == NAME
-        connection.disconnect()
-
-    def test_another_is_not_let_pass_for_it(self, server: Server) -> None:
-        node = RedisNode(server.endpoint, SOON, server.access("db-b.example"))
-        with pytest.raises(Refused, match=r"unavailable: .*certificate verify failed") as caught:
-            node.ping()
-        assert isinstance(caught.value.__cause__, RedisConnectionError)
+def test_for_redis_the_name_is_that_of_the_server_and_another_is_not_let_pass_for_it(server: Server) -> None:
+    connection = RedisNode(server.endpoint, SOON, server.access(NAME))._new()
+    connection.connect()
+    assert server.asked_for[-1] == NAME
+    connection.disconnect()
+    node = RedisNode(server.endpoint, SOON, server.access("db-b.example"))
+    with pytest.raises(Refused, match=r"unavailable: .*certificate verify failed") as caught:
+        node.ping()
+    assert isinstance(caught.value.__cause__, RedisConnectionError)

@@ -110,7 +110,6 @@ class Project:
         return Popen(command, cwd=self.folder, env=given, stdin=stdin, stdout=stdout, stderr=STDOUT)
 
     def log(self, *argv: str, **environment: str) -> tuple[int, str]:
-        """Exit status, and what stands in a log."""
         with self.begin(argv, environment, DEVNULL, PIPE) as process:
             text, _ = process.communicate(timeout=ENDS)
         return process.returncode, text.decode("utf-8", "strict")

@@ -33,12 +33,13 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 class TestWriting:
-    def test_a_round_is_recorded_in_order(self, at_work: Worker) -> None:
+    def test_a_round_is_recorded_in_order_and_what_a_silent_client_does_not_tell_is_open(self, at_work: Worker) -> None:
         at_work._round()
         updates = ["READ", "WRITE"] * (len(store_of(at_work).bases) - 1)  # one of the writes comes late
         assert kinds(at_work) == ["ACQUIRE", *updates, "READ", "RELEASE", "WRITE"]
         assert set(rows(at_work)["outcome"]) == {Outcome.OK}
         assert rows(at_work)[-1]["flags"] == 2
+        assert (rows(at_work)[0]["value"], rows(at_work)[0]["base"]) == (NONE, NONE)
 
     @pytest.mark.parametrize(("in_line", "number"), [(True, 0), (True, 1), (False, 0)])
     def test_the_first_in_line_waits(self, at_work: Worker, in_line: bool, number: int) -> None:
@@ -182,7 +183,7 @@ def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     assert [group_of(number) for number in range(4)] == [1, 2, 3, 1]
 
 
-def test_wake_ups_and_the_place_in_line_stand_in_the_row_of_an_acquire_granted_or_not(a_worker: MakeWorker) -> None:
+def test_wake_ups_place_in_line_and_patience_stand_in_an_acquire_s_row_granted_or_not(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["work"], 1)
     (row, _) = rows(worker)
     assert row["value"] == 3
@@ -191,11 +192,10 @@ def test_wake_ups_and_the_place_in_line_stand_in_the_row_of_an_acquire_granted_o
     worker._round()
     *_, row = rows(worker)
     assert (row["reason"], row["value"], row["base"]) == (Reason.TIMEOUT, 3, NONE)
-
-
-def test_a_silent_client_leaves_both_open(at_work: Worker) -> None:
-    at_work._round()
-    assert (rows(at_work)[0]["value"], rows(at_work)[0]["base"]) == (NONE, NONE)
+    for timeout in (worker.spec.acquire_timeout, 0.25, 0.0):
+        worker.acquire(0, timeout)
+    assert rows(worker)["ttl"].tolist()[-3:] == [0, 250_000_000, 0]
+    assert rows(worker)["f"].tolist()[-3:] == [F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE]
 
 
 def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
@@ -225,15 +225,6 @@ def test_a_cancelled_one_waited_as_long_as_its_row_says(a_worker: MakeWorker, mo
     assert told == [waiting.spec.acquire_timeout]
     assert (row["outcome"], row["reason"], row["ttl"]) == (Outcome.FAIL, Reason.TIMEOUT, 50_000_000)
     assert row["ret"] - row["inv"] >= 50_000_000
-
-
-def test_how_long_a_refused_one_was_told_to_wait_stands_in_its_row(a_worker: MakeWorker) -> None:
-    worker = a_worker(WORKLOADS["work"])
-    lock_of(worker).fails["a"] = None
-    for timeout in (worker.spec.acquire_timeout, 0.25, 0.0):
-        worker.acquire(0, timeout)
-    assert rows(worker)["ttl"].tolist() == [0, 250_000_000, 0]
-    assert rows(worker)["f"].tolist() == [F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE]
 
 
 def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answer: LockError | None = None) -> Worker:

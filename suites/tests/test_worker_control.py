@@ -41,8 +41,6 @@ def test_gates_and_actions_of_infra_are_those_of_the_wire() -> None:
 
 @dataclass
 class Team:
-    """Three workers at work, and the harness's hand on them."""
-
     server: ForkServer
     handles: list[Handle]
     control: WorkerControl
@@ -63,7 +61,6 @@ class Team:
         return self.server.await_condition(condition, seconds)
 
     def pause(self, seconds: float) -> None:
-        """Let the workers do whatever they do."""
         self.server.await_condition(lambda: False, seconds)
 
 

@@ -43,13 +43,11 @@ def steps(name: str) -> Iterator[dict[str, Any]]:
 
 
 def script(name: str, part: str) -> str:
-    """The one script of a workflow that has this in it."""
     (found,) = [step["run"] for step in steps(name) if part in step.get("run", "")]
     return str(found)
 
 
 def commands(name: str) -> Iterator[list[str]]:
-    """The words of all that a workflow's scripts call, a line each."""
     for step in steps(name):
         for line in step.get("run", "").replace("\\\n", " ").splitlines():
             yield [word.removeprefix("shards=$(") for word in shlex.split(line.partition(" # ")[0], comments=True)]

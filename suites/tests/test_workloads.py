@@ -11,7 +11,7 @@ from checkers.tests.build import cases
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Indeterminate, LockError, Refused
-from suites.tests.bench import Fake, MakeWorker, Rich, kinds, lock_of, raising, rows, store_of
+from suites.tests.bench import Fake, MakeWorker, Rich, held, kinds, lock_of, raising, rows, store_of
 from suites.worker import gates
 from suites.worker.critical_section import Section
 from suites.workloads import several_locks
@@ -204,9 +204,7 @@ class TestChurn:
         with worker.inside(holding):
             assert gates.caught(worker.recorder.page, Gate.AFTER_ACQUIRE) is None
         worker._round()
-        caught = gates.caught(worker.recorder.page, Gate.AFTER_ACQUIRE)
-        assert caught is not None
-        assert caught.key == 1
+        assert held(worker.recorder.page, Gate.AFTER_ACQUIRE).key == 1
 
 
 class TestGuarded:

@@ -76,7 +76,6 @@ class World:
 
 
 def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True, rest: Script = lambda _: {}) -> Script:
-    """The trials of which `when` is true raise this."""
 
     def script(trial: Trial) -> Told:
         if when(trial):
