@@ -1,11 +1,15 @@
 """What all tests have in common: `python -m results`, as a test asks it."""
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from results.__main__ import main
+from results.run import Run
+from results.tests.test_damage import RUNS
 
 settings.register_profile("shared-machine", deadline=None)  # how long an example takes says nothing on a busy one
 settings.load_profile("shared-machine")
@@ -21,3 +25,8 @@ def results(capsys: pytest.CaptureFixture[str]) -> Results:
         return main([*map(str, words)]), *capsys.readouterr()
 
     return asked
+
+
+@pytest.fixture(params=sorted(RUNS))
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    return Run(shutil.copytree(RUNS[request.param], tmp_path / "runs" / RUNS[request.param].name))

@@ -131,15 +131,13 @@ def test_three_times_slower_is_a_regression_and_neither_the_same_nor_any_time_wh
         assert (one.trials, one.unit) == (1, "s")
 
 
-DOUBTS: dict[str, tuple[Sequence[Cell], dict[str, Any], list[str]]] = {
-    "none": ((), {}, []),
-    "aborted": ((), {"problems": ("trials/x: aborted: no",)}, ["1 trial came to no verdict: trials/x: aborted: no"]),
-    "only-old": ([cell(BASELINE, Verdict.UPHELD, lane="b")], {}, ["1 judgement of the old version has none beside it"]),
-    "not-tried": ((), {"parts": STAGES}, [f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER]),
-}
-
-
-@pytest.mark.parametrize(("more", "given", "doubts"), DOUBTS.values(), ids=DOUBTS)
+@cases(
+    "more, given, doubts",
+    ("none", (), {}, []),
+    ("aborted", (), {"problems": ("trials/x: aborted: no",)}, ["1 trial came to no verdict: trials/x: aborted: no"]),
+    ("only-old", [cell(BASELINE, Verdict.UPHELD, lane="b")], {}, ["1 judgement of the old version has none beside it"]),
+    ("not-tried", (), {"parts": STAGES}, [f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER]),
+)
 def test_doubts(more: Sequence[Cell], given: dict[str, Any], doubts: list[str]) -> None:
     made = of(*KEPT, *more, **given)
     assert list(made.doubts) == doubts
@@ -313,16 +311,16 @@ def test_it_says_when_it_was_tried_and_how_busy_the_machine_was_and_what_was_not
 
 @cases(
     "text, plain",
-        ("time", "timeout after 0.03 s", "timeout after N s"),
-        ("address", "no answer from 10.77.3.19:6379\n(try 3)", "no answer from ADDRESS (try N)"),
-        ("lease", "etcd1:2379: lease 694d8ca5f2b1a30f not found", "ADDRESS: lease ID not found"),
-        ("version", "http://etcd2:2379/v3: refused", "http://ADDRESS/vN: refused"),
-        ("session", "session 0x1000a2b closed", "session ID closed"),
-        ("uuid", "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "ID"),
-        ("words", "deadbeef faded", "deadbeef faded"),
-        ("long", "x " * 200, "x " * 58 + "x..."),
-        ("hostile", samples.HOSTILE, samples.HOSTILE.replace("7", "N").replace("1)", "N)").replace("2)", "N)")),
-)  # fmt: skip
+    ("time", "timeout after 0.03 s", "timeout after N s"),
+    ("address", "no answer from 10.77.3.19:6379\n(try 3)", "no answer from ADDRESS (try N)"),
+    ("lease", "etcd1:2379: lease 694d8ca5f2b1a30f not found", "ADDRESS: lease ID not found"),
+    ("version", "http://etcd2:2379/v3: refused", "http://ADDRESS/vN: refused"),
+    ("session", "session 0x1000a2b closed", "session ID closed"),
+    ("uuid", "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "ID"),
+    ("words", "deadbeef faded", "deadbeef faded"),
+    ("long", "x " * 200, "x " * 58 + "x..."),
+    ("hostile", samples.HOSTILE, samples.HOSTILE.replace("7", "N").replace("1)", "N)").replace("2)", "N)")),
+)
 def test_what_differs_each_time_is_taken_out_of_an_error(text: str, plain: str) -> None:
     assert normalised(text) == plain
 

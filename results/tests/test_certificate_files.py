@@ -128,25 +128,25 @@ def newly_signed(run: Run) -> None:
 
 
 ROLLED_BACK = "trials/*rollback-end*/trial.json"
-CHANGES: dict[str, tuple[Callable[[Run], None], str]] = {
-    "sentence": (better, "it was changed: its digest is another"),
-    "sentence-and-digest": (newly_signed, "sentence is not what the run says"),
-    "a-key-twice": (within(files.CERTIFICATE, '"upgrades":', '"sentence":"FINE","upgrades":', 1), "not written as"),
-    "a-space": (within(files.CERTIFICATE, ",", ", ", 1), "not written as"),
-    "a-key-of-nothing": (within(files.CERTIFICATE, '"run":', '"room":null,"run":', 1), "room is not what the run says"),
-    "history-missing": (lambda run: history(run).unlink(), ".arrow is missing"),
-    "no-run": (without("run.json"), "not borne out"),
-    "no-summary": (without("summary.json"), "not borne out"),
-    "asked-for": (within("run.json", "7.0", "7.2"), "run.json was changed"),
-    "junit": (within(files.JUNIT, "token-order", "fenced-store"), f"{files.JUNIT} is not what the"),
-    "no-junit": (without(files.JUNIT), f"{files.JUNIT}: No such file or directory"),
-    "attestation": (within(files.ATTESTATION, "token-order", "x"), f"{files.ATTESTATION} is not what the"),
-    "no-attestation": (without(files.ATTESTATION), f"{files.ATTESTATION}: No such file or directory"),
-    "servers": (within(ROLLED_BACK, '"refused": true', '"refused": false'), "no_way_back, steps are not what the run"),
-}
 
 
-@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
+@cases(
+    "change, said",
+    ("sentence", better, "it was changed: its digest is another"),
+    ("sentence-and-digest", newly_signed, "sentence is not what the run says"),
+    ("a-key-twice", within(files.CERTIFICATE, '"upgrades":', '"sentence":"FINE","upgrades":', 1), "not written as"),
+    ("a-space", within(files.CERTIFICATE, ",", ", ", 1), "not written as"),
+    ("a-key-of-nothing", within(files.CERTIFICATE, '"run":', '"room":null,"run":', 1), "room is not what the run says"),
+    ("history-missing", lambda run: history(run).unlink(), ".arrow is missing"),
+    ("no-run", without("run.json"), "not borne out"),
+    ("no-summary", without("summary.json"), "not borne out"),
+    ("asked-for", within("run.json", "7.0", "7.2"), "run.json was changed"),
+    ("junit", within(files.JUNIT, "token-order", "fenced-store"), f"{files.JUNIT} is not what the"),
+    ("no-junit", without(files.JUNIT), f"{files.JUNIT}: No such file or directory"),
+    ("attestation", within(files.ATTESTATION, "token-order", "x"), f"{files.ATTESTATION} is not what the"),
+    ("no-attestation", without(files.ATTESTATION), f"{files.ATTESTATION}: No such file or directory"),
+    ("servers", within(ROLLED_BACK, '"refused": true', '"refused": false'), "no_way_back, steps are not what the run"),
+)
 def test_what_was_changed_is_named(issued: Run, change: Callable[[Run], None], said: str, results: Results) -> None:
     change(issued)
     place = issued.path / files.CERTIFICATE if (issued.path / "run.json").exists() else issued.path
@@ -182,21 +182,21 @@ def lanes(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Run], N
     return forge
 
 
+Forgery = Callable[[Run], object]
 LANE, LANES = "  redis/register/unfenced  ", "has not the lanes of trial.json"
-FORGED: dict[str, tuple[Callable[[Run], object], str]] = {
-    "history-of-no-trial": (lambda run: shutil.copy(history(run), history(run).with_name("more.arrow")), LANES),
-    "other-name": (by_another_name, ""),
-    "faster": (lanes(lambda told: told[0]["measures"]["release_ms"].update(p50=0.001)), LANE),
-    "exposed": (lanes(lambda told: told[0]["judgements"][0]["verdict"]["counters"].update({CONTENDED: 9})), LANE),
-    "held": (lanes(lambda told: told[0]["judgements"].pop(1)), LANE),
-    "renamed": (lanes(lambda told: told[0].update(lock="etcd")), LANE),
-    "lane-left-out": (lanes(lambda told: told.pop(0)), f"verdicts.json {LANES}"),
-}
 
 
-@pytest.mark.parametrize("what", FORGED)
-def test_forged_claims_of_a_trial_are_found(run: Run, what: str, results: Results) -> None:
-    forge, said = FORGED[what]
+@cases(
+    "forge, said",
+    ("history-of-no-trial", lambda run: shutil.copy(history(run), history(run).with_name("more.arrow")), LANES),
+    ("other-name", by_another_name, ""),
+    ("faster", lanes(lambda told: told[0]["measures"]["release_ms"].update(p50=0.001)), LANE),
+    ("exposed", lanes(lambda told: told[0]["judgements"][0]["verdict"]["counters"].update({CONTENDED: 9})), LANE),
+    ("held", lanes(lambda told: told[0]["judgements"].pop(1)), LANE),
+    ("renamed", lanes(lambda told: told[0].update(lock="etcd")), LANE),
+    ("lane-left-out", lanes(lambda told: told.pop(0)), f"verdicts.json {LANES}"),
+)
+def test_forged_claims_of_a_trial_are_found(run: Run, forge: Forgery, said: str, results: Results) -> None:
     forge(run)
     issue(run)
     status, _, errors = results("verify", run.path)

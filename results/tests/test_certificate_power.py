@@ -88,27 +88,21 @@ def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, **given: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "decision", "warned"),
+    ("old", "new", "of_each", "what"),
     [
-        ((0, 5), (4, 5), Decision.REGRESSION, False),
-        ((1, 5), (5, 5), Decision.REGRESSION, False),
-        ((0, 5), (3, 5), Decision.NO_REGRESSION, True),
-        ((0, 1), (1, 1), Decision.NO_REGRESSION, False),
-        ((0, 2), (2, 2), Decision.NO_REGRESSION, True),
-        ((1, 5), (3, 5), Decision.NO_REGRESSION, False),
-        ((4, 5), (0, 5), Decision.NO_REGRESSION, False),
-        ((5, 5), (5, 5), Decision.NO_REGRESSION, False),
+        *((old, new, 5, "lost") for old, new in ((0, 4), (1, 5))),
+        *((old, new, 5, "") for old, new in ((1, 3), (4, 0), (5, 5))),
+        (0, 1, 1, ""), (0, 2, 2, "warned"), (0, 3, 5, "warned"),
     ],
-)
+)  # fmt: skip
 def test_a_weakness_of_the_new_version_alone_is_a_regression_where_counts_decide(
-    old: tuple[int, int], new: tuple[int, int], decision: Decision, warned: bool
+    old: int, new: int, of_each: int, what: str
 ) -> None:
-    made = of(*shown(old[0], new[0], old[1], new[1]))
-    counts = f"it showed in {new[0]} of {new[1]} trials of the new version, in {old[0]} of {old[1]} of the old one"
-    assert made.decision is decision
-    assert any(counts in words for words in made.warnings) == warned
-    assert {loss.why for loss in made.regressed} == ({counts} if decision is Decision.REGRESSION else set())
-    assert len(made.regressed) == (2 if decision is Decision.REGRESSION else 0), "a lane each"
+    made = of(*shown(old, new, of_each, of_each))
+    counts = f"it showed in {new} of {of_each} trials of the new version, in {old} of {of_each} of the old one"
+    assert made.decision is (Decision.REGRESSION if what == "lost" else Decision.NO_REGRESSION)
+    assert any(counts in words for words in made.warnings) == (what == "warned")
+    assert [loss.why for loss in made.regressed] == [counts] * 2 * (what == "lost"), "a lane each"
 
 
 def test_how_often_counts_come_by_chance() -> None:

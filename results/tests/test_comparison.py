@@ -37,6 +37,8 @@ VALUES = dict.fromkeys((measure.name for measure in MEASURES), 100.0)
 WORDS = [word for word in Verdict if word is not Verdict.NOT_APPLICABLE]
 SILENT = {Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN, Verdict.NOT_PROMISED_HELD, Verdict.UPHELD}
 ODD = (0, 0.0, -1.0, -1e308, 1e308, 5e-324, 1e-300, 2**63 - 1, -(2**63), math.nan, math.inf, -math.inf, None, True, "x")
+PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
+TOLD = (Verdict.UPHELD, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_HELD)
 
 
 def run(*cells: Cell) -> RunContents:
@@ -227,10 +229,6 @@ def test_no_number_whatever_ends_a_comparison() -> None:
         for speed in found.speeds:
             numbers = (speed.before, speed.after, speed.ratio, speed.machine, *(speed.interval or ()))
             assert all(math.isfinite(number) and number > 0 for number in numbers)
-
-
-PROPERTIES = ("server-exclusion", "fenced-store", "fifo")
-TOLD = (Verdict.UPHELD, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_HELD)
 
 
 def judged(*words: Verdict, **facts: Any) -> TrialRecord:

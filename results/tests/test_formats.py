@@ -1,7 +1,6 @@
 """Older formats open, newer ones are named; a summary obeys its schema; what was stored is judged as it was."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,6 @@ from results.tests.test_damage import FORMATS, RUNS, mutated, some
 SCHEMA = schema.schema()
 PUBLISHED = json.loads((FORMATS / "summary-3.schema.json").read_text("utf-8"))
 """The schema of the format as it was published first."""
-
-
-@pytest.fixture(params=sorted(RUNS))
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    return Run(shutil.copytree(RUNS[request.param], tmp_path / "runs" / RUNS[request.param].name))
 
 
 def described(schema: Any) -> Any:
@@ -69,14 +63,11 @@ def contents_of(run: Run) -> RunContents:
     return RunContents(made.cells, made.lanes, made.problems)
 
 
-def test_its_trials_are_whole_and_their_pages_drawn_again(old: Run) -> None:
+def test_its_trials_are_whole_their_pages_drawn_again_and_it_can_be_closed_in_todays_format(old: Run) -> None:
     for folder in sorted((old.path / "trials").iterdir()):
         record = load_trial(folder)
         assert all(len(lane.history) > 50 for lane in record.lanes)
         assert record.name in old.draw_trial(folder).read_text("utf-8")
-
-
-def test_it_can_be_closed_again_in_todays_format(old: Run) -> None:
     old.close({"finished": "2026-11-22T08:00:00+00:00"})
     jsonschema.validate(files.read_json(old.path / summary.NAME), SCHEMA)
     assert contents_of(old) == old.read()

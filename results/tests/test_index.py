@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases
 from results.pages import rates, run_page
 from results.record import Cell, LaneSummary
 from results.report import grid
@@ -39,6 +40,7 @@ def cycle(phase: str, p50: float | None, p99: float | None, count: int = 10) -> 
 
 QUIET = {"cycles": [cycle("before", 12.34, None)], "recovery_s": []}
 """Measures of a lane without a fault."""
+WEAK = cell("redis", "none", Verdict.WEAKNESS_SHOWN, "herd-free")
 
 
 def square(page: Page) -> Element:
@@ -55,36 +57,29 @@ def test_a_square_tells_every_word_the_heaviest_first() -> None:
     assert made.given["class"] == "w-violated h-violated"
 
 
-WEAK = cell("redis", "none", Verdict.WEAKNESS_SHOWN, "herd-free")
-SHADES: dict[str, tuple[list[tuple[Verdict, str]], str]] = {
-    "all that was promised held": ([(Verdict.NOT_PROMISED_HELD, "fifo"), (Verdict.UPHELD, "recovery")], "upheld"),
-    "nothing was promised": ([(Verdict.NOT_PROMISED_HELD, "a"), (Verdict.NOT_APPLICABLE, "b")], "not_promised_held"),
-    "by the fault": ([(Verdict.UPHELD, "a"), (Verdict.WEAKNESS_SHOWN, "b")], "weakness_shown"),
-    "without it too": ([(Verdict.UPHELD, "a"), (Verdict.WEAKNESS_SHOWN, "herd-free")], "upheld thin"),
-    "both": ([(Verdict.WEAKNESS_SHOWN, "b"), (Verdict.WEAKNESS_SHOWN, "herd-free")], "weakness_shown thin"),
-    "only without it": ([(Verdict.WEAKNESS_SHOWN, "herd-free")], "lasting thin"),
-    "broken, not promised": ([(Verdict.NOT_PROMISED_BROKEN, "a"), (Verdict.UPHELD, "b")], "not_promised_broken"),
-    "failing": ([(Verdict.WEAKNESS_SHOWN, "herd-free"), (Verdict.NOT_STRESSED, "b")], "not_stressed thin"),
-    "it did not show this time": ([(Verdict.UPHELD, "herd-free")], "upheld"),
-    "not applicable": ([(Verdict.NOT_APPLICABLE, "a")], "not_applicable"),
-}
-
-
-@pytest.mark.parametrize("name", SHADES)
-def test_a_square_has_the_colour_of_what_its_fault_did_and_a_mark_for_what_shows_without_it(name: str) -> None:
-    words, shade = SHADES[name]
+@cases(
+    "words, shade",
+    ("all that was promised held", [(Verdict.NOT_PROMISED_HELD, "fifo"), (Verdict.UPHELD, "recovery")], "upheld"),
+    ("nothing was promised", [(Verdict.NOT_PROMISED_HELD, "a"), (Verdict.NOT_APPLICABLE, "b")], "not_promised_held"),
+    ("by the fault", [(Verdict.UPHELD, "a"), (Verdict.WEAKNESS_SHOWN, "b")], "weakness_shown"),
+    ("without it too", [(Verdict.UPHELD, "a"), (Verdict.WEAKNESS_SHOWN, "herd-free")], "upheld thin"),
+    ("both", [(Verdict.WEAKNESS_SHOWN, "b"), (Verdict.WEAKNESS_SHOWN, "herd-free")], "weakness_shown thin"),
+    ("only without it", [(Verdict.WEAKNESS_SHOWN, "herd-free")], "lasting thin"),
+    ("broken, not promised", [(Verdict.NOT_PROMISED_BROKEN, "a"), (Verdict.UPHELD, "b")], "not_promised_broken"),
+    ("failing", [(Verdict.WEAKNESS_SHOWN, "herd-free"), (Verdict.NOT_STRESSED, "b")], "not_stressed thin"),
+    ("it did not show this time", [(Verdict.UPHELD, "herd-free")], "upheld"),
+    ("not applicable", [(Verdict.NOT_APPLICABLE, "a")], "not_applicable"),
+)
+def test_a_square_has_the_colour_of_what_its_fault_did_and_a_mark_for_what_shows_without_it(
+    words: list[tuple[Verdict, str]], shade: str
+) -> None:
     page = drawn([WEAK, *(cell("redis", "kill-server", word, about) for word, about in words)])
     alone, made = (link.given["class"] for link in page.all("a") if "data-i" in link.given)
     assert alone == "w-weakness_shown h-weakness_shown", "without a fault it is the whole of it"
     assert made.partition(" h-")[2] == shade
+    heaviest_first = sorted(words, key=lambda judged: judged[0].weight)
     flagged = [number >= 16 for number in page.data["squares"][1][::7]]
-    assert flagged == [
-        word is Verdict.WEAKNESS_SHOWN and about == "herd-free" for word, about in sorted(words, key=weight)
-    ]
-
-
-def weight(judged: tuple[Verdict, str]) -> int:
-    return judged[0].weight
+    assert flagged == [judged == (Verdict.WEAKNESS_SHOWN, "herd-free") for judged in heaviest_first]
 
 
 @pytest.mark.parametrize("word", list(Verdict), ids=lambda word: word.name.lower())
@@ -139,12 +134,8 @@ def test_faults_stand_in_their_groups_and_what_fails_stands_first() -> None:
     assert (page.data["about"]["fault"]["cut"], page.data["about"]["lock"]) == ("It is cut.", {"a": "A lock.", "b": ""})
     page = drawn([*cells, cell("b", "slow", Verdict.VIOLATED, "fifo"), cell("b", "kill", Verdict.UNKNOWN, "fifo")],
                  described={"faults": stored})  # fmt: skip
-    assert [one.given["data-fault"] for one in page.elements if "data-fault" in one.given][:4] == [
-        "none",
-        "slow",
-        "cut",
-        "kill",
-    ]
+    columns = [one.given["data-fault"] for one in page.elements if "data-fault" in one.given]
+    assert columns[:4] == ["none", "slow", "cut", "kill"]
     assert [one.given["data-lock"] for one in page.all("tr") if "data-lock" in one.given] == ["b", "a"]
 
 
@@ -219,14 +210,11 @@ def test_failures_beyond_those_that_are_told_are_counted() -> None:
     assert "and 129 more promises broke (130 of 130 promises)" in page.one("h1", id="verdict")
 
 
-@pytest.mark.parametrize(
-    ("about", "says"),
-    [
-        ({"closed": ""}, "still going on"),
-        ({"closed": "", "interrupted": True}, "interrupted"),
-        ({"started": "x", "closed": 7, "profile": None}, "1 of 1 promises upheld"),
-    ],
-    ids=["going-on", "interrupted", "damaged"],
+@cases(
+    "about, says",
+    ("going on", {"closed": ""}, "still going on"),
+    ("interrupted", {"closed": "", "interrupted": True}, "interrupted"),
+    ("damaged", {"started": "x", "closed": 7, "profile": None}, "1 of 1 promises upheld"),
 )
 def test_what_became_of_the_run(about: dict[str, Any], says: str) -> None:
     assert says in drawn([cell("redis", "none", Verdict.UPHELD)], **about).one("main")
@@ -241,17 +229,9 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
     [one] = rates.per(lambda lane: lane.lock, [samples.summary(one) for one in measures]).values()
     assert (one.quiet, one.faulted) == (rates.Phase(10.0, 90.0, 5.0, 130), rates.Phase(500.0, None, 5.0, 20))
     assert (one.recovery, one.slowest, one.missing, one.heals, one.lanes) == (3.0, 4.0, 1, 4, 3)
-
-
-@pytest.mark.parametrize(
-    ("values", "middle"),
-    [
-        ([], None), ([(5.0, 0)], None), ([(3.0, 1), (1.0, 1), (2.0, 1)], 2.0), ([(1.0, 1), (9.0, 5)], 9.0),
-        ([(1.0, 1), (math.inf, 5)], None), ([(1.0, 5), (math.inf, 5)], 1.0),
-    ],
-)  # fmt: skip
-def test_middle(values: list[tuple[float, int]], middle: float | None) -> None:
-    assert rates.middle(values) == middle
+    assert [rates.middle(values) for values in ([], [(5.0, 0)], [(1.0, 1), (math.inf, 5)])] == [None] * 3
+    assert rates.middle([(3.0, 1), (1.0, 1), (2.0, 1)]) == 2.0
+    assert (rates.middle([(1.0, 1), (9.0, 5)]), rates.middle([(1.0, 5), (math.inf, 5)])) == (9.0, 1.0)
 
 
 def test_what_nobody_knows_is_no_number_and_without_measures_there_is_no_table() -> None:

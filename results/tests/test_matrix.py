@@ -1,7 +1,7 @@
 """The matrix in terminals of every kind, and the command."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases
 from results.record import Cell
 from results.terminal import matrix
 from results.tests import test_index
@@ -19,6 +20,8 @@ PAGE = f"results/runs/r/trials/{'long-' * 40}/index.html"
 FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "kill-server", "slow-links")
 cell = partial(test_index.cell, page=Path(PAGE), seed=7, trial="")
 MANY = [f"a-{backend}-{number}" for backend in ("redis", "etcd") for number in range(12)]
+LONG = ("an-extremely-long-name-of-a-lock", "supercalifragilisticexpialidocious", "a/locks.py:Mine", "b/c.py:Its")
+BROKEN = cell(MANY[3], "none", Verdict.VIOLATED, "token-order", backend="redis")
 
 
 def cells() -> list[Cell]:
@@ -36,9 +39,12 @@ def cells() -> list[Cell]:
 def drawn(
     width: int, given: list[Cell] | None = None, problems: Sequence[str] = ("trials/x: damaged",), **console: Any
 ) -> str:
+    return shown(lambda on: matrix.render(cells() if given is None else given, on, problems), width=width, **console)
+
+
+def shown(render: Callable[[Console], None], **console: Any) -> str:
     out = io.StringIO()
-    options: dict[str, Any] = {"file": out, "width": width, **console}
-    matrix.render(cells() if given is None else given, Console(**options), problems)
+    render(Console(file=out, **console))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -64,24 +70,12 @@ def test_nothing_and_a_trial_that_is_left_out_for_many_reasons_take_few_lines() 
 
 def test_briefly_it_is_the_sentence_the_first_failures_and_a_small_matrix_or_a_line_for_each_backend() -> None:
     made = [cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(5)]
-    small, large = (
-        _brief([*made, *more], ["trials/x: " + "damaged " * 90]) for more in ([], of_many(faults=FAULTS * 20))
-    )
+    problem, again = "trials/x: " + "damaged " * 90, "pytest suites/ --lock {0.lock}".format
+    both = (made, [*made, *of_many(faults=FAULTS * 20)])
+    small, large = (shown(lambda on, it=it: matrix.brief(it, on, [problem], again), width=80) for it in both)
     assert small == golden("matrix-brief.txt", small)
     assert large == golden("matrix-brief-large.txt", large)
     assert max(len(text.splitlines()) for text in (small, large)) <= 23
-
-
-def _brief(given: list[Cell], problems: Sequence[str]) -> str:
-    out = io.StringIO()
-    matrix.brief(given, Console(file=out, width=80), problems, lambda cell: f"pytest suites/ --lock {cell.lock}")
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
-
-
-def test_at_80_columns() -> None:
-    text = drawn(80)
-    assert text == golden("matrix.txt", text)
-    assert all(len(line) <= 80 for line in text.splitlines() if PAGE not in line)
 
 
 def test_a_heavier_word_is_never_hidden() -> None:
@@ -119,20 +113,22 @@ def of_many(word: Verdict = Verdict.UPHELD, faults: tuple[str, ...] = FAULTS, **
     return [cell(lock, fault, word, backend=lock.split("-")[1], **given) for lock in MANY for fault in faults]
 
 
-def test_where_one_table_is_too_wide_each_backend_has_its_own() -> None:
-    text = drawn(200, of_many())
-    assert text == golden("matrix-by-backend.txt", text)
-
-
-def test_where_that_is_too_wide_as_well_each_fault_lists_its_locks_by_their_word() -> None:
-    text = drawn(80, [*of_many(), cell(MANY[3], "none", Verdict.VIOLATED, "token-order", backend="redis")])
-    assert text == golden("matrix-by-word.txt", text)
-
-
-def test_names_of_columns_are_as_short_as_they_can_be_and_broken_but_not_cut() -> None:
-    names = ["an-extremely-long-name-of-a-lock", "supercalifragilisticexpialidocious", "a/locks.py:Mine", "b/c.py:Its"]
-    text = drawn(80, [cell(name, "none", Verdict.UPHELD) for name in names])
-    assert text == golden("matrix-long-names.txt", text)
+@cases(
+    "name, width, given",
+    ("all at 80 columns", "matrix", 80, cells()),
+    ("each backend has a table where one is too wide", "matrix-by-backend", 200, of_many()),
+    ("each fault lists its locks by their word where that is too wide", "matrix-by-word", 80, [*of_many(), BROKEN]),
+    (
+        "names are short and broken, not cut",
+        "matrix-long-names",
+        80,
+        [cell(n, "none", Verdict.UPHELD) for n in LONG],
+    ),
+)
+def test_the_whole_of_it(name: str, width: int, given: list[Cell]) -> None:
+    text = drawn(width, given)
+    assert text == golden(f"{name}.txt", text)
+    assert all(len(line) <= width for line in text.splitlines() if PAGE not in line)
 
 
 def test_what_is_alike_is_told_once_with_its_number() -> None:

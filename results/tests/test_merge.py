@@ -47,6 +47,13 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "merged"
 
 
+def parts(root: Path, *asked: dict[str, Any]) -> list[Run]:
+    runs = [make(root, f"part-{n}", f"t{n}", started=n, **each) for n, each in enumerate(asked, 1)]
+    for run in runs:
+        run.close({})
+    return runs
+
+
 def trials(path: Path) -> list[str]:
     return sorted(folder.name for folder in (path / "trials").iterdir())
 
@@ -110,54 +117,42 @@ def test_what_one_shard_did_not_run_and_another_did(tmp_path: Path, out: Path) -
     assert len(left) == 2
 
 
-DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "seed": ({}, {"seed": 8}, "seed 7, 8"),
-    "profile": ({}, {"profile": "smoke"}, "profile 'default', 'smoke'"),
-    "version": ({"versions": {"etcd": "3.4"}}, {"versions": {"etcd": "3.5"}}, "versions of etcd '3.4', '3.5'"),
-    "target": ({"targets": {"etcd": ["a:1"]}}, {"targets": {"etcd": ["b:1"]}}, "targets of etcd"),
-    "command": ({}, {"command": ["pytest", "suites/", "--count", "3"]}, "'pytest suites/', 'pytest suites/ --count 3'"),
-    "same-shard": ({"shard": "1/2"}, {"shard": "1/2"}, "shard 1/2, 1/2"),
-    "other-shards": ({"shard": "1/2"}, {"shard": "2/3"}, "shard 1/2, 2/3"),
-}
-
-
-@pytest.mark.parametrize(("one", "other", "why"), DIFFERENT.values(), ids=DIFFERENT)
+@cases(
+    "one, other, why",
+    ("seed", {}, {"seed": 8}, "seed 7, 8"),
+    ("profile", {}, {"profile": "smoke"}, "profile 'default', 'smoke'"),
+    ("version", {"versions": {"etcd": "3.4"}}, {"versions": {"etcd": "3.5"}}, "versions of etcd '3.4', '3.5'"),
+    ("target", {"targets": {"etcd": ["a:1"]}}, {"targets": {"etcd": ["b:1"]}}, "targets of etcd"),
+    ("command", {}, {"command": ["pytest", "suites/", "--count", "3"]}, "'pytest suites/', 'pytest suites/ --count 3'"),
+    ("same-shard", {"shard": "1/2"}, {"shard": "1/2"}, "shard 1/2, 1/2"),
+    ("other-shards", {"shard": "1/2"}, {"shard": "2/3"}, "shard 1/2, 2/3"),
+)
 def test_runs_of_different_questions_are_not_merged(
     tmp_path: Path, out: Path, one: dict[str, Any], other: dict[str, Any], why: str
 ) -> None:
-    runs = [make(tmp_path, "one", "a", **one), make(tmp_path, "other", "b", started=2, **other)]
-    for run in runs:
-        run.close({})
-    said = f"^one and other are not parts of one run: .*{re.escape(why)}.*; --force merges them nevertheless$"
+    runs = parts(tmp_path, one, other)
+    said = f"^part-1 and part-2 are not parts of one run: .*{re.escape(why)}.*; --force merges them nevertheless$"
     with pytest.raises(files.BadFile, match=said):
         merge.merge(out, runs)
     assert not out.exists(), "nothing was done"
     merge.merge(out, runs, force=True)
-    assert trials(out) == ["a", "b"]
+    assert trials(out) == ["t1", "t2"]
     if other.get("versions"):
         assert Run.open(out).about()["versions"] == {"etcd": "3.4, 3.5"}
 
 
 def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: Path) -> None:
-    commands = (["--backend", "etcd", "-n2"], ["--backend=redis", "--version-of", "redis=7.2", "-q"])
-    runs = [
-        make(tmp_path, str(n), "a", started=n, versions=versions, command=["pytest", "suites/", *command])
-        for n, (versions, command) in enumerate(zip(({"etcd": "3.4"}, {"redis": "7.2"}), commands, strict=True))
-    ]
-    for run in runs:
-        run.close({})
-    merge.merge(out, runs)
+    etcd = {"versions": {"etcd": "3.4"}, "command": ["pytest", "suites/", "--backend", "etcd", "-n2"]}
+    words = ["pytest", "suites/", "--backend=redis", "--version-of", "redis=7.2", "-q"]
+    merge.merge(out, parts(tmp_path, etcd, {"versions": {"redis": "7.2"}, "command": words}))
     assert Run.open(out).about()["versions"] == {"etcd": "3.4", "redis": "7.2"}
 
 
 def test_what_any_part_says_of_its_locks_and_faults_the_whole_says(tmp_path: Path, out: Path) -> None:
     kill, cut = ({name: {"group": group, "text": name}} for name, group in (("kill", "servers"), ("cut", "links")))
     whole = {"faults": {**kill, **cut}, "locks": {"b": "B."}}
-    parts: list[dict[str, Any]] = [{"faults": kill, "locks": {"a": "A."}}, whole, {}]
-    runs = [make(tmp_path, f"part-{n}", f"t{n}", started=n, described=part) for n, part in enumerate(parts, 1)]
-    for run in runs:
-        run.close({})
-    merge.merge(out, runs)
+    described: list[dict[str, Any]] = [{"faults": kill, "locks": {"a": "A."}}, whole, {}]
+    merge.merge(out, parts(tmp_path, *({"described": part} for part in described)))
     assert Run.open(out).about()["described"] == {"faults": {**kill, **cut}, "locks": {"a": "A.", "b": "B."}}
 
 
@@ -325,13 +320,9 @@ def test_a_run_that_failed_is_kept_unless_asked(root: Path, capsys: pytest.Captu
     assert left(root) == []
 
 
-def test_a_run_that_was_interrupted_may_go(root: Path) -> None:
-    (closed(root, "interrupted", 50) / "summary.json").unlink()
-    done(root, "--keep", "4", "--yes")
-    assert left(root) == ALL
-
-
-def test_a_run_that_is_still_going_on_is_kept(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_is_still_going_on_is_kept_and_one_interrupted_may_go(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = samples.run(root / "going-on")
     done(root, "--keep", "0", "--yes", "--failed-too")
     assert left(root) == ["going-on"]

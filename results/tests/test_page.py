@@ -20,6 +20,7 @@ from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.stories import Narrator
 from checkers.row_format import NONE, F, Outcome
+from checkers.tests.build import cases
 from results.pages import trial_page
 from results.pages.lane.windows import standalone
 from results.record import LaneRecord, TrialRecord, decisive
@@ -31,7 +32,9 @@ from results.tests.browser.made import RECORDED
 from results.tests.markup import Page, golden, unpacked
 from results.tests.samples import MS
 
+LOAD = {"workload": ["set", "once"], "keys": 1_000, "ttl": 30.0, "hook": "pause=evil"}
 LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}}
+PROFILE = {**LOCKS, "profile": "default", "column": "none"}
 
 
 def read(record: TrialRecord) -> Page:
@@ -81,19 +84,14 @@ def test_the_sentence_covers_the_whole_trial() -> None:
     assert sentences.trial_sentence([]) == "No lane came to an end."
 
 
-@pytest.mark.parametrize(
-    ("about", "command"),
-    [
-        ({"column": "storm-17", "seed": 17}, "--backend redis --faults storm-17 --seed 17"),
-        (LOCKS, "--lock redis --lock pkg.locks:Mine --faults"),
-        ({**LOCKS, "profile": "default", "column": "none"}, "--profile default --backend redis -k none --seed 7"),
-        (
-            {"load": {"workload": ["set", "once"], "keys": 1_000, "ttl": 30.0, "hook": "pause=evil"}, "column": "none"},
-            "--backend redis --faults none --workload set --workload once --keys 1000 --ttl 30 --seed 7",
-        ),
-    ],
-    ids=["storm", "own-lock", "profile", "load"],
-)
+@cases(
+    "about, command",
+    ("storm", {"column": "storm-17", "seed": 17}, "--backend redis --faults storm-17 --seed 17"),
+    ("own lock", LOCKS, "--lock redis --lock pkg.locks:Mine --faults"),
+    ("profile", PROFILE, "--profile default --backend redis -k none --seed 7"),
+    ("load", {"load": LOAD, "column": "none"},
+     "--backend redis --faults none --workload set --workload once --keys 1000 --ttl 30 --seed 7"),
+)  # fmt: skip
 def test_the_command_that_runs_a_trial_again(about: dict[str, Any], command: str) -> None:
     assert f"pytest suites/ {command}" in read(samples.trial(**about)).text
 
@@ -193,15 +191,12 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
     assert len(trial_page.render(replace(samples.trial(), lanes=lanes), Path("t")).encode()) < 1_500_000
 
 
-def test_a_passing_trial_shows_the_worker_that_the_fault_hit() -> None:
+def test_a_passing_trial_shows_the_worker_that_the_fault_hit_and_without_faults_a_contended_hand_over() -> None:
     history = samples.stale_write("fence-writes")
     passed = (j for j in samples.judgements(history) if j.result and j.result.valid)
     text = read(samples.one_lane(history, *passed)).text
     assert "The worker hit by freeze-holder, and its successor" in text
     assert "write 4100 with token 41" in text
-
-
-def test_a_trial_without_faults_shows_a_contended_hand_over() -> None:
     text = read(samples.one_lane(replace(samples.long(2000), faults=()))).text
     assert "The most contended hand-over" in text
     assert "Nothing was judged" in text

@@ -242,7 +242,7 @@ def test_the_numbers_are_those_of_the_measures(recorded: History) -> None:
     assert found["operations"] == len(recorded)
 
 
-def test_each_fault_has_a_phase_and_what_follows_it_another() -> None:
+def test_each_fault_has_a_phase_and_what_follows_it_another_and_those_that_overlap_have_one() -> None:
     found = measured(history(fault(250, 350), fault(900, 1050)))
     told = [(one["cycle"], one["phase"], one["grants"]) for one in found["cycles"]]
     assert told == [(0, "before", 2), (1, "during", 1), (1, "after", 0), (2, "during", 1), (2, "after", 1)]
@@ -250,9 +250,6 @@ def test_each_fault_has_a_phase_and_what_follows_it_another() -> None:
     assert sum(one["seconds"] for one in found["cycles"]) == pytest.approx(found["seconds"])
     assert sum(one["acquire_ms"]["count"] for one in found["cycles"]) == found["acquire_ms"]["count"]
     assert found["recovery_s"] == [pytest.approx(0.65), pytest.approx(0.05)]
-
-
-def test_faults_that_overlap_are_one_phase() -> None:
     found = measured(history(fault(250, 350), fault(300, 900, "slow")))
     assert [one["phase"] for one in found["cycles"]] == ["before", "during", "after"]
     assert found["recovery_s"] == pytest.approx([0.65, 0.1])

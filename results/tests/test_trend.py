@@ -176,19 +176,14 @@ def test_each_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (len(rows(drawn(tmp_path))), read.call_args_list[8:]) == (1, [call(new)])
 
 
-def test_a_run_that_was_written_again_is_read_again(tmp_path: Path) -> None:
-    _, path, _ = (stored(tmp_path, day, cell(Verdict.UPHELD)) / summary.NAME for day in (1, 2, 3))
-    trend.write(tmp_path)
-    path.write_text(path.read_text().replace('"word": "upheld"', '"word": "violated"'))
-    assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["▼ cleared", "▲ new"]
-
-
-def test_a_run_that_is_gone_is_compared_with_no_more(tmp_path: Path) -> None:
-    stored(tmp_path, 1, cell(Verdict.UPHELD))
-    gone = stored(tmp_path, 2, cell(Verdict.UNKNOWN))
-    stored(tmp_path, 3, cell(Verdict.VIOLATED))
+def test_a_run_that_was_written_again_is_read_again_and_one_that_is_gone_no_more(tmp_path: Path) -> None:
+    words = enumerate((Verdict.UPHELD, Verdict.UPHELD, Verdict.VIOLATED), 1)
+    _, changed, _ = (stored(tmp_path, day, cell(word)) for day, word in words)
+    assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["▲ new"]
+    path = changed / summary.NAME
+    path.write_text(path.read_text().replace('"word": "upheld"', '"word": "unknown"'))
     assert [kind for kind, *_ in rows(drawn(tmp_path))] == ["~ changed", "▲ new"]
-    gone.rename(tmp_path / ".gone")
+    changed.rename(tmp_path / ".gone")
     [[kind, *_, old, new]] = rows(drawn(tmp_path))
     assert (kind, old[1:], new[1:]) == ("▲ new", "upheld", "violated")
 

@@ -153,15 +153,12 @@ def ask(port: int, path: str, method: str = "GET", host: str = "") -> tuple[http
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        *((path, HTML) for path in ("/", "/index.html?x=1", f"{RUN}/", f"{TRIAL}/index.html")),
+        *((path, HTML) for path in ("/", "/index.html?x=1", f"{RUN}/")),
+        *((f"{TRIAL}/{name}", HTML) for name in ("index.html", "logs/", "logs/index.html?")),
+        *((f"{TRIAL}/{name}", TEXT) for name in ("logs/redis1", "x.html")),
+        *((path, "application/json") for path in (f"{RUN}/summary.json", f"{TRIAL}/trial.json")),
         (f"{RUN}/assets/timeline.js", "text/javascript; charset=utf-8"),
-        (f"{RUN}/summary.json", "application/json"),
-        (f"{TRIAL}/trial.json", "application/json"),
         (f"{TRIAL}/redis-register-unfenced.arrow", "application/vnd.apache.arrow.file"),
-        (f"{TRIAL}/logs/redis1", TEXT),
-        (f"{TRIAL}/logs/", HTML),
-        (f"{TRIAL}/logs/index.html?", HTML),
-        (f"{TRIAL}/x.html", TEXT),
     ],
 )
 def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path: str, kind: str) -> None:
@@ -189,17 +186,14 @@ def test_nothing_else_is_served(port: int, path: str) -> None:
     assert (answer.status, body) == (404, b"404 Not Found\n")
 
 
-def test_a_folder_leads_to_its_page(port: int) -> None:
-    answer, _ = ask(port, RUN)
-    assert (answer.status, answer.getheader("Location")) == (301, f"{RUN}/")
-
-
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_nothing_can_be_written(port: int, method: str) -> None:
     assert ask(port, f"{TRIAL}/trial.json", method)[0].status == 501
 
 
-def test_the_head_of_a_file(port: int, root: Path) -> None:
+def test_a_folder_leads_to_its_page_and_the_head_of_a_file_is_no_more_than_that(port: int, root: Path) -> None:
+    answer, _ = ask(port, RUN)
+    assert (answer.status, answer.getheader("Location")) == (301, f"{RUN}/")
     answer, body = ask(port, f"{RUN}/summary.json", "HEAD")
     assert (answer.status, body) == (200, b"")
     assert answer.getheader("Content-Length") == str((root / RUN[1:] / "summary.json").stat().st_size)
