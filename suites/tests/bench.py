@@ -30,6 +30,10 @@ LONG = 3600.0  # seconds; a TTL that is over in no test
 SOON = 120.0  # seconds within which anything awaited must come, on whatever machine
 ENDS = 1800.0  # seconds within which any process must end that a test waits for
 MS = 1_000_000
+MakeWorker = Callable[..., Worker]
+"""(workload, rounds, what to change in its spec) -> a worker after so many rounds: a fixture, `a_worker`."""
+MODULE = "suites.tests.standin"
+LANE = "standin/register/unfenced"
 
 
 class Fake:
@@ -285,10 +289,6 @@ def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> W
     return Worker(spec, store_client.connect, Section)
 
 
-MakeWorker = Callable[..., Worker]
-"""(workload, rounds, what to change in its spec) -> a worker after so many rounds: a fixture, `a_worker`."""
-
-
 def lock_of(worker: Worker) -> Rich:
     client: Any = worker.client
     assert isinstance(client, Rich)
@@ -312,10 +312,6 @@ def recorded(spec: Spec, *kinds: F) -> Any:
 
 def kinds(worker: Worker) -> list[str]:
     return [F(row["f"]).name for row in rows(worker)]
-
-
-MODULE = "suites.tests.standin"
-LANE = "standin/register/unfenced"
 
 
 def specs(folder: str, lock: str) -> list[Spec]:

@@ -23,6 +23,9 @@ RECORDED: Final = ROOT / ".mutants"  # what `record` and `run` leave: not commit
 DURATIONS: Final = RECORDED / "durations.json"
 LINES: Final = RECORDED / "lines"
 BUDGET: Final = 90.0  # seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run
+_took: dict[str, tuple[float, bool, bool]] = {}
+_coverage: list[Coverage] = []
+_begun: set[str] = set()
 
 
 class Tests:
@@ -76,11 +79,6 @@ def record(arguments: Sequence[str]) -> int:
         data.update(other)
         part.unlink()
     return status
-
-
-_took: dict[str, tuple[float, bool, bool]] = {}
-_coverage: list[Coverage] = []
-_begun: set[str] = set()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,6 +28,14 @@ from suites.worker.pool import ROOT
 
 PACKAGES = {"infra": "infra", "results": "results.commands", "suites": "suites.commands"}
 RECORDED = next((ROOT / "results/tests/formats/2").rglob("*late-write*/*unfenced*.arrow"))
+MAKEFILE = """
+certify:
+\t@mkdir -p results/runs/r/trials/a results/runs/r/trials/b
+\t@touch results/runs/r/trials/a/verdicts.json results/runs/r/trials/b/verdicts.json
+\t@case "$(ARGS)" in *" 3"*) echo "1 failed, 9 passed"; exit 1;; *) echo "10 passed, 3 skipped";; esac
+test:
+\t@echo "500 passed"
+"""
 
 
 def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -193,16 +201,6 @@ def test_a_command_that_is_interrupted_says_so_and_nothing_else(capsys: pytest.C
     assert capsys.readouterr().err == "soak: interrupted\n"
 
 
-MAKEFILE = """
-certify:
-\t@mkdir -p results/runs/r/trials/a results/runs/r/trials/b
-\t@touch results/runs/r/trials/a/verdicts.json results/runs/r/trials/b/verdicts.json
-\t@case "$(ARGS)" in *" 3"*) echo "1 failed, 9 passed"; exit 1;; *) echo "10 passed, 3 skipped";; esac
-test:
-\t@echo "500 passed"
-"""
-
-
 @pytest.fixture
 def commit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
     """The only one of a project, in which the third run of `make certify` is red."""
@@ -219,10 +217,8 @@ def commit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch
 
 def test_it_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert repeat.main("certify", 2) == 0
-    assert [(run.seed, run.busy, run.status, run.trials, run.judged) for run in repeat.noted()] == [
-        (1, os.cpu_count(), 0, 2, 10),
-        (2, 0, 0, 2, 10),
-    ]
+    runs = [(run.seed, run.busy, run.status, run.trials, run.judged) for run in repeat.noted()]
+    assert runs == [(1, os.cpu_count(), 0, 2, 10), (2, 0, 0, 2, 10)]
     assert repeat.in_words("certify", repeat.green_in_a_row("certify")) == (
         f"make certify: 2 green in a row at {commit[:12]} (4 trials, 20 judgements), so with 95 % confidence "
         "fewer than 100% of runs and 0.1 of judgements are red without cause"

@@ -227,8 +227,7 @@ class TestSession:
             client.session, client.opened = session, opened
             in_session.renewal.note_session(in_session.main, TTL)
         rows = in_session.rows(F.SESSION_OPEN)
-        assert rows["session"].tolist() == [71, 73]
-        assert rows["inv"].tolist()[1] == 12345
+        assert (rows["session"].tolist(), rows["inv"].tolist()[1]) == ([71, 73], 12345)
         assert rows["ttl"].tolist() == [round(TTL * 1e9)] * 2
         assert set(rows["outcome"]) == {Outcome.OK}
 
@@ -394,6 +393,5 @@ def test_how_long_threads_waited_is_told_since_the_last_look(tmp_path: Path) -> 
     told(main=900, watch=80, new=20)
     assert delays.longest() == 30
     told(main=950)
-    assert delays.longest() == 50
-    assert delays.longest() == 0
+    assert (delays.longest(), delays.longest()) == (50, 0)
     assert RunDelays(tmp_path / "no such system").longest() == 0

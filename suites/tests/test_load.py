@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pytest
 
 from checkers.history.history import read_recording
-from checkers.row_format import F, Run, State
+from checkers.row_format import F
 from checkers.tests.build import cases
 from suites import rounds
 from suites.lanes.lane import Lane, Load, key_names, lanes_of
 from suites.lock import now
 from suites.locks import registry
 from suites.selection.shards import expected
-from suites.tests.bench import MODULE, SOON, await_, specs
+from suites.tests.bench import MODULE, await_, specs, started
 from suites.tests.selections import asked, collected, refused
 from suites.trial import launch
 from suites.trial.metadata import about
@@ -104,8 +104,7 @@ def test_it_is_stored_with_the_trial_and_counted_in_what_it_takes() -> None:
     plain, loaded = asked(**given), asked(**given, workers=5, ttl=30.0, duration=600.0)
     trials = [first_trial(each, "redis", "none", "", 1, each.lanes) for each in (plain, loaded)]
     assert about(trials[1])["load"] == {"workload": ("set",), "workers": 5, "ttl": 30.0, "duration": 600.0}
-    assert about(trials[0])["load"] == {"workload": ("set",)}
-    assert about(trials[1])["ttl"] == {"redis": 30.0}
+    assert (about(trials[0])["load"], about(trials[1])["ttl"]) == ({"workload": ("set",)}, {"redis": 30.0})
     (short,), (long,) = (each.trials() for each in (plain, loaded))
     assert long.seconds - short.seconds > 500
     assert expected(trials[0].plan_to_run(), 0.6, 1, 100.0) > 100
@@ -157,11 +156,7 @@ def test_pytest_runs_them_and_one_run_is_not_repeated() -> None:
 def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
     """What workers recorded until each had asked so often, and when (ns) they were about to begin."""
     with closing(ForkServer([f"{MODULE}:Free"])) as server:
-        handles = server.spawn(given)
-        server.await_state(handles, State.READY, SOON)
-        go = now()
-        for handle in handles:
-            handle.ask(Run.GO)
+        handles, go = started(server, given), now()
 
         def asked_enough(handle: Handle) -> bool:
             return int((read_recording(handle.spec.recording)["f"] == F.ACQUIRE).sum()) > least
@@ -193,8 +188,7 @@ def test_as_many_as_the_cores_carry(
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     if processes is not None:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(processes))
-    assert launch.fit() == workers
-    assert launch.fit(0.5) == workers / 2
+    assert (launch.fit(), launch.fit(0.5)) == (workers, workers / 2)
 
 
 @pytest.mark.parametrize(("ran", "share"), [(1.0, 0.5), (0.5, 0.25), (0.01, 0.125)])

@@ -103,9 +103,6 @@ def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
     node.close()
 
 
-LATE = 1 << 62  # ns; long after now
-
-
 def good(**fields: Any) -> Grant:
     return replace(grant("k", 7), **fields)
 
@@ -126,30 +123,22 @@ def test_what_is_no_grant_at_all(returned: object) -> None:
     assert "a suites.lock.Grant, or None, is needed" in complaint(returned)
 
 
-WRONG: dict[str, list[object]] = {
-    "name": ["other", b"k"],
-    "owner": ["me", 0, -1, 1 << 63, 1 << 128, True, None],
-    "token": [-1, 1.0, True, 1 << 63],
-    "sent": [0, 1.5, -1, LATE, None],
-    "ttl": [2.0, -1, 1 << 63, math.inf, None],
-    "expires": [math.inf, None, 0, 1, 1 << 63],
-    "session": ["s", 1 << 63, None],
-    "queued": [1.0, -1, LATE],
+LATE = 1 << 62  # ns; long after now
+WRONG, RIGHT = 0, 1
+FIELDS: dict[str, tuple[list[object], list[object]]] = {
+    "name": (["other", b"k"], []),
+    "owner": (["me", 0, -1, 1 << 63, 1 << 128, True, None], [1, new_owner(), (1 << 63) - 1]),
+    "token": ([-1, 1.0, True, 1 << 63], [None, 0, (1 << 63) - 1]),
+    "sent": ([0, 1.5, -1, LATE, None], []),
+    "ttl": ([2.0, -1, 1 << 63, math.inf, None], [0, NEVER]),
+    "expires": ([math.inf, None, 0, 1, 1 << 63], [NEVER, LATE]),
+    "session": (["s", 1 << 63, None], [-(1 << 63)]),
+    "queued": ([1.0, -1, LATE], [now()]),
 }
 
 
-RIGHT: dict[str, list[object]] = {
-    "owner": [1, new_owner(), (1 << 63) - 1],
-    "token": [None, 0, (1 << 63) - 1],
-    "ttl": [0, NEVER],
-    "expires": [NEVER, LATE],
-    "session": [-(1 << 63)],
-    "queued": [now()],
-}
-
-
-def each(table: dict[str, list[object]]) -> list[tuple[str, object]]:
-    return [(field, value) for field, values in table.items() for value in values]
+def each(which: int) -> list[tuple[str, object]]:
+    return [(field, value) for field, values in FIELDS.items() for value in values[which]]
 
 
 @pytest.mark.parametrize(("field", "value"), each(WRONG))

@@ -68,25 +68,14 @@ def test_cpu_time_is_told_by_part_also_of_a_server_that_was_started_anew(monkeyp
 
 
 def test_a_run_says_what_its_faults_and_locks_are() -> None:
-    made = described(
-        asked(
-            lock=["redis", "redlock-3"],
-            faults=["none", "clock-drift", "lose-replies+cut-client-drop"],
-        )
-    )
+    made = described(asked(lock=["redis", "redlock-3"], faults=["none", "clock-drift", "lose-replies+cut-client-drop"]))
     told = {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()}
     assert told == {
         "clock-drift": ("clocks", "The clock of redis1 and maybe another, or of postgres, runs too fast or too slow"),
         "lose-replies+cut-client-drop": ("links", "All replies of one group of clients are lost"),
     }
-    assert (
-        described(asked(lock=["redis"], faults=["kill-server+kill-holder"]))["faults"]["kill-server+kill-holder"][
-            "group"
-        ]
-        == ""
-    )
+    both = "kill-server+kill-holder"
+    assert described(asked(lock=["redis"], faults=[both]))["faults"][both]["group"] == ""
     first = {name: text.splitlines()[0] for name, text in made["locks"].items()}
-    assert first == {
-        "redis": "a lock on one Redis node.",
-        "redlock-3": "Redlock on three nodes, as most deployments have it.",
-    }
+    one, three = "a lock on one Redis node.", "Redlock on three nodes, as most deployments have it."
+    assert first == {"redis": one, "redlock-3": three}

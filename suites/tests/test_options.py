@@ -200,9 +200,7 @@ class TestCases:
         assert "skew-workers" not in asked(lock=["redis"]).faults
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).faults == ("kill-holder",)
 
-    def test_recovery_is_asked_under_a_fault_of_a_lock_with_a_bound_and_nothing_of_no_lane(
-        self, tmp_path: Path
-    ) -> None:
+    def test_recovery_is_asked_under_faults_of_locks_with_a_bound_and_nothing_of_no_lane(self, tmp_path: Path) -> None:
         assert asked(lock=["redis"]).cases("fifo") == asked(lock=["redlock"]).cases("token-order") == []
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
@@ -218,7 +216,7 @@ class TestCases:
 
 
 class TestWhatAProfileTries:
-    def test_all_that_a_lock_answers_for_is_asked_under_every_fault(self) -> None:
+    def test_all_that_a_lock_answers_for_is_asked_under_every_fault_and_of_stale_holders_in_every_lane(self) -> None:
         run = asked()
 
         def answers(lane: Lane, fault: str) -> set[tuple[str, bool, object]]:
@@ -231,9 +229,6 @@ class TestWhatAProfileTries:
                 if usual and run.not_applicable(lane, fault) is None:
                     of_lock = [answers(other, fault) for other in tried if other.lock is lane.lock]
                     assert answers(lane, fault) <= set().union(*of_lock), (lane.name, fault)
-
-    def test_with_stale_holders_every_lane_is_tried_and_under_other_faults_few(self) -> None:
-        run = asked()
         correct = {lane for lane in run.lanes if run.special(lane) is None and lane.lock_name not in CONTROLS}
         assert {lane for lane in correct if run.tries(lane, "freeze-holder")} == correct
         assert len({lane for lane in correct if run.tries(lane, "kill-server")}) < len(correct) / 2

@@ -51,6 +51,7 @@ with closing(ForkServer([f"{MODULE}:Free"])) as server:
     sys.stdin.read()
 """
 """Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
+NO_TOKEN = "returned a Grant whose token is 'tok-1' (str): an int from 0 to "
 
 
 @pytest.fixture
@@ -127,9 +128,6 @@ class TestTheirEnd:
         await_gone([handles[1].pid])
 
 
-NO_TOKEN = "returned a Grant whose token is 'tok-1' (str): an int from 0 to "
-
-
 class TestABug:
     @pytest.mark.parametrize("lock", ["BreaksInOpen", "BreaksInRelease", "BreaksInRenew"])
     def test_a_bug_of_the_adapter_breaks_the_trial(self, server: ForkServer, tmp_path: Path, lock: str) -> None:
@@ -137,10 +135,8 @@ class TestABug:
         with pytest.raises(WorkerBroke) as caught:
             run_on(server, tmp_path, lock)
         first, *rest = str(caught.value).splitlines()
-        assert first == str(caught.value).partition("\n")[0]
-        assert re.fullmatch(
-            rf"worker [012] of {LANE} broke: LookupError: planted in {place} \(standin.py:\d+, in {place}\)", first
-        )
+        told = rf"worker [012] of {LANE} broke: LookupError: planted in {place} \(standin.py:\d+, in {place}\)"
+        assert re.fullmatch(told, first)
         assert caught.value.lanes == {LANE}
         assert rest[0] == "Traceback (most recent call last):"
         assert any(f"in {place}" in line and "standin.py" in line for line in rest)

@@ -19,15 +19,13 @@ from suites.locks.zookeeper import ZooKeeperLock
 
 NAMES = ("LINKS", "SERVERS", "STORE", "RUNNING", "FROZEN_INSIDE", "CLOCKS", "LOSSES", "BOUNDARIES", "FROZEN_BETWEEN")
 GROUPS = [getattr(lease_claims, name) for name in NAMES]
+EXCLUDING = [lock for lock in registry.LOCKS if registry.load(lock).excludes]
+BY_DESIGN = {lock for family in registry.BY_DESIGN for lock in registry.FAMILIES[family]}
+LEASES = [lock for lock in EXCLUDING if registry.load(lock).lease != "none" and lock not in BY_DESIGN]
 
 
 def applicable(backend: str) -> list[str]:
     return [name for name, fault in FAULTS.items() if fault.applies(backend) is None]
-
-
-EXCLUDING = [lock for lock in registry.LOCKS if registry.load(lock).excludes]
-BY_DESIGN = {lock for family in registry.BY_DESIGN for lock in registry.FAMILIES[family]}
-LEASES = [lock for lock in EXCLUDING if registry.load(lock).lease != "none" and lock not in BY_DESIGN]
 
 
 def asked(lock: str) -> set[str]:

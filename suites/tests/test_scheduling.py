@@ -141,11 +141,6 @@ def test_the_help_of_an_option_names_what_there_is() -> None:
     assert "results/runs" in text
 
 
-PROFILES = ("smoke", "default", "nightly")
-MANY = (1, 7, 61)
-GOOD = ["1/1", "1/2", "2/2", "1000/1000"]
-
-
 @cache
 def whole(profile: str) -> Selection:
     return asked(profile=profile)
@@ -166,17 +161,24 @@ def load(run: Selection) -> dict[tuple[str, str, int], float]:
     }
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("n", MANY)
-def test_the_shards_together_are_the_whole_and_no_test_is_in_two(profile: str, n: int) -> None:
+@pytest.mark.parametrize("profile", ["smoke", "default", "nightly"])
+@pytest.mark.parametrize("n", [1, 7, 61])
+def test_the_shards_are_the_whole_no_test_is_in_two_and_they_take_as_long_as_each_other(profile: str, n: int) -> None:
     """By the place of each lane under each fault; `test_what_a_shard_asks` follows them into the tests."""
     run = whole(profile)
     places = run.places(n)
     assert places.keys() == {(lane, fault) for lane in run.lanes for fault in run.faults}
     assert set(places.values()) <= set(range(1, n + 1))
-    assert {len({places[lane, trial.fault] for lane in trial.lanes}) for trial in run.trials()} == {1}
+    trials = run.trials()
+    assert {len({places[lane, trial.fault] for lane in trial.lanes}) for trial in trials} == {1}
     i = (n + 1) // 2
     assert run.only(Shard(i, n)).elsewhere == {where for where, number in places.items() if number != i}
+    seconds = [trial.seconds for trial in trials]
+    numbers = cut(seconds, n)
+    loads = [sum(each for each, number in zip(seconds, numbers, strict=True) if number == i) for i in range(1, n + 1)]
+    assert sum(seconds) / n - max(seconds) <= min(loads) <= max(loads) <= sum(seconds) / n + max(seconds)
+    booted = set(zip((trial.backend for trial in trials), numbers, strict=True))
+    assert len(booted) <= len(run.backends) + n - 1, "few boot a backend"
 
 
 @pytest.mark.parametrize(("options", "n"), [({"profile": "smoke"}, 5), ({"lock": ["redis", "etcd"]}, 2)])
@@ -188,19 +190,6 @@ def test_what_a_shard_asks(options: dict[str, object], n: int) -> None:
     assert Counter(item for part in parts for item in part.not_run()) == Counter(run.not_run())
     trials = [trial for part in parts for trial in load(part)]
     assert sorted(trials) == sorted(load(run)), "no trial is run by two of them"
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("n", MANY)
-def test_they_take_about_as_long_as_each_other_and_few_boot_a_backend(profile: str, n: int) -> None:
-    run = whole(profile)
-    trials = run.trials()
-    seconds = [trial.seconds for trial in trials]
-    numbers = cut(seconds, n)
-    loads = [sum(each for each, number in zip(seconds, numbers, strict=True) if number == i) for i in range(1, n + 1)]
-    assert max(loads) <= sum(seconds) / n + max(seconds)
-    assert min(loads) >= sum(seconds) / n - max(seconds)
-    assert len(set(zip((trial.backend for trial in trials), numbers, strict=True))) <= len(run.backends) + n - 1
 
 
 def test_each_boots_only_what_it_runs() -> None:
@@ -230,9 +219,7 @@ def test_more_shards_than_trials_leave_some_with_nothing() -> None:
 def test_the_cut_is_the_same_every_time_and_keeps_the_order() -> None:
     costs = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]
     assert cut(costs, 3) == cut(list(costs), 3) == [1, 1, 1, 1, 2, 2, 3, 3]
-    assert cut(costs, 1) == [1] * 8
-    assert cut([], 3) == []
-    assert cut([1.0], 3) == [2]
+    assert (cut(costs, 1), cut([], 3), cut([1.0], 3)) == ([1] * 8, [], [2])
 
 
 def test_overlapping_steps_take_the_time_of_the_longest_and_another_version_an_environment_of_its_own() -> None:
@@ -251,7 +238,8 @@ def test_overlapping_steps_take_the_time_of_the_longest_and_another_version_an_e
     "text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/1001", "01/2", " 1/2", "1/2\n", "1.0/2", "²/3"]
 )
 def test_what_is_no_shard_says_what_is(text: str) -> None:
-    assert [str(parse(good)) for good in GOOD] == GOOD
+    good = ["1/1", "1/2", "2/2", "1000/1000"]
+    assert [str(parse(each)) for each in good] == good
     with pytest.raises(BadOption, match="expected I/N"):
         parse(text)
     assert "--shard" in refused(lock=["redis"], shard=text)

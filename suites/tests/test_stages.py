@@ -31,13 +31,15 @@ def upgrade() -> Selection:
     return upgrading(faults=TRIED)
 
 
-def test_what_is_certified_is_told_at_once() -> None:
+def test_what_is_certified_is_told_at_once_and_only_its_backends_are_tried() -> None:
     other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
     same, differs = upgrade_lines(other.stages)
     both = "both are fencepost/redis:trixie, so a version is held against itself"
     assert same == f"upgrade: redis from 8.0 to 8.0: {both}"
     assert differs == "upgrade: etcd from 3.5 to 3.6"
     assert upgrade_lines(ONLY) == []
+    assert set(asked(from_=["etcd=3.4", "redis=7.0"], to=["redis=8.0", "etcd=3.5"]).backends) == {"etcd", "redis"}
+    assert set(asked().backends) == set(BACKENDS)
 
 
 def test_every_case_is_asked_on_both_versions(upgrade: Selection) -> None:
@@ -48,11 +50,6 @@ def test_every_case_is_asked_on_both_versions(upgrade: Selection) -> None:
     alone = asked(lock=["redis"], faults=TRIED).cases("server-exclusion")
     assert told == [(case.lane, case.fault) for case in alone]
     assert {case.stage for case in alone} == {""}
-
-
-def test_only_the_backends_of_the_upgrade_are_tried() -> None:
-    assert set(asked(from_=["etcd=3.4", "redis=7.0"], to=["redis=8.0", "etcd=3.5"]).backends) == {"etcd", "redis"}
-    assert set(asked().backends) == set(BACKENDS)
 
 
 def test_pytest_runs_them_in_turn() -> None:
@@ -95,8 +92,7 @@ def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: Wor
     assert [trial.name for trial in world.trials] == names
     assert world.trials[0].lanes == world.trials[2].lanes
     session.close()
-    assert old.closed
-    assert new.closed
+    assert (old.closed, new.closed) == (True, True)
 
 
 def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Selection) -> None:
@@ -173,7 +169,7 @@ def test_in_the_mixed_state_all_goes_wrong(backend: str, column: str) -> None:
     assert [steps[number - 1].fault for number in across] == ["freeze-holder"]
 
 
-def test_each_stage_has_its_columns() -> None:
+def test_each_stage_has_its_columns_and_who_names_faults_gets_those() -> None:
     made = asked(backend=["etcd"], from_=["etcd=3.4"], to=["etcd=3.5"], profile="smoke")
     told = {(case.stage, case.fault) for name in ("server-exclusion", "recovery") for case in made.cases(name)}
     for stage, columns in COLUMNS.items():
@@ -181,9 +177,6 @@ def test_each_stage_has_its_columns() -> None:
     for stage in (BASELINE, CANDIDATE):
         faults = {fault for where, fault in told if where == stage}
         assert faults == {"none", "freeze-holder", "late-write", "kill-server"}
-
-
-def test_who_names_faults_gets_those() -> None:
     for column, stages in (("none", {BASELINE, CANDIDATE}), (END, {ROLLBACK})):
         made = asked(lock=["etcd"], faults=[column], from_=["etcd=3.4"], to=["etcd=3.5"])
         assert {case.stage for case in made.cases("server-exclusion")} == stages
@@ -268,8 +261,7 @@ def test_what_is_caught_passes_and_what_is_not_fails(world: World, whole: Select
     with pytest.raises(pytest.fail.Exception, match="planted is not caught: known weakness did not show"):
         session.answer(missed).must_be_caught()
     (trial,) = world.trials  # once: no bug gets a second chance
-    assert trial.stage == CALIBRATION
-    assert trial.planted == dict(map(key_of, (caught, missed)))
+    assert (trial.stage, trial.planted) == (CALIBRATION, dict(map(key_of, (caught, missed))))
 
 
 def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, whole: Selection) -> None:

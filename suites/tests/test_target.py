@@ -26,6 +26,7 @@ from suites.trial import target_cleanup
 
 SECRET = "hush'hush"
 ENDPOINTS = ("10.0.0.1:1",)
+NAME = "db-a.example"
 WORLD = cast(
     OwnEnvironment,
     SimpleNamespace(endpoints=lambda *_: ENDPOINTS, direct=lambda _: ("db:1",), access=lambda _: Access("ann", SECRET)),
@@ -105,9 +106,6 @@ def test_what_cannot_be_swept_is_said_and_nothing_is_raised(monkeypatch: pytest.
     said: list[str] = []
     target_cleanup.sweep(WORLD, "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
     assert said == ["  mine: left behind on redis: a, b (unavailable: AUTH ***)"]
-
-
-NAME = "db-a.example"
 
 
 @dataclass

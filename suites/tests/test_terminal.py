@@ -88,6 +88,7 @@ def test_that_is_skipped():
 """
 BUG: Final = "\n@pytest.fixture\ndef bug():\n    raise RuntimeError('a bug of ours')\n\ndef test_bug(bug):\n    pass\n"
 GOOD: Final = ("upheld", "known weakness shown", "not promised: held")
+ONE_OF_EACH: Final = (*GOOD, "violated")
 
 
 class Project:
@@ -125,9 +126,6 @@ class Project:
                     got += data
         os.close(ours)
         return process.returncode, got.decode().replace("\r\n", "\n")
-
-
-ONE_OF_EACH: Final = (*GOOD, "violated")
 
 
 @pytest.fixture(scope="module", params=[(), ("-n", "2")], ids=["n0", "n2"])

@@ -66,8 +66,7 @@ class TestWriting:
         at_work._round()
         assert kinds(at_work) == ["ACQUIRE", "READ", "WRITE", "RELEASE"]
         write, release = rows(at_work)[2:]
-        assert write["outcome"] == Outcome.INFO
-        assert len(store_of(at_work).bases) == 1
+        assert (write["outcome"], len(store_of(at_work).bases)) == (Outcome.INFO, 1)
         assert release["process"] == write["process"] + at_work.spec.step, "that number is never used again"
 
     def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:

@@ -151,8 +151,7 @@ class TestTransfer:
         worker = a_worker(Opposite)
         lock_of(worker).fails["a"] = None
         worker._round()
-        assert kinds(worker) == ["ACQUIRE", "ACQUIRE", "RELEASE"]
-        assert rows(worker)["key"].tolist() == [1, 0, 1]
+        assert (kinds(worker), rows(worker)["key"].tolist()) == (["ACQUIRE", "ACQUIRE", "RELEASE"], [1, 0, 1])
 
     def test_both_are_kept_while_both_are_held(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
         worker = a_worker(Transfer)
