@@ -1,6 +1,4 @@
-"""How often a certificate accuses a version of itself, or notices a slow one, as in `test_compare_power`, and what it
-makes of how often a weakness showed.
-"""
+"""How often a certificate accuses a version of itself, as in `test_compare_power`, and when it does for a weakness."""
 
 import random
 from dataclasses import replace

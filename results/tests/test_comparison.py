@@ -85,16 +85,13 @@ def test_a_claim_that_broke_where_the_other_run_has_nothing_is_worse() -> None:
     assert (changed(NOTHING, broken), changed(broken, NOTHING)) == (Kind.ONLY_IN_B, Kind.ONLY_IN_A)
 
 
-def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones() -> None:
+def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones_nor_by_what_is_not_comparable() -> None:
     many = [cell(Verdict.UPHELD, seed=seed) for seed in range(50)]
     found = compare(run(*many), run(*many, cell(Verdict.VIOLATED, seed=77, page=Path("its"))))
     assert found.status == WORSE
     after = found.changes[0].after
     assert after is not None
     assert (after.word, after.times, after.trials, after.page) == (Verdict.VIOLATED, 1, 51, Path("its"))
-
-
-def test_worse_beats_not_comparable() -> None:
     before = run(cell(Verdict.UPHELD), cell(Verdict.UPHELD, property="fifo"))
     found = compare(before, run(cell(Verdict.NOT_STRESSED), cell(Verdict.VIOLATED, property="fifo")))
     assert (found.status, found.changes[0].property) == (WORSE, "fifo")

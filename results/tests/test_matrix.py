@@ -59,7 +59,6 @@ def test_everything_is_told_at_every_width(width: int) -> None:
 
 
 def _below(text: str) -> str:
-    """What is told below the table, in one line."""
     return " ".join(text.partition("violated: server-exclusion in")[2].split())
 
 
@@ -72,7 +71,7 @@ def test_briefly_it_is_the_sentence_the_first_failures_and_a_small_matrix_or_a_l
     made = [cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(5)]
     problem, again = "trials/x: " + "damaged " * 90, "pytest suites/ --lock {0.lock}".format
     both = (made, [*made, *of_many(faults=FAULTS * 20)])
-    small, large = (shown(lambda on, it=it: matrix.brief(it, on, [problem], again), width=80) for it in both)
+    small, large = (shown(partial(matrix.brief, it, problems=[problem], again=again), width=80) for it in both)
     assert small == golden("matrix-brief.txt", small)
     assert large == golden("matrix-brief-large.txt", large)
     assert max(len(text.splitlines()) for text in (small, large)) <= 23

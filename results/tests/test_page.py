@@ -61,7 +61,7 @@ def test_all_that_a_page_says_in_its_order() -> None:
     assert text == golden("trial.txt", text)
 
 
-def test_the_sentence_covers_the_whole_trial() -> None:
+def test_the_sentence_covers_the_whole_trial_also_one_that_was_aborted_without_lanes() -> None:
     fenced, unfenced, third = (samples.stale_write(lane=name, lock=name) for name in ("one", "two", "three"))
     record = samples.trial("t", fenced, unfenced, third)
     one, two, three = record.lanes
@@ -82,6 +82,8 @@ def test_the_sentence_covers_the_whole_trial() -> None:
         "of the others, 1 not judged."
     )
     assert sentences.trial_sentence([]) == "No lane came to an end."
+    text = read(replace(samples.trial(error="worker 2 broke"), lanes=())).text
+    assert "The trial was aborted. worker 2 broke" in text
 
 
 @cases(
@@ -212,11 +214,6 @@ def test_almost_empty_histories(size: int) -> None:
     assert ("Nothing was recorded" in page.text, len(list(page.all("canvas")))) == (size == 0, size)
 
 
-def test_an_aborted_trial_without_lanes_has_a_page() -> None:
-    text = read(replace(samples.trial(error="worker 2 broke"), lanes=())).text
-    assert "The trial was aborted. worker 2 broke" in text
-
-
 def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     trial = samples.trial()
     made = Mock(wraps=Holds)
@@ -245,17 +242,13 @@ def told(view: View, *rows: int) -> Violation:
     return violation
 
 
-def test_a_short_story_is_told_as_the_checkers_tell_it_with_its_rows() -> None:
+def test_a_short_story_is_told_as_the_checkers_tell_it_and_a_long_one_drawn_together_without_losing_a_row() -> None:
     history = samples.stale_write()
     stale = samples.find(history, F.WRITE, value=4100)
     violation = told(View(history), stale)
     lines = short_story.tell(View(history), violation)
     assert [line.text for line in lines] == list(violation.story)
     assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (stale,), ()]
-
-
-def test_a_long_story_is_drawn_together_and_loses_no_operation() -> None:
-    history = samples.stale_write()
     values = (4002, 4200, 4201, 4202, 4100)
     rows = [samples.find(history, F.READ, token=41), *(samples.find(history, F.WRITE, value=v) for v in values[1:])]
     violation = told(View(history), *rows)

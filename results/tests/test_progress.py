@@ -120,12 +120,10 @@ class TestStanding:
 
     def test_the_plan_is_told_with_the_trial_many_locks_are_counted_and_long_names_cut(self) -> None:
         run = Run(redis=[("none", 5)])
-        lines = run.trial("gw0", "redis", "kill-server", plan=["after 0.7 s: kill redis1 for 1.5 s", "then that"])
-        assert [line.text[9:] for line in lines] == [
-            "redis      kill-server            seed 1: 7 lanes of redis",
-            "  after 0.7 s: kill redis1 for 1.5 s",
-            "  then that",
-        ]
+        plan = ["after 0.7 s: kill redis1 for 1.5 s", "then that"]
+        begins, *steps = lines = run.trial("gw0", "redis", "kill-server", plan=plan)
+        assert begins.text[9:] == "redis      kill-server            seed 1: 7 lanes of redis"
+        assert [line.text[9:] for line in steps] == [f"  {step}" for step in plan]
         assert {line.level for line in lines} == {Level.BEGUN}
         assert "of 4 locks" in run.trial("gw0", locks=list("abcd"))[0].text
         assert "of Mine" in run.trial("gw0", locks=["some.where:Mine"])[0].text

@@ -91,13 +91,13 @@ def about(figure: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_every_operation_comes_back_in_its_place(name: str) -> None:
+def test_every_operation_and_every_hold_comes_back_in_its_place(name: str) -> None:
     """Read as `timeline-data.js` reads it."""
     history = HISTORIES[name]()
     c, data = {name: column.tolist() for name, column in history.columns.items()}, packed(history)
-    column, begun = data["columns"], ticks(history, history.columns["inv"])
+    column, begun, ended = data["columns"], *(ticks(history, history.columns[end]) for end in ("inv", "ret"))
     assert summed(column["inv"]) == begun
-    lasted = zip(begun, column["lasted"], c["ret"], ticks(history, history.columns["ret"]), strict=True)
+    lasted = zip(begun, column["lasted"], c["ret"], ended, strict=True)
     assert [at for at, (begin, last, ret, end) in enumerate(lasted) if last != (end - begin if ret else -1)] == []
     codes = zip(c["f"], c["outcome"], c["reason"], c["flags"], strict=True)
     assert [tuple(data["codes"][code]) for code in column["code"]] == list(codes)
@@ -108,20 +108,14 @@ def test_every_operation_comes_back_in_its_place(name: str) -> None:
     for name, there in (("token", [True] * len(begun)), ("value", valued), ("base", [f == F.WRITE for f in c["f"]])):
         wanted = [n if is_there and n != NONE else None for n, is_there in zip(c[name], there, strict=True)]
         assert summed(column[name]) == wanted
-
-
-@pytest.mark.parametrize("name", HISTORIES)
-def test_every_hold_comes_back(name: str) -> None:
-    history = HISTORIES[name]()
-    held, data = View(history).holds.columns, packed(history)["holds"]
-    granted = ticks(history, history.columns["ret"])
-    assert data["row"] == held.row.tolist()
-    assert [granted[row] + n for row, n in zip(data["row"], data["held"], strict=True)] == ticks(history, held.left)
-    leases = zip(data["row"], data["lease"], strict=True)
+    held, holds = View(history).holds.columns, data["holds"]
+    assert holds["row"] == held.row.tolist()
+    assert [ended[row] + n for row, n in zip(holds["row"], holds["held"], strict=True)] == ticks(history, held.left)
+    leases = zip(holds["row"], holds["lease"], strict=True)
     ends = zip(held.expiry, ticks(history, held.expiry), strict=True)
-    wanted = [None if end == INFINITY else lease for end, lease in ends]
-    assert [None if lease is None else granted[row] + lease for row, lease in leases] == wanted
-    assert list(map(bool, data["open"])) == held.open.tolist()
+    expiries = [None if end == INFINITY else lease for end, lease in ends]
+    assert [None if lease is None else ended[row] + lease for row, lease in leases] == expiries
+    assert list(map(bool, holds["open"])) == held.open.tolist()
 
 
 def test_a_large_lane_is_small() -> None:
@@ -211,14 +205,9 @@ def test_hostile_strings_stay_inside_the_data() -> None:
 
 
 def test_kinds_and_reasons_from_elsewhere_have_words() -> None:
-    operations = [
-        row(F.CAS, 1, 2, 0, outcome=Outcome.FAIL, reason=Reason.DENIED),
-        row(F.GENERATE, 3, 4, 0),
-        row(F.READ, 5, 6, 0, outcome=Outcome.FAIL, reason=200),
-    ]
+    fail = Outcome.FAIL
+    operations = [row(F.CAS, 1, 2, 0, outcome=fail, reason=Reason.DENIED), row(F.GENERATE, 3, 4, 0)]
+    operations.append(row(F.READ, 5, 6, 0, outcome=fail, reason=200))
     codes = about(figure(from_rows(samples.facts(), samples.rows_of(operations))))["codes"]
-    assert {(code[0], code[2], code[4]) for code in codes} == {
-        ("other", "cas", "refused: denied"),
-        ("other", "generate", "ok"),
-        ("read", "read", "refused: reason 200"),
-    }
+    told = [("other", "cas", "refused: denied"), ("other", "generate", "ok"), ("read", "read", "refused: reason 200")]
+    assert {(code[0], code[2], code[4]) for code in codes} == {*told}

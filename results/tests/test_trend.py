@@ -195,12 +195,8 @@ def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypa
     whole = trend.write(tmp_path).read_text()
     kept = tmp_path / trend.CACHE
     text = kept.read_text()
-    damaged = {
-        "cut": text[: len(text) // 2].encode(),
-        "changed": text.replace("violated", "upheld").encode(),
-        "other-shape": b"0\n{}",
-        "binary": b"\xff\xfe\n\x00",
-    }
+    cut, changed = text[: len(text) // 2].encode(), text.replace("violated", "upheld").encode()
+    damaged = {"cut": cut, "changed": changed, "other-shape": b"0\n{}", "binary": b"\xff\xfe\n\x00"}
     kept.unlink()
     if how != "gone":
         kept.write_bytes(damaged[how])
