@@ -16,6 +16,7 @@ from results.pages import web
 from results.record import CPU_PARTS
 from results.run import Run
 from results.tests import samples
+from results.tests.conftest import Results
 from results.tests.markup import golden
 from results.tests.test_damage import RUNS
 
@@ -33,28 +34,25 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def said(capsys: pytest.CaptureFixture[str], root: Path, *words: str, status: int = 0) -> tuple[str, str]:
-    assert command.main(["--results", str(root), *words]) == status
-    printed = capsys.readouterr()
-    return printed.out, printed.err
+def said(results: Results, root: Path, *words: object, status: int = 0) -> tuple[str, str]:
+    came_to, out, error = results("--results", root, *words)
+    assert came_to == status
+    return out, error
 
 
-def test_list_which_reads_no_trial_of_a_closed_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [
-        f"{OLD}  2 known weakness shown, 14 upheld",
-        f"{CLOSED}  3 known weakness shown, 5 upheld",
-        f"{CUT}  3 known weakness shown, 5 upheld (interrupted)",
-    ]
-    assert said(capsys, root, "list")[0].splitlines() == lines
-    assert (command.main(["list", "--results", str(root)]), capsys.readouterr().out.splitlines()) == (0, lines)
+def test_list_which_reads_no_trial_of_a_closed_run(root: Path, results: Results) -> None:
+    three = "3 known weakness shown, 5 upheld"
+    lines = [f"{OLD}  2 known weakness shown, 14 upheld", f"{CLOSED}  {three}", f"{CUT}  {three} (interrupted)"]
+    assert said(results, root, "list")[0].splitlines() == lines
+    assert results("list", "--results", root)[:2] == (0, "\n".join([*lines, ""]))
     Run.open(root / CUT).close({"exit status": 2, "interrupted": True})
     shutil.rmtree(root / CLOSED / "trials")
-    assert said(capsys, root, "list")[0].splitlines() == lines
+    assert said(results, root, "list")[0].splitlines() == lines
 
 
-def test_list_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_for_machines(root: Path, results: Results) -> None:
     (root / CLOSED / "run.json").write_text("{")
-    out, _ = said(capsys, root, "list", "--json")
+    out, _ = said(results, root, "list", "--json")
     told = [json.loads(line) for line in out.splitlines()]
     states = [(OLD, "closed"), (CLOSED, "damaged"), (CUT, "interrupted")]
     assert [(run["run"], run["state"]) for run in told] == states
@@ -82,10 +80,8 @@ def test_names_of_runs_of_which_the_last_is_the_one_that_began_last(root: Path) 
     ("export", ("export", "last/nothing"), "results: no trial 'nothing' in"),
     ("rejudge", ("rejudge", "nothing"), "results: no run 'nothing' in"),
 )
-def test_what_is_missing_is_told_in_one_line(
-    root: Path, words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, err = said(capsys, root, *words, status=2)
+def test_what_is_missing_is_told_in_one_line(root: Path, words: tuple[str, ...], line: str, results: Results) -> None:
+    out, err = said(results, root, *words, status=2)
     assert (out, err.count("\n"), err.count("\x1b")) == ("", 1, 0)
     assert err.startswith(line)
 
@@ -93,59 +89,57 @@ def test_what_is_missing_is_told_in_one_line(
 @pytest.mark.parametrize(
     "words", ["show 20261123", "show last redis-fr", "show last redis/register/unfenced", "load 20261123"]
 )
-def test_what_is_printed(
-    root: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_printed(root: Path, words: str, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a run its matrix and page, of a trial or a lane its story, and the load: CPU is counted once a trial."""
     monkeypatch.setenv("COLUMNS", "100")
-    text = said(capsys, root, *words.split())[0].replace(str(root), "ROOT")
+    text = said(results, root, *words.split())[0].replace(str(root), "ROOT")
     assert text == golden(f"{words.replace('/', '-').replace(' ', '-')}.txt", text)
 
 
-def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, results: Results) -> None:
     Run(root / CUT).save_trial(samples.trial("\x1b[31mx", error="\x1b]0;title\x07\nsecond line"))
-    out, _ = said(capsys, root, "show", "last", "31mx")
+    out, _ = said(results, root, "show", "last", "31mx")
     assert "\x1b" not in out
     assert "\\x1b]0;title\\x07\\nsecond line" in out
 
 
-def test_open(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open(root: Path, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     pages = [root / CUT / "index.html", root / OLD / "trials" / "etcd-none-1" / "index.html"]
     for page, words in zip(pages, (["last"], [OLD, "etcd"]), strict=True):
         assert not page.exists()
-        assert said(capsys, root, "open", *words)[0] == f"{page}\n"
+        assert said(results, root, "open", *words)[0] == f"{page}\n"
         assert page.is_file(), "a page is drawn when somebody wants to see it"
     assert not (root / CUT / "summary.json").exists(), "an interrupted run stays one"
     assert opened == [page.as_uri() for page in pages]
 
 
-def test_redraw(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = said(capsys, root, "redraw", OLD)
+def test_redraw(root: Path, results: Results) -> None:
+    out, _ = said(results, root, "redraw", OLD)
     assert (len(list((root / OLD).glob("trials/*/index.html"))), out) == (2, f"{root / OLD / 'index.html'}\n")
     (root / OLD / "trials" / "etcd-none-1" / "etcd-set-fence-reads-and-writes.arrow").write_bytes(b"")
-    _, err = said(capsys, root, "redraw", OLD, status=2)
+    _, err = said(results, root, "redraw", OLD, status=2)
     assert "etcd-set-fence-reads-and-writes.arrow" in err
 
 
-def test_rejudge(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejudge(root: Path, results: Results) -> None:
     # Since then a belief is exercised only where a lease ended.
     changed = "etcd-none-1  etcd/set/fence-reads-and-writes  honest-belief: was upheld (held), is not applicable ("
-    out, _ = said(capsys, root, "rejudge", OLD, status=1)
+    out, _ = said(results, root, "rejudge", OLD, status=1)
     assert [line.partition("nothing makes")[0] for line in out.splitlines()] == [changed, "16 judgements, 1 different"]
     path = root / OLD / "trials" / "etcd-none-1" / "verdicts.json"
     path.write_text(path.read_text().replace('"upheld"', '"violated"', 1))
-    out, _ = said(capsys, root, "rejudge", OLD, status=1)
+    out, _ = said(results, root, "rejudge", OLD, status=1)
     assert "server-exclusion: was violated (held), is upheld (held)" in out
     assert "16 judgements, 2 different" in out
 
 
-def test_what_is_exported_stands_alone_or_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_exported_stands_alone_or_is_named(root: Path, results: Results) -> None:
     file, trial = root / "out.html", root / OLD / "trials" / "redis-late-write-1"
 
     def exported(of: str) -> str:
-        assert said(capsys, root, "export", of, "-o", str(file))[0] == f"{file}\n"
+        assert said(results, root, "export", of, "-o", str(file))[0] == f"{file}\n"
         text = file.read_text("utf-8")
         assert set(re.findall(r'href="(.)', text)) <= {"#", "d"}, "within the page, or data:"
         assert 'src="' not in text
@@ -158,17 +152,16 @@ def test_what_is_exported_stands_alone_or_is_named(root: Path, capsys: pytest.Ca
     text = exported(OLD)
     assert [part in text for part in ("late-write", "all runs", "trials/")] == [True, True, False]
     file = root / "missing" / "out.html"
-    _, error = said(capsys, root, "export", "last", "-o", str(file), status=2)
+    _, error = said(results, root, "export", "last", "-o", str(file), status=2)
     assert error == f"results: {file}: No such file or directory\n"
 
 
-def test_help_and_the_published_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    out, _ = said(capsys, tmp_path, "--help")
+def test_help_and_the_published_schema(results: Results, tmp_path: Path) -> None:
+    out, _ = said(results, tmp_path, "--help")
     assert all(f"\n  {name}" in out for name in command.COMMANDS.commands)
-    assert command.main([]) == 2
-    assert capsys.readouterr().err == out
-    assert "No such command 'lst'. Did you mean 'list'?" in said(capsys, tmp_path, "lst", status=2)[1]
-    assert json.loads(said(capsys, tmp_path, "schema")[0]) == schema.schema()
+    assert results() == (2, "", out)
+    assert "No such command 'lst'. Did you mean 'list'?" in said(results, tmp_path, "lst", status=2)[1]
+    assert json.loads(said(results, tmp_path, "schema")[0]) == schema.schema()
 
 
 def test_ctrl_c_a_bug_of_ours_and_a_reader_who_goes_away_end_with_2(
@@ -182,9 +175,7 @@ def test_ctrl_c_a_bug_of_ours_and_a_reader_who_goes_away_end_with_2(
         assert re.fullmatch(words, capfd.readouterr().err)
 
 
-def test_an_unreadable_run_hides_no_other(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_run_hides_no_other(root: Path, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     exists, closed = Path.exists, root / CLOSED
 
     def refused(path: Path, **options: bool) -> bool:
@@ -193,29 +184,29 @@ def test_an_unreadable_run_hides_no_other(
         return exists(path, **options)
 
     monkeypatch.setattr(Path, "exists", refused)
-    _, line, _ = said(capsys, root, "list")[0].splitlines()
+    _, line, _ = said(results, root, "list")[0].splitlines()
     assert line == f"{closed.name}  damaged: {closed / 'run.json'}: Permission denied"
-    assert "redis" in said(capsys, root, "show", "last")[0]
-    said(capsys, root, "redraw", "last")
+    assert "redis" in said(results, root, "show", "last")[0]
+    said(results, root, "redraw", "last")
     assert "Permission denied" in (root / "index.html").read_text()
 
 
-def test_empty_missing_and_unreadable_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, tmp_path, "list")[0] == f"no runs in {tmp_path}\n"
-    assert said(capsys, tmp_path, "list", "--json")[0] == ""
+def test_empty_missing_and_unreadable_folders(tmp_path: Path, results: Results) -> None:
+    assert said(results, tmp_path, "list")[0] == f"no runs in {tmp_path}\n"
+    assert said(results, tmp_path, "list", "--json")[0] == ""
     none = tmp_path / "none"
-    assert said(capsys, none, "list", status=2)[1] == f"results: {none}: there is no such folder\n"
+    assert said(results, none, "list", status=2)[1] == f"results: {none}: there is no such folder\n"
     file = tmp_path / "file"
     file.write_text("")
     for words in (("list",), ("list", "--json"), ("show", "last")):
-        assert said(capsys, file, *words, status=2) == ("", f"results: {file}: Not a directory\n")
+        assert said(results, file, *words, status=2) == ("", f"results: {file}: Not a directory\n")
 
 
 @pytest.mark.parametrize(
     "words", [("prune", "--keep", "-1"), ("prune", "--younger-than", "x"), ("serve", "--port", "70000")]
 )
-def test_a_wrong_number_is_told_in_words_for_people(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(words) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+def test_a_wrong_number_is_told_in_words_for_people(words: tuple[str, ...], results: Results) -> None:
+    status, _, errors = results(*words)
+    error = errors.splitlines()[-1]
+    assert (status, words[2] in error) == (2, True)
     assert error.startswith(f"Error: Invalid value for '{words[1]}': ")
-    assert words[2] in error

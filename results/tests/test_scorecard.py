@@ -1,24 +1,35 @@
-"""Scorecards: the advice that follows from verdicts, and the pages that show it."""
+"""Scorecards: the advice that follows from verdicts, and the pages that show it; what describes faults and the rest."""
 
-import shutil
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.claims import Verdict
+from checkers.judging.excuses_by_fault import MECHANISMS
+from checkers.properties.all_properties import PROPERTIES
+from checkers.tests.build import cases
 from infra.faults.all_faults import FAULTS
-from results import __main__ as command
 from results.pages import scorecard
 from results.pages.scorecard import Tried
 from results.record import Cell
-from results.report import advice
-from results.report.descriptions import COLUMNS, OTHER, groups
+from results.report import advice, descriptions
+from results.report.descriptions import (
+    COLUMNS,
+    OTHER,
+    UNGROUPED,
+    Descriptions,
+    explained,
+    groups,
+    mechanism,
+    property_text,
+)
 from results.run import Run
 from results.storage.files import BadFile
 from results.tests import samples
+from results.tests.conftest import Results
 from results.tests.markup import Page
-from results.tests.test_damage import RUNS
 
 
 def data(word: Verdict, fault: str = "freeze-holder", store: str = "unfenced", name: str = "no-lost-update") -> Cell:
@@ -33,26 +44,28 @@ BY_BOTH = f"Not by itself, only with a store that checks tokens on reads and wri
 BY_OWNER = "Not by itself, only with a store that compares owners (compare-owner)"
 COST = "without that check a paused holder's write was accepted"
 
+CHECKED = data(HELD, store=BOTH)
+KEPT = BY_BOTH, f"{COST}."
+NOT_KEPT = "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it."
+
 NONE, READS, WRITES = (advice.check(mode) for mode in ("unfenced", BOTH, "fence-writes"))
 TWICE = "Two were inside at once even without any fault: what they do elsewhere, such as a payment, can happen twice."
 LEFT = "under late-write, kill-server and wipe-server"
 
 ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a promise of data is violated, though a check keeps it": (
-        [TOKENS, data(Verdict.VIOLATED), data(HELD, store=BOTH)],
+        [TOKENS, data(Verdict.VIOLATED), CHECKED],
         "No", "redis broke its promise of no-lost-update under freeze-holder: because so.",
     ),
     "a promise about who holds it is violated": (
-        [TOKENS, PAUSED, data(HELD, store=BOTH), samples.cell(Verdict.VIOLATED, "holder-exclusion")],
+        [TOKENS, PAUSED, CHECKED, samples.cell(Verdict.VIOLATED, "holder-exclusion")],
         "No", "redis broke its promise of holder-exclusion without any fault: because so.",
     ),
-    "a promise about waiting is violated, which costs no data": (
-        [TOKENS, PAUSED, data(HELD, store=BOTH), samples.cell(Verdict.VIOLATED, "recovery")], BY_BOTH, f"{COST}.",
-    ),
+    "a promise about waiting broke": ([TOKENS, PAUSED, CHECKED, samples.cell(Verdict.VIOLATED, "recovery")], *KEPT),
     "no data": ([TOKENS], "Not shown", "nothing that was tried looked at data behind this lock."),
-    "a check of reads and writes keeps it": ([TOKENS, PAUSED, data(HELD, store=BOTH)], BY_BOTH, f"{COST}."),
-    "a stale access that is refused shows that a check of reads keeps it": (
-        [TOKENS, PAUSED, data(HELD, store=BOTH, name="fenced-store")], BY_BOTH, f"{COST}.",
+    "a check of reads and writes keeps it": ([TOKENS, PAUSED, CHECKED], *KEPT),
+    "a refused stale access shows that a check keeps it": (
+        [TOKENS, PAUSED, data(HELD, store=BOTH, name="fenced-store")], *KEPT,
     ),
     "two checks keep it": (
         [TOKENS, PAUSED, data(HELD, store="guarded"), data(FREE, store=BOTH)],
@@ -62,26 +75,17 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
         [PAUSED, data(HELD, store="compare-owner")], BY_OWNER, f"{COST}; this lock gives no fencing token.",
     ),
     "no token, and no check was tried": (
-        [PAUSED],
-        "Not by itself",
+        [PAUSED], "Not by itself",
         "a paused holder's write was accepted; this lock gives no fencing token, and no check at the store was tried.",
     ),
-    "a check of writes that was never asked for lost updates keeps nothing": (
-        [TOKENS, PAUSED, data(HELD, store="fence-writes", name="fenced-store")],
-        "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it.",
+    "a check of writes that was never asked for lost updates": (
+        [TOKENS, PAUSED, data(HELD, store="fence-writes", name="fenced-store")], *NOT_KEPT,
     ),
-    "a check that held only without a pause keeps nothing": (
-        [TOKENS, PAUSED, data(HELD, "kill-server", BOTH)],
-        "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it.",
+    "a check that held only without a pause": ([TOKENS, PAUSED, data(HELD, "kill-server", BOTH)], *NOT_KEPT),
+    "a check that broke once": (
+        [TOKENS, PAUSED, CHECKED, data(Verdict.NOT_PROMISED_BROKEN, "slow-links", BOTH)], *NOT_KEPT,
     ),
-    "a check that broke once keeps nothing": (
-        [TOKENS, PAUSED, data(HELD, store=BOTH), data(Verdict.NOT_PROMISED_BROKEN, "slow-links", BOTH)],
-        "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it.",
-    ),
-    "a check with an open question keeps nothing": (
-        [TOKENS, PAUSED, data(HELD, store=BOTH), data(Verdict.UNKNOWN, "slow-links", BOTH)],
-        "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it.",
-    ),
+    "a check with an open question": ([TOKENS, PAUSED, CHECKED, data(Verdict.UNKNOWN, "slow-links", BOTH)], *NOT_KEPT),
     "lost without a pause": (
         [TOKENS, data(LOST, "delayed-write"), data(HELD), data(HELD, "delayed-write", BOTH)],
         BY_BOTH, "without that check data was lost under delayed-write.",
@@ -101,8 +105,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
         "Not shown", "Nothing put no-lost-update of redis to the test under late-write: because so.",
     ),
     "a weakness that did not show": (
-        [TOKENS, data(Verdict.WEAKNESS_NOT_SHOWN)],
-        "Not shown",
+        [TOKENS, data(Verdict.WEAKNESS_NOT_SHOWN)], "Not shown",
         "redis is documented to break no-lost-update under freeze-holder, and this was not shown: because so.",
     ),
     "nobody was paused": (
@@ -114,8 +117,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
         "No loss was seen", "with a store that checks nothing, under 2 faults.",
     ),
     "nothing was lost with a check": (
-        [TOKENS, data(HELD, store=BOTH)],
-        "No loss was seen",
+        [TOKENS, CHECKED], "No loss was seen",
         "with a store that checks tokens on reads and writes, under 1 fault. Without such a check nothing was tried.",
     ),
     "a mode of a later version": (
@@ -140,7 +142,7 @@ def test_every_rule_has_a_case() -> None:
 
 def test_grounds_name_the_heaviest_first_and_what_was_not_tried() -> None:
     cells = [
-        TOKENS, PAUSED, data(LOST, "late-write", "fence-writes"), data(HELD, store=BOTH),
+        TOKENS, PAUSED, data(LOST, "late-write", "fence-writes"), CHECKED,
         samples.cell(Verdict.VIOLATED, "recovery", fault="kill-server"), samples.cell(LOST, "holder-exclusion"),
         samples.cell(LOST, "token-order", fault="wipe-server"), samples.cell(Verdict.NOT_APPLICABLE, "fifo"),
     ]  # fmt: skip
@@ -204,15 +206,11 @@ def test_versions_and_locks_stand_side_by_side(tmp_path: Path) -> None:
     runs = [Tried(tmp_path / name, cells, ()) for name, cells in (("a", (old,)), ("b", (new, other)), ("c", (new,)))]
     read = Page(scorecard.render(["redis", "etcd"], runs, tmp_path / "x.html"))
     assert read.one("h1") == "May I use redis or etcd where lost data costs money?"
-    assert marks(read, "first come, first served fifo")[0].split() == [
-        "A", "◆", "weakness", "1", "B", "✔", "upheld", "2", "C", "✔", "upheld", "1",
-    ]  # fmt: skip
-    facts = [paragraph.text for paragraph in read.all("p", class_="facts")]
-    assert facts == [
-        "A redis on redis 7: 1 trial, 0 faults",
-        "B redis on redis 8: 1 trial, 0 faults in 2 runs",
-        "C etcd on etcd 3.5: 1 trial, 0 faults",
-    ]
+    first = marks(read, "first come, first served fifo")[0]
+    assert " ".join(first.split()) == "A ◆ weakness 1 B ✔ upheld 2 C ✔ upheld 1"
+    one = "1 trial, 0 faults"
+    told = [f"A redis on redis 7: {one}", f"B redis on redis 8: {one} in 2 runs", f"C etcd on etcd 3.5: {one}"]
+    assert [paragraph.text for paragraph in read.all("p", class_="facts")] == told
 
 
 def test_an_attempt_is_made_good_only_within_its_run(tmp_path: Path) -> None:
@@ -225,27 +223,15 @@ def test_an_attempt_is_made_good_only_within_its_run(tmp_path: Path) -> None:
     assert "∅" in marks(Page(scorecard.render(["redis"], runs, tmp_path / "x.html")), "a store that checks nothing")[4]
 
 
-@pytest.fixture(params=sorted(RUNS))
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    return Run(shutil.copytree(RUNS[request.param], tmp_path / "runs" / RUNS[request.param].name))
-
-
-def ran(capsys: pytest.CaptureFixture[str], run: Run, *words: str, status: int = 0) -> tuple[str, str]:
-    assert command.main(["--results", str(run.path.parent), "scorecard", *words]) == status
-    printed = capsys.readouterr()
-    return printed.out.strip(), printed.err.strip()
-
-
-def test_a_run_of_any_format_has_scorecards_that_lead_to_its_trials(
-    old: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_any_format_has_scorecards_that_lead_to_its_trials(old: Run, results: Results) -> None:
     for folder in (old.path / "trials").iterdir():
         old.draw_trial(folder)
     old.draw(old.summarise("", {}))
     for lock in ("etcd", "redis"):
         page = old.path / "scorecards" / lock / "index.html"
         drawn = page.read_text("utf-8")
-        assert ran(capsys, old, lock)[0].endswith(f"scorecards/{lock}/index.html")
+        status, out, _ = results("--results", old.path.parent, "scorecard", lock)
+        assert (status, out.endswith(f"scorecards/{lock}/index.html\n")) == (0, True)
         assert page.read_text("utf-8") == drawn, "the command makes what the run has"
         links = {link.given["href"] for link in Page(drawn).all("a") if "href" in link.given}
         assert len(links) > 2
@@ -256,17 +242,17 @@ def test_a_run_of_any_format_has_scorecards_that_lead_to_its_trials(
     assert links == {f"scorecards/{lock}/index.html" for lock in ("etcd", "redis")}
 
 
-def test_one_file_to_be_sent_to_somebody(old: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "sent.html"
-    ran(capsys, old, "redis", "last", "--beside", "etc", "--output", str(file), "--without-links")
+def test_one_file_to_be_sent_to_somebody(old: Run, results: Results, tmp_path: Path) -> None:
+    file, asked = tmp_path / "sent.html", ("--results", old.path.parent, "scorecard")
+    assert results(*asked, "redis", "last", "--beside", "etc", "--output", file, "--without-links")[0] == 0
     page = Page(file.read_text("utf-8"))
     assert page.one("h1") == "May I use redis or etcd where lost data costs money?"
     assert not [link for link in page.all("a") if "href" in link.given]
     assert list(page.all("script", src="")) == [] == list(page.all("img"))
-    assert ran(capsys, old, "redis", "--beside", "etcd")[0].endswith("scorecards/redis-beside-etcd/index.html")
-    assert ran(capsys, old, "zookeeper", status=2) == (
-        "", "results: no lock 'zookeeper' was tried; there are etcd and redis",
-    )  # fmt: skip
+    status, out, _ = results(*asked, "redis", "--beside", "etcd")
+    assert (status, out.endswith("scorecards/redis-beside-etcd/index.html\n")) == (0, True)
+    told = "results: no lock 'zookeeper' was tried; there are etcd and redis\n"
+    assert results(*asked, "zookeeper") == (2, "", told)
 
 
 def test_locks_whose_names_are_alike_as_files_have_a_page_each(tmp_path: Path) -> None:
@@ -288,3 +274,55 @@ def test_no_scorecard_is_written_through_a_link(tmp_path: Path, part: str) -> No
     with pytest.raises(BadFile, match="a link, which is not followed"):
         scorecard.write_all(Tried(tmp_path / "run", (samples.cell(HELD),), ()))
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_every_property_is_described_in_a_few_sentences_and_every_mechanism_in_half_a_sentence() -> None:
+    for name in PROPERTIES:
+        text = property_text(name)
+        assert 1 <= len(re.findall(r"[.!?](?:\s|$)", text)) <= 5, name
+        assert not {"`", "\n"} & {*text}, name
+    for name in MECHANISMS:
+        assert re.fullmatch(r"[a-z][^\n:]{15,140}[^.]", mechanism(name)), name
+    assert (property_text("of-another-version"), mechanism("of-another-version")) == ("", "")
+
+
+def test_of_a_module_with_several_properties_each_has_its_own_sentence() -> None:
+    owner, crash = map(property_text, ("owner-release", "crash-release"))
+    assert owner.startswith("The holder's release or death ends a lock, and nobody else ends it. owner-release asks")
+    assert crash.split(". ")[0] == owner.split(". ")[0]
+    assert "crash-release" not in owner
+
+
+WOKEN = "explained by woken-all (everybody who waits watches the same thing)"
+NEITHER = "overlap, which no-exclusion{} or client-clock{} does not explain"
+CLOCKS = " (tokens are the clients' clocks)"
+WRONG = {"group": ["x"], "text": 7}
+
+
+@cases(
+    "text, told",
+    ("alone", "explained by woken-all", WOKEN),
+    ("what follows stays", "explained by woken-all: the machine itself", f"{WOKEN}: the machine itself"),
+    ("two", NEITHER.format("", ""), NEITHER.format(" (there is no lock, or its answer is ignored)", CLOCKS)),
+    ("of a later version", *["explained by magic-of-tomorrow"] * 2),
+    ("none", "held", "held"),
+)
+def test_a_mechanism_says_in_words_what_it_means_where_it_stands(text: str, told: str) -> None:
+    assert explained(text) == told
+
+
+def test_what_a_run_stored_of_its_faults_and_locks_is_read() -> None:
+    faults = {"kill": {"group": "servers", "text": "One. Two? 3.5 is no end. Four. Five! Six."}, "a+b": {"group": ""}}
+    made = Descriptions.of({"described": {"faults": faults, "locks": {"mine": "a ``lock``.\n\nOf mine."}}})
+    assert made.faults["kill"] == "One. Two? 3.5 is no end. Four. Five!"
+    assert made.locks == {"mine": "A lock. Of mine."}
+    assert [made.group(fault) for fault in ("none", "kill", "a+b", "other")] == ["", "servers", "several", UNGROUPED]
+
+
+@pytest.mark.parametrize(
+    "stored", [None, 7, {}, {"faults": 7, "locks": [1]}, {"faults": {"kill": 7}}, {"faults": {"kill": WRONG}}]
+)
+def test_whatever_else_was_stored_the_faults_are_ungrouped(stored: Any) -> None:
+    made = Descriptions.of({"described": stored})
+    assert (made.group("none"), made.group("kill"), made.faults.get("kill", "")) == ("", UNGROUPED, "")
+    assert UNGROUPED in descriptions.GROUPS

@@ -1,6 +1,7 @@
 """Every lock says something about every fault, what it says names faults that exist, and lanes ask accordingly."""
 
 from dataclasses import replace
+from itertools import product
 from typing import ClassVar
 
 import pytest
@@ -49,13 +50,9 @@ def test_groups_name_faults_that_exist_and_no_fault_is_in_two() -> None:
 
 @pytest.mark.parametrize("lock", EXCLUDING)
 def test_every_fault_is_decided_on(lock: str) -> None:
-    undecided = [
-        (name, fault)
-        for name in ("server-exclusion", "holder-exclusion")
-        for fault in applicable(registry.load(lock).backend)
-        if not ((said := standing(lock, name, fault)).claimed or said.hazards)
-    ]
-    assert undecided == []
+    asked_of = product(("server-exclusion", "holder-exclusion"), applicable(registry.load(lock).backend))
+    said = {each: standing(lock, *each) for each in asked_of}
+    assert [each for each, one in said.items() if not (one.claimed or one.hazards)] == []
 
 
 @pytest.mark.parametrize("lock", EXCLUDING)
