@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from checkers.engines.set_full import certify, set_full
 from checkers.models.kv import holds_lists
@@ -60,7 +60,8 @@ def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
 
 
 def drawn_settings(rng: Random, *, initial: Sequence[object] = (UNSET,)) -> Settings:
-    first, failed_cas = rng.choice(initial), rng.choice(("observes", "ignored"))
+    first = rng.choice(initial)
+    failed_cas: Literal["observes", "ignored"] = rng.choice(("observes", "ignored"))
     return Settings(initial=first, failed_cas=failed_cas, nil_read=rng.choice(("value", "unknown")))
 
 

@@ -17,7 +17,6 @@ from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult
 from checkers.tests.build import cases
-from results.comparison import difference_page
 from results.comparison import presentation as compared_
 from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Comparison, apart, compare
 from results.comparison.presentation import Side, speed_word
@@ -335,6 +334,6 @@ def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side]
 
 def test_what_is_slower_is_told_in_markdown_and_on_a_page(slow: tuple[Comparison, Side, Side], tmp_path: Path) -> None:
     assert "| worse | redis | redis | release p50 |" in compared_.markdown(*slow)
-    page = difference_page.render(*slow, tmp_path / "page.html")
+    page = compared_.page(*slow, tmp_path / "page.html")
     assert (page.count('<tr data-word="worse">'), page.count("<svg")) == (7, len(slow[0].speeds))
     assert HOSTILE[:20] not in page
