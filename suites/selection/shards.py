@@ -22,6 +22,8 @@ PER_LANE: Final = 0.4
 """Seconds that each lane adds, on two cores."""
 LASTS: Final = 8.0
 """Seconds that a step adds which is never undone: members end, and start as another version."""
+SEQUENCE: Final = 20.0
+"""Seconds that a sequence of kills adds."""
 OWN: Final = 12.0
 """Seconds of a trial with such a step for an environment of its own."""
 
@@ -51,7 +53,9 @@ def expected(plan: Plan, ttl: float, lanes: int, duration: float = 0.0) -> float
     duration: for which its cycles are repeated at least.
     """
     lasting = sum(FAULTS[step.fault].lasting for step in plan.steps)
-    return SETTLED + PER_LANE * lanes + max(ttl + _ends(plan), duration) + LASTS * lasting + (OWN if lasting else 0.0)
+    loaded = sum("load" in FAULTS[step.fault].needs for step in plan.steps)
+    plan_s = max(ttl + _ends(plan) + SEQUENCE * loaded, duration)
+    return SETTLED + PER_LANE * lanes + plan_s + LASTS * lasting + (OWN if lasting else 0.0)
 
 
 def cut(costs: Sequence[float], n: int) -> list[int]:

@@ -50,6 +50,16 @@ class TestOneTrialForAllCases:
         world.session(run).answer(run.cases("server-exclusion")[0])
         assert world.environments[0].backends == [("redis", "image:mine:1")]
 
+    def test_members_that_hold_different_things_are_asked_nothing_more(self, world: World, fences: Selection) -> None:
+        """Nothing undoes that: the next trial would be judged by what this one found."""
+        case = case_of(fences, "members-agree", "none")
+        world.script = lambda _: {key_of(case): Verdict.VIOLATED}
+        session = world.session(fences)
+        session.answer(case)
+        session.answer(case_of(fences, "server-exclusion", "freeze-holder"))
+        session.close()
+        assert [environment.closed for environment in world.environments] == [True, True]
+
 
 class TestWhatIsTold:
     def test_the_cluster_is_started_once_and_each_trial_ends(self, world: World, fences: Selection) -> None:

@@ -169,6 +169,15 @@ def test_in_the_mixed_state_all_goes_wrong(backend: str, column: str) -> None:
     assert [steps[number - 1].fault for number in across] == ["freeze-holder"]
 
 
+def test_what_members_keep_under_load_is_asked_of_both_versions_with_the_plainest_lock() -> None:
+    ordinary, made = asked(backend=["etcd"]), asked(backend=["etcd"], from_=["etcd=3.4"], to=["etcd=3.5"])
+    assert not any(case.fault == "kill-under-load" for case in ordinary.cases("members-agree"))
+    for column in ("kill-under-load", "cascade", "rejoin-then-lead"):
+        mine = [case for case in made.cases("members-agree") if case.fault == column]
+        assert {(case.lane.lock_name, case.stage) for case in mine} == {("etcd", BASELINE), ("etcd", CANDIDATE)}
+        assert len(made.parts("etcd", column)) == 1
+
+
 def test_each_stage_has_its_columns_and_who_names_faults_gets_those() -> None:
     made = asked(backend=["etcd"], from_=["etcd=3.4"], to=["etcd=3.5"], profile="smoke")
     told = {(case.stage, case.fault) for name in ("server-exclusion", "recovery") for case in made.cases(name)}

@@ -12,6 +12,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Judgement
+from checkers.properties.all_properties import PROPERTIES
 from infra.environment import Environment
 from infra.errors import Trouble
 from infra.faults.plan import storm_seed
@@ -309,8 +310,8 @@ class TrialSession:
                 rest["no_way_there"] = line
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
-        if trial.plan is not None and trial.plan.lasting:
-            mine.leave()  # it is another cluster by now
+        if (trial.plan is not None and trial.plan.lasting) or _members_differ(record):
+            mine.leave()  # it is another cluster by now, or two of them
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
 
@@ -338,6 +339,12 @@ class TrialSession:
         counts = {str(word): words.count(word) for word in Verdict if word in words}
         seconds = record.about["seconds"]
         self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
+
+
+def _members_differ(record: TrialRecord) -> bool:
+    """Whether what is wrong is the service's, which no heal undoes."""
+    wrong = {each.property for lane in record.lanes for each in lane.judgements if each.word is Verdict.VIOLATED}
+    return any(PROPERTIES[name].of_the_service for name in wrong)
 
 
 def first_trial(
