@@ -31,7 +31,10 @@ _PATTERNS: Final = {
     WITHOUT: (NO_FAULT,),
     "store": ("delayed-write", "store-*"),
     "clocks": ("clock-*", "skew-*"),
-    "servers": ("*-server", "restart-*", "*-disk", "promote-*", "change-*", "terminate-*", "*-version", "refuse-*"),
+    "servers": (
+        *("*-server", "restart-*", "*-disk", "promote-*", "change-*", "terminate-*", "*-version", "refuse-*"),
+        *("*-under-load", "cascade", "rejoin-*"),
+    ),
     # What strikes at a step of a worker is done to workers, whatever else it does.
     "workers": ("freeze-*", "late-*", "stall-*", "long-call", "kill-*", "at-every-*", "cut-holder", "crash-after-*"),
     "links": ("cut-*", "isolate-*", "mute-*", "deafen-*", "lose-*", "split-*", "*-links", "slow-close", "reset-*"),

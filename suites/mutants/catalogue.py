@@ -24,8 +24,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-import msgspec
-
 PREFIX: Final = "mutant:"
 """The beginning of the name of a lock with a bug."""
 FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store", "servers", "recorder", "checkers")
@@ -106,6 +104,8 @@ def on_stored_histories() -> Mapping[str, Mutant]:
 
 @cache
 def _all() -> tuple[Mutant, ...]:
+    import msgspec  # workers load this module where it is not installed
+
     made: list[Mutant] = []
     for file in FILES:
         entries = tomllib.loads(Path(__file__).with_name(f"{file}.toml").read_text(encoding="utf-8"))
