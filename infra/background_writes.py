@@ -1,7 +1,7 @@
 """A client that writes small keys beside the locks, past all links: logs grow, and who was away has to catch up.
 
-Each key is created once, under a name of its own, and every third write removes one. Where members agree before they
-acknowledge, each of them must hold what was acknowledged, once nobody writes any more.
+Each key is created once, under a name of its own, and removed when enough newer ones are there. Where members agree
+before they acknowledge, each of them must hold what was acknowledged, once nobody writes any more.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from infra.backends.backend import NO_ANSWER, Address, Backend
 
 CONNECTIONS: Final = 8
 """So many write side by side, each one key after another."""
-REMOVES: Final = 3
-"""Of so many writes one removes the oldest key."""
+KEPT: Final = 64
+"""Keys of each connection that are there at the same time."""
 ANSWERED_WITHIN: Final = 1.0
 """Seconds for an answer; after that nobody knows what became of the write."""
 _AGAIN: Final = 0.05
@@ -86,10 +86,10 @@ class BackgroundWrites:
             with contextlib.suppress(*NO_ANSWER), self._kind.writing(address, ANSWERED_WITHIN) as write:
                 while not over.wait(max(due - time.monotonic(), 0.0)):
                     due = max(due + every, time.monotonic())
-                    serial = next(self._serial)
-                    remove = bool(mine) and serial % REMOVES == 0
-                    name = mine.popleft() if remove else f"{self._prefix}-{serial}"
-                    if not remove:
+                    if remove := len(mine) >= KEPT:
+                        name = mine.popleft()
+                    else:
+                        name = f"{self._prefix}-{next(self._serial)}"
                         mine.append(name)
                     self._known[name] = None
                     write("remove" if remove else "create", name)

@@ -231,8 +231,8 @@ class Nobody(Failed):
     """There is nobody in the role that a fault is aimed at. While another fault is on that is no error."""
 
 
-def leader(target: Target) -> Node:
-    """Who leads at this moment; waits for an election that is on. Raises Nobody when there is none."""
+def leader(target: Target, within: float = EFFECT_WITHIN) -> Node:
+    """Who leads at this moment; waits for an election that is on, so many seconds. Raises Nobody when there is none."""
     leaders: list[Node] = []
 
     def has_leader() -> bool:
@@ -240,7 +240,7 @@ def leader(target: Target) -> Node:
         leaders.extend([node] if node else [])
         return bool(leaders)
 
-    if not target.clock.wait(target.patience(EFFECT_WITHIN), has_leader, LOOK_EVERY):
+    if not target.clock.wait(target.patience(within), has_leader, LOOK_EVERY):
         raise Nobody(f"{target.backend} has no leader to be hit")
     return leaders[-1]
 
