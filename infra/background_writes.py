@@ -17,7 +17,7 @@ from infra.backends.backend import NO_ANSWER, Address, Backend
 
 CONNECTIONS: Final = 8
 """So many write side by side, each one key after another."""
-KEPT: Final = 64
+KEPT: Final = 100
 """Keys of each connection that are there at the same time."""
 ANSWERED_WITHIN: Final = 1.0
 """Seconds for an answer; after that nobody knows what became of the write."""

@@ -23,7 +23,7 @@ RATE: Final = 400.0
 """Writes a second, if the cluster takes so many."""
 ANSWERED_WITHIN: Final = 60.0
 """Seconds for a leader, and for writes to be acknowledged: on an overloaded machine an election alone takes twenty."""
-KILLS: Final = (6, 8)
+KILLS: Final = (8, 10)
 """Kills in a sequence by chance, least and most."""
 MOST_KILLS: Final = 100
 MOMENT: Final = (50, 500)
