@@ -11,24 +11,33 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
+import numpy as np
 
-from checkers.bench import baseline, cases, generate, timing
-from checkers.bench.cases import BenchCase
+from checkers.bench import baseline, generate, timing
 from checkers.bench.generate import HistoryShape
 from checkers.command.exit_status import status_of
 from checkers.formats.formats import load_any
 from checkers.history.history import History, save
+from checkers.row_format import NONE, F, Outcome
 
+UNANSWERED: Final = (0, 20, 50, 100)
+"""Operations without an answer, in bad histories of one key."""
 SPEND: Final = 10.0
 """Seconds of CPU time after which Porcupine is not asked again."""
 
 
 class WrongResult(Exception):
     """A result is not what the history was made to be."""
+
+
+class BenchCase(NamedTuple):
+    model: str
+    shape: HistoryShape
 
 
 class Options(NamedTuple):
@@ -42,21 +51,23 @@ class Options(NamedTuple):
 def large(options: Options) -> Iterator[str]:
     """Large histories."""
     yield _head("model | operations | processes | keys | history | ours (s) | Porcupine (s) | its memory | ratio")
-    for case in cases.large(quick=options.quick):
-        yield _row(_beside(case, options), case, case.shape.processes, case.shape.keys, _word(case.shape))
+    for case in large_cases(quick=options.quick):
+        yield _row(case, options, case.shape.processes, case.shape.keys, _word(case.shape))
 
 
 def unanswered(options: Options) -> Iterator[str]:
     """Bad histories of one key, with operations that were never answered."""
     yield _head("model | operations | unanswered | ours (s) | Porcupine (s) | its memory | ratio")
-    for case in cases.unanswered():
-        yield _row(_beside(case, options), case, case.shape.unknown)
+    for model, unknown in product(("mutex", "fenced-store", "cas-register"), UNANSWERED):
+        case = BenchCase(model, HistoryShape(2_000, 10, 1, unknown=unknown, bad=True))
+        yield _row(case, options, unknown)
 
 
 def alone(options: Options) -> Iterator[str]:
     """What Porcupine has no model for."""
     yield _head("model | operations | unanswered | history | ours (s)")
-    for case in cases.alone(quick=options.quick):
+    for operations, bad in product((20_000,) if options.quick else (100_000, 1_000_000), (False, True)):
+        case = BenchCase("lease", HistoryShape(operations, 2, 10, unknown=operations // 100, bad=bad))
         history = generate.GENERATORS[case.model](case.shape)
         ours = _ours(case, history)
         yield f"| {case.model} | {len(history):,} | {case.shape.unknown:,} | {_word(case.shape)} | {ours:.4f} |"
@@ -65,18 +76,18 @@ def alone(options: Options) -> Iterator[str]:
 def logs(options: Options) -> Iterator[str]:
     """The logs of etcd under Jepsen in Porcupine's module, all of them in one go."""
     histories = [load_any(path) for path in baseline.logs()]
-    ours = timing.check("cas-register", histories)
+    valid, ours = timing.check("cas-register", histories)
     operations = sum(map(len, histories))
     yield _head("logs | operations | valid | ours (s) | Porcupine (s) | ratio")
-    cells = f"| {len(histories)} | {operations:,} | {ours.valid.count(True)} | {ours.seconds:.4f}"
+    cells = f"| {len(histories)} | {operations:,} | {valid.count(True)} | {ours:.4f}"
     if options.alone:
         yield f"{cells} | | |"
         return
     theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=timing.RUNS, spend=SPEND)
-    if theirs.valid != ours.valid:
-        raise WrongResult(f"of logs: ours {ours.valid}, Porcupine {theirs.valid}")
+    if theirs.valid != valid:
+        raise WrongResult(f"of logs: ours {valid}, Porcupine {theirs.valid}")
     seconds = statistics.median(theirs.seconds)
-    yield f"{cells} | {seconds:.3f} | {seconds / ours.seconds:.0f} × |"
+    yield f"{cells} | {seconds:.3f} | {seconds / ours:.0f} × |"
 
 
 def command(options: Options) -> Iterator[str]:
@@ -89,9 +100,9 @@ def command(options: Options) -> Iterator[str]:
             path = options.folder / "history.arrow"
             save(history, path)
             _ours(BenchCase(model, shape), history)  # compiles, where that was never done
-            cold = timing.command(path, model)
+            clock, cpu = timing.command(path, model)
             memory = timing.memory(path, model) / len(history)
-            cells = f"{cold.clock:.2f} | {cold.cpu:.2f} | {memory:.0f}"
+            cells = f"{clock:.2f} | {cpu:.2f} | {memory:.0f}"
             yield f"| {model} | {len(history):,} | {_word(shape)} | {cells} |"
 
 
@@ -99,7 +110,7 @@ def text(options: Options) -> Iterator[str]:
     """Text formats, from the file to columns."""
     yield _head("format | events | megabytes | seconds | events a second")
     history = generate.cas_register(HistoryShape(20_000 if options.quick else 500_000, 10, 100))
-    for name, written in cases.FORMATS.items():
+    for name, written in FORMATS.items():
         path = options.folder / name
         path.write_text("".join(written(history)))
         seconds = timing.median(lambda path=path: load_any(path))  # type: ignore[misc]
@@ -117,37 +128,69 @@ def _head(columns: str) -> str:
     return f"| {columns} |\n{'|---' * len(columns.split(' | '))}|"
 
 
-class _Pair(NamedTuple):
-    """ours: seconds. theirs: None where Porcupine was not asked."""
+def large_cases(*, quick: bool) -> Iterator[BenchCase]:
+    """Large histories, of one key and of many, valid and bad."""
+    sizes: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [(20_000, (2, 10), (1, 100))]
+    if not quick:
+        sizes = [
+            (100_000, (2, 5, 10, 50), (1, 10, 1_000)),
+            (1_000_000, (2, 5, 10, 50), (100, 1_000, 100_000)),
+            (10_000_000, (2, 10, 50), (10_000, 100_000)),
+        ]
+    for model in ("mutex", "fenced-store"):
+        for operations, processes, keys in sizes:
+            for p, k, bad in product(processes, keys, (False, True)):
+                yield BenchCase(model, HistoryShape(operations, p, k, bad=bad))
+    registers = [(20_000, 5, 10)] if quick else [(100_000, 5, 10), (100_000, 20, 100), (1_000_000, 5, 1_000)]
+    for (operations, p, k), bad in product(registers, (False, True)):
+        yield BenchCase("cas-register", HistoryShape(operations, p, k, bad=bad))
 
-    operations: int
-    ours: float
-    theirs: baseline.BaselineTiming | None
+
+_NAMES: Final = {F.READ: "read", F.WRITE: "write", F.CAS: "cas"}
+_TYPES: Final = {Outcome.OK: "ok", Outcome.FAIL: "fail", Outcome.INFO: "info"}
 
 
-def _beside(case: BenchCase, options: Options) -> _Pair:
-    """Both on one history, which is gone from memory when Porcupine's turn comes."""
-    history = generate.GENERATORS[case.model](case.shape)
-    operations = len(history)
-    files = [] if options.alone else _packed(case.model, [history], options.folder)
-    ours = _ours(case, history)
-    del history
-    if options.alone:
-        return _Pair(operations, ours, None)
-    theirs = baseline.check(files, runs=timing.RUNS, spend=SPEND)
-    if not theirs.passed and theirs.valid != (not case.shape.bad,):
-        raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
-    return _Pair(operations, ours, theirs)
+def edn(history: History) -> Iterator[str]:
+    """Jepsen's ``history.edn``: a map a line, independent keys. Of registers only."""
+    for n, (time, process, kind, f, key, value) in enumerate(_events(history, "nil", "[{} {}]")):
+        yield (f"{{:index {n}, :time {time}, :type :{kind}, :process {process}, :f :{f}, :value [{key} {value}]}}\n")
+
+
+def jsonl(history: History) -> Iterator[str]:
+    """One JSON object a line, with times: the order of the lines says nothing."""
+    for time, process, kind, f, key, value in _events(history, "null", "[{}, {}]"):
+        start = f'"time": {time}, "process": {process}, "type": "{kind}"'
+        yield f'{{{start}, "f": "{f}", "key": {key}, "value": {value}}}\n'
+
+
+FORMATS: Final[Mapping[str, Callable[[History], Iterator[str]]]] = {"history.edn": edn, "history.jsonl": jsonl}
+
+
+def _events(history: History, nil: str, pair: str) -> Iterator[tuple[int, int, str, str, int, str]]:
+    """time, process, type, f, key, value: invocations and completions, as they followed one another."""
+    names = ("process", "f", "outcome", "key", "value", "base")
+    process, f, outcome, key, value, base = (history.columns[name].tolist() for name in names)
+    ends = np.where(history.columns["outcome"] == Outcome.INFO, history.columns["inv"] + 1, history.columns["ret"])
+    times = np.concatenate([history.columns["inv"], ends])
+    order = np.lexsort((np.repeat([0, 1], len(history)), times))
+    for event in order.tolist():
+        row = event % len(history)
+        begins = event < len(history)
+        shown = nil if value[row] == NONE or (begins and f[row] == F.READ) else str(value[row])
+        if f[row] == F.CAS:
+            shown = pair.format(base[row], value[row])
+        kind = "invoke" if begins else _TYPES[outcome[row]]
+        yield int(times[event]), process[row], kind, _NAMES[f[row]], key[row], shown
 
 
 def _ours(case: BenchCase, history: History) -> float:
     """Seconds. Raises WrongResult."""
     small = case.shape._replace(operations=4_000, keys=min(case.shape.keys, 20), unknown=min(case.shape.unknown, 10))
     timing.compile_for(case.model, generate.GENERATORS[case.model](small))
-    ours = timing.check(case.model, [history])
-    if ours.valid != (not case.shape.bad,):
-        raise WrongResult(f"{case}: we say {ours.valid}")
-    return ours.seconds
+    valid, seconds = timing.check(case.model, [history])
+    if valid != (not case.shape.bad,):
+        raise WrongResult(f"{case}: we say {valid}")
+    return seconds
 
 
 def _packed(model: str, histories: Sequence[History], folder: Path) -> list[Path]:
@@ -157,21 +200,24 @@ def _packed(model: str, histories: Sequence[History], folder: Path) -> list[Path
     return files
 
 
-def _row(pair: _Pair, case: BenchCase, *more: object) -> str:
-    words = [case.model, f"{pair.operations:,}", *(f"{x:,}" if isinstance(x, int) else str(x) for x in more)]
-    words.append(f"{pair.ours:.4f}")
-    if pair.theirs is None:
-        words += ["", "", ""]
-    else:
-        seconds = statistics.median(pair.theirs.seconds)
-        more_than = "≥ " if pair.theirs.passed else ""
-        stopped = " (stopped)" if pair.theirs.passed == "bytes" else ""
-        words += [
-            f"{more_than}{seconds:.3g}",
-            f"{pair.theirs.peak / 1e9:.2f} GB{stopped}",
-            f"{more_than}{seconds / pair.ours:,.0f} ×",
-        ]
-    return f"| {' | '.join(words)} |"
+def _row(case: BenchCase, options: Options, *more: object) -> str:
+    """Both on one history, which is gone from memory when Porcupine's turn comes. Raises WrongResult."""
+    history = generate.GENERATORS[case.model](case.shape)
+    files = [] if options.alone else _packed(case.model, [history], options.folder)
+    words = [case.model, f"{len(history):,}", *(f"{x:,}" if isinstance(x, int) else str(x) for x in more)]
+    ours = _ours(case, history)
+    words.append(f"{ours:.4f}")
+    del history
+    if options.alone:
+        return f"| {' | '.join([*words, '', '', ''])} |"
+    theirs = baseline.check(files, runs=timing.RUNS, spend=SPEND)
+    if not theirs.passed and theirs.valid != (not case.shape.bad,):
+        raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
+    seconds = statistics.median(theirs.seconds)
+    more_than = "≥ " if theirs.passed else ""
+    stopped = " (stopped)" if theirs.passed == "bytes" else ""
+    memory, ratio = f"{theirs.peak / 1e9:.2f} GB{stopped}", f"{more_than}{seconds / ours:,.0f} ×"
+    return f"| {' | '.join([*words, f'{more_than}{seconds:.3g}', memory, ratio])} |"
 
 
 def _word(shape: HistoryShape) -> str:

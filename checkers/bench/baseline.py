@@ -1,7 +1,4 @@
-"""Porcupine beside us: built from its Go module, given the same histories, asked the same questions.
-
-What it reads is described at the head of ``porcupine/main.go``.
-"""
+"""Porcupine beside us, built from its Go module and asked the same; ``porcupine/main.go`` says what it reads."""
 
 import json
 import os
@@ -80,10 +77,7 @@ def _go(*arguments: str) -> str:
 
 
 def check(files: Sequence[Path], *, runs: int, spend: float) -> BaselineTiming:
-    """Its answers on what `packed` gave. spend: seconds of CPU time after which no further run begins.
-
-    Raises PorcupineUnavailable.
-    """
+    """Its answers on what `packed` gave; no run begins after `spend` s of CPU time. Raises PorcupineUnavailable."""
     options = ["-seconds", str(SECONDS), "-bytes", str(BYTES), "-runs", str(runs), "-spend", str(spend)]
     done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
     if done.returncode:

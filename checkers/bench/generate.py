@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import row_format
+from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, Facts, History
 from checkers.row_format import NONE, F, Outcome, Reason
 
@@ -22,7 +23,6 @@ STEP: Final = 1_000
 PAUSE: Final = 0.05
 """How much of the time between two points of a process it is outside of any call."""
 
-Ints = npt.NDArray[np.int64]
 Table = dict[str, npt.NDArray[Any]]
 
 
@@ -116,10 +116,7 @@ def fenced(shape: HistoryShape) -> History:
 
 
 def cas_register(shape: HistoryShape) -> History:
-    """Reads, writes and successful compare-and-sets of registers, every value once.
-
-    Planted is a read of a value that had been overwritten. Raises TooSmall.
-    """
+    """Reads, writes and successful compare-and-sets, every value once. Planted: a stale read. Raises TooSmall."""
     rng = np.random.default_rng(shape.seed)
     rows = _accesses(shape, rng)
     rows["f"] = rng.choice([int(F.READ), int(F.WRITE), int(F.CAS)], shape.operations, p=[0.4, 0.3, 0.3])
@@ -258,9 +255,7 @@ def _widen(rows: Table, point: Ints, rng: np.random.Generator) -> None:
     rows["inv"][order], rows["ret"][order] = inv, ret
 
 
-def _sample(
-    rng: np.random.Generator, n: int, count: int, *spared: int, among: npt.NDArray[np.bool_] | None = None
-) -> Ints:
+def _sample(rng: np.random.Generator, n: int, count: int, *spared: int, among: Flags | None = None) -> Ints:
     """Some of n things, without those to be spared. Raises TooSmall."""
     allowed = np.ones(n, bool) if among is None else among.copy()
     allowed[[thing for thing in spared if thing >= 0]] = False
@@ -270,9 +265,7 @@ def _sample(
     return rng.choice(candidates, count, replace=False)
 
 
-def _stale_write(
-    rng: np.random.Generator, rows: Table, write: npt.NDArray[np.bool_], accepted: npt.NDArray[np.bool_]
-) -> tuple[int, int]:
+def _stale_write(rng: np.random.Generator, rows: Table, write: Flags, accepted: Flags) -> tuple[int, int]:
     """A refused write, and an accepted one of a later token that had returned before it was invoked."""
     for stale in rng.permutation(np.flatnonzero(write & ~accepted))[:1000].tolist():
         same = (rows["key"] == rows["key"][stale]) & write & accepted & (rows["token"] > rows["token"][stale])
@@ -282,7 +275,7 @@ def _stale_write(
     raise TooSmall("no write came late enough to be stale for certain")
 
 
-def _stale_read(rng: np.random.Generator, rows: Table, changes: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
+def _stale_read(rng: np.random.Generator, rows: Table, changes: Flags) -> tuple[int, int, int]:
     """A read, a write, and another write certainly after the first and before the read."""
     for read in rng.permutation(np.flatnonzero(~changes))[:1000].tolist():
         past = np.flatnonzero((rows["key"] == rows["key"][read]) & changes & (rows["ret"] < rows["inv"][read]))
@@ -313,19 +306,8 @@ def _history(name: str, shape: HistoryShape, rows: Table, ghost: Table | None = 
     rows["process"] += (int(rows["process"].max(initial=0)) + 1) * _unanswered_before(rows)
     rows["ret"][rows["outcome"] == Outcome.INFO] = 0
     columns: Columns = {column: rows[column].astype(kind) for column, kind in row_format.FIELDS}
-    facts = Facts(
-        trial="",
-        lane=f"{name}, {shape.operations} operations",
-        lock="",
-        backend="",
-        workload="",
-        store="fence-writes" if name == "fenced-store" else "",
-        fault_names=(),
-        seed=shape.seed,
-        keys=tuple(map(str, range(shape.keys))),
-        lease="grant",
-        ttl=0,
-    )
+    lane, store = f"{name}, {shape.operations} operations", "fence-writes" if name == "fenced-store" else ""
+    facts = Facts("", lane, "", "", "", store, (), shape.seed, tuple(map(str, range(shape.keys))), "grant", 0)
     return History(facts, columns)
 
 

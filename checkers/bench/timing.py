@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from checkers.engines.kernel import always, compiler
 from checkers.history.history import History, load
@@ -22,17 +22,10 @@ from checkers.models.model import Settings
 RUNS: Final = 5
 
 
-class Timing(NamedTuple):
-    """The results, one for each history, and the median of `RUNS` runs, in seconds."""
-
-    valid: tuple[bool | None, ...]
-    seconds: float
-
-
-def check(model: str, histories: Sequence[History]) -> Timing:
-    """From columns in memory to result and witness, all histories one after the other."""
+def check(model: str, histories: Sequence[History]) -> tuple[tuple[bool | None, ...], float]:
+    """The results, one for each history, and the seconds from columns in memory to these and their witnesses."""
     valid = judge(model, histories)
-    return Timing(valid, median(lambda: judge(model, histories)))
+    return valid, median(lambda: judge(model, histories))
 
 
 def judge(model: str, histories: Sequence[History]) -> tuple[bool | None, ...]:
@@ -66,15 +59,8 @@ def median(run: Callable[[], object]) -> float:
     return statistics.median(taken)
 
 
-class Cold(NamedTuple):
-    """Medians in seconds: by the clock, and of CPU time."""
-
-    clock: float
-    cpu: float
-
-
-def command(file: Path, model: str) -> Cold:
-    """A new process that judges one file."""
+def command(file: Path, model: str) -> tuple[float, float]:
+    """A new process that judges one file: medians in seconds, by the clock and of CPU time."""
     clock, cpu = [], []
     for _ in range(RUNS):
         begun, used = time.monotonic(), _children()
@@ -83,7 +69,7 @@ def command(file: Path, model: str) -> Cold:
         )
         clock.append(time.monotonic() - begun)
         cpu.append(_children() - used)
-    return Cold(statistics.median(clock), statistics.median(cpu))
+    return statistics.median(clock), statistics.median(cpu)
 
 
 def _children() -> float:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.bench import baseline, cases, generate, timing
-from checkers.bench.__main__ import bench
+from checkers.bench import __main__ as command
+from checkers.bench import baseline, generate, timing
+from checkers.bench.__main__ import FORMATS, BenchCase, bench
 from checkers.bench.generate import GENERATORS, HistoryShape, TooSmall
 from checkers.command.exit_status import status_of
 from checkers.formats.formats import load_any
@@ -98,9 +99,8 @@ def test_without_go_there_is_one_clear_line(
 @pytest.fixture
 def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
-    monkeypatch.setattr(
-        cases, "large", lambda *, quick: [cases.BenchCase("mutex", HistoryShape(2_000, 2, 10, bad=quick))]
-    )
+    case = BenchCase("mutex", HistoryShape(2_000, 2, 10, bad=True))
+    monkeypatch.setattr(command, "large_cases", lambda **_: [case])
     monkeypatch.setattr(timing, "compile_for", lambda *_: None)
 
 
@@ -122,13 +122,13 @@ def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "we say (True,)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", sorted(cases.FORMATS))
+@pytest.mark.parametrize("name", sorted(FORMATS))
 def test_texts_are_read_as_they_were_meant(name: str, tmp_path: Path) -> None:
     history = generate.cas_register(HistoryShape(400, 5, 7, unknown=9))
     path = tmp_path / name
-    path.write_text("".join(cases.FORMATS[name](history)))
+    path.write_text("".join(FORMATS[name](history)))
     read: History = load_any(path)
     assert len(read) == len(history)
     assert decide(read, "cas-register", Settings()).valid
-    path.write_text("".join(cases.FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
+    path.write_text("".join(FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
     assert decide(load_any(path), "cas-register", Settings()).valid is False
