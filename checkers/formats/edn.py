@@ -57,11 +57,7 @@ RECORD: Final = re.compile(r"#[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w$-]*+)++")
 
 
 class Reader:
-    """Reads one form after the other.
-
-    text   from `at` on, at the start of a form or between two.
-    begun  where the last form began, tags and what was discarded aside.
-    """
+    """Reads one form after the other, from `at` on. begun: where the last began, tags and what was discarded aside."""
 
     def __init__(self, text: str, at: int = 0) -> None:
         self._text = text

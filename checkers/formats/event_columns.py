@@ -30,8 +30,7 @@ class EventColumns:
 
     line     of each, counted from 0.
     columns  field → array: numbers as they are, `UNSAID` for none; of the others the index into `atoms`, `ABSENT` for
-             none. A field that no event has is missing. Until all is read one element a line, which means nothing where
-             `read` is not set.
+             none. A field that no event has is missing. Until all is read one element a line, valid where it is `read`.
     read     shape (lines,): whether the line is one event, and was read with others of its shape.
     """
 
@@ -77,10 +76,12 @@ class EventColumns:
                 if field in self.columns or (more != missing(field)).any():
                     self.columns[field] = np.concatenate((self.column(field), more))[order]
             self.line = line[order]
-        for field in NUMBERS:
-            numbers = self.columns.get(field)
-            if numbers is not None:
-                self._bounded(field, numbers)
+        for field in (name for name in NUMBERS if name in self.columns):
+            numbers, low = self.columns[field], -_LARGEST if field in ("time", "index") else 0
+            bad = (numbers != UNSAID) & ((numbers < low) | (numbers >= _LARGEST))
+            if bad.any():
+                at = int(np.argmax(bad))
+                raise self.source.bad(int(self.line[at]), f"{field} {numbers[at]} is out of range")
         return self
 
     def first(self, field: str, atom: int) -> int:
@@ -97,13 +98,6 @@ class EventColumns:
         if abs(value) >= _LARGEST:
             raise self.source.bad(line, f"{field} {shown(str(value))} is out of range")
         return value
-
-    def _bounded(self, field: str, numbers: Numbers) -> None:
-        low = -_LARGEST if field in ("time", "index") else 0
-        bad = (numbers != UNSAID) & ((numbers < low) | (numbers >= _LARGEST))
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise self.source.bad(int(self.line[at]), f"{field} {numbers[at]} is out of range")
 
 
 def different(atoms: Numbers) -> list[int]:

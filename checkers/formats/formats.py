@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from checkers.engines.gc_pause import uncollected
-from checkers.formats import jepsen, jsonl, logs
+from checkers.formats import jepsen, jsonl
 from checkers.formats.event_columns import UNSAID
 from checkers.formats.history_columns import history
 from checkers.formats.pairing import intervals, ordered, pair
@@ -114,7 +114,7 @@ def parse(path: Path, data: bytes) -> Loaded:
     elif family == Family.JSONL:
         events = jsonl.parse(source)
     else:
-        events = logs.parse(source, log=family == Family.LOG)
+        events = jepsen.parse_text(source, log=family == Family.LOG)
     if not len(events):
         raise BadHistory(f"{path}: no event")
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
@@ -143,6 +143,7 @@ def _recognised(path: Path, head: bytes) -> Family:
         raise BadHistory(f"{path}: a binary file of no known format")
     blank = _BLANK.match(head)
     start = head[blank.end() if blank else 0 :]
+    line = head.count(b"\n", 0, len(head) - len(start)) + 1
     if not start and len(head) < _HEAD:
         raise BadHistory(f"{path}: no event")
     if re.match(rb"[\[({#]", start):
@@ -150,15 +151,9 @@ def _recognised(path: Path, head: bytes) -> Family:
         if re.match(rb'\{\s*"', inner):
             if start[:1] == b"{":
                 return Family.JSONL
-            raise BadHistory(f"{path}:{_line(head, start)}: a JSON array: one event a line is wanted")
+            raise BadHistory(f"{path}:{line}: a JSON array: one event a line is wanted")
         return Family.EDN
-    shape = logs.recognised(head.decode(errors="replace"))
+    shape = jepsen.recognised(head.decode(errors="replace"))
     if shape is not None:
         return Family.LOG if shape else Family.TEXT
-    raise BadHistory(
-        f"{path}:{_line(head, start)}: of no known format: neither our columnar file, JSONL, EDN nor Jepsen's text"
-    )
-
-
-def _line(head: bytes, start: bytes) -> int:
-    return head.count(b"\n", 0, len(head) - len(start)) + 1
+    raise BadHistory(f"{path}:{line}: of no known format: neither our columnar file, JSONL, EDN nor Jepsen's text")

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.formats.event_columns import ABSENT, different
 from checkers.formats.pairing import PairedOperations
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
+from checkers.history.counting import Flags
 from checkers.history.foreign_values import Atoms, FrozenMap, plain, shown, spelled
 from checkers.row_format import NONE, F, Outcome
 
@@ -54,11 +54,9 @@ class KeysAndValues:
         value = np.full(len(ops), NONE, np.int64)
         base = value.copy()
         ok = ops.outcome == Outcome.OK
-        returned = np.isin(ops.f, _RETURNING) & ok
-        ops.refuse(
-            returned & (self.ended == ABSENT), lambda row: f"{self._verb(row)} that returned no value", ended=True
-        )
-        value[returned] = self.ended[returned]
+        read = np.isin(ops.f, _RETURNING) & ok
+        ops.refuse(read & (self.ended == ABSENT), lambda row: f"{self._verb(row)} that returned no value", ended=True)
+        value[read] = self.ended[read]
         carried = np.isin(ops.f, _CARRYING) & (ops.f != F.TRANSACT)
         value[carried] = self._carried(carried & ok)[carried]
         self._step(value)
@@ -70,7 +68,7 @@ class KeysAndValues:
 
     # Independent keys
 
-    def _pairs(self) -> tuple[npt.NDArray[np.bool_], bool]:
+    def _pairs(self) -> tuple[Flags, bool]:
         """Atoms of values, shape (atoms,): which of them are a key and a value; and whether they are tagged as such."""
         values = self.atoms.values
         tagged = np.array([_tagged(value) for value in values] or [False], bool)
@@ -95,7 +93,7 @@ class KeysAndValues:
             ops.refuse(~fits, lambda row: f"{self._verb(row)} without [key value], which others have (line {example})")
         return (pairs[:-1], False) if fits.all() else (tagged, True)
 
-    def _part(self, pairs: npt.NDArray[np.bool_], tagged: bool) -> None:  # noqa: FBT001
+    def _part(self, pairs: Flags, tagged: bool) -> None:  # noqa: FBT001
         """Puts the keys of pairs among the keys, and leaves the values."""
         if not pairs.any():
             return
@@ -118,7 +116,7 @@ class KeysAndValues:
 
     # Values
 
-    def _carried(self, ok: npt.NDArray[np.bool_]) -> Numbers:
+    def _carried(self, ok: Flags) -> Numbers:
         """What was written: as invoked, or as the completion says where the invocation leaves it open."""
         nil = self.atoms.find(None)
         begun = (self.begun != ABSENT) & (self.begun != nil)

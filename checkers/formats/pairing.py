@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.formats.event_columns import UNSAID, EventColumns, missing
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
+from checkers.history.counting import Flags
 from checkers.history.foreign_values import plain, shown
 from checkers.history.history import FaultInterval
 from checkers.row_format import Outcome
@@ -83,7 +83,7 @@ class PairedOperations:
         event = self.ended[row] if ended and self.ended[row] >= 0 else self.invoked[row]
         return int(self.events.line[event])
 
-    def refuse(self, bad: npt.NDArray[np.bool_], message: Callable[[int], str], *, ended: bool = False) -> None:
+    def refuse(self, bad: Flags, message: Callable[[int], str], *, ended: bool = False) -> None:
         """Raises BadHistory for the first row that is bad."""
         if bad.any():
             row = int(np.argmax(bad))
@@ -107,7 +107,7 @@ def _meaning(events: EventColumns, field: str, words: Mapping[str, int]) -> Numb
     return np.array(table, np.int64)[events.column(field)]
 
 
-def _refuse(events: EventColumns, bad: npt.NDArray[np.bool_], field: str, wanted: str) -> None:
+def _refuse(events: EventColumns, bad: Flags, field: str, wanted: str) -> None:
     if bad.any():
         at = int(np.argmax(bad))
         value = events.atoms[field].values[events.column(field)[at]]
@@ -188,9 +188,7 @@ def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
     )
 
 
-def _contradiction(
-    events: EventColumns, happened: Ordered, clients: Numbers, place: int, same: npt.NDArray[np.bool_]
-) -> str:
+def _contradiction(events: EventColumns, happened: Ordered, clients: Numbers, place: int, same: Flags) -> str:
     event = happened.event[clients[place]]
     who = f"process {_words(events, 'process', event)}"
     what = _words(events, "f", event)

@@ -17,11 +17,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A text file in UTF-8.
-
-    data    its bytes, a byte order mark replaced by blanks.
-    starts  where each line starts, and the end of the data: one more than there are lines.
-    """
+    """A text file in UTF-8; in `data` a byte order mark is blanks. starts: of each line, and the end of the data."""
 
     path: Path
     data: bytes
