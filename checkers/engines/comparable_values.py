@@ -3,14 +3,12 @@
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from checkers.history.counting import Flags, Ints
 from checkers.history.history import History
 from checkers.models import kv
 from checkers.models.model import UNSET, Settings
 from checkers.row_format import NONE
-
-Array = npt.NDArray[np.int64]
 
 NOWHERE: Final = -(1 << 62)
 """A number that no value has."""
@@ -23,20 +21,17 @@ _LATE: Final = 1 << 60
 class Values(NamedTuple):
     """The values and times of all rows."""
 
-    value: Array  # a number for each row
-    base: Array  # likewise
+    value: Ints  # a number for each row
+    base: Ints  # likewise
     initial: int  # that of the value before everything
     nothing: int  # that of a nil that says nothing when it is read
     absent: int  # where the file gave no value at all
-    inv: Array  # times that can be doubled
-    ret: Array  # likewise
+    inv: Ints  # times that can be doubled
+    ret: Ints  # likewise
 
 
 def values_of(history: History, settings: Settings, *, bare: bool = False) -> Values:
-    """The values as they are numbered in the history, or anew where two numbers may stand for equal values.
-
-    bare: whether empty strings and lists are the same as nil.
-    """
+    """The values as numbered in the history, or anew where two may be equal. bare: empty strings and lists are nil."""
     c = history.columns
     value, base = c["value"], c["base"]
     inv, ret = c["inv"], c["ret"]
@@ -52,13 +47,14 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
         table = np.array([*anew, NONE], np.int64)  # the last is that of NONE
         value, base = table[value], table[base]
         names = tuple(numbers)
-    nil = _number(names, None)
+    nil = names.index(None) if None in names else NOWHERE
     given = None if settings.initial is UNSET else settings.initial
-    initial = _number(names, kv.bare(given) if bare else given)
+    given = kv.bare(given) if bare else given
+    initial = names.index(given) if given in names else NOWHERE
     return Values(value, base, initial, nil if settings.nil_read == "unknown" else NOWHERE, NONE, inv, ret)
 
 
-def compact(values: Values, key: Array, asks: npt.NDArray[np.bool_]) -> tuple[Values, int]:
+def compact(values: Values, key: Ints, asks: Flags) -> tuple[Values, int]:
     """The same with numbers from 0 up that no two keys share, and how many there are: the value before everything
     becomes `NONE`, and a read that says nothing `NOWHERE`. asks: which rows are reads.
     """
@@ -74,10 +70,3 @@ def compact(values: Values, key: Array, asks: npt.NDArray[np.bool_]) -> tuple[Va
     anew[silent] = NOWHERE
     expected = np.where(base == values.initial, NONE, numbers[size:])
     return values._replace(value=anew, base=expected, initial=NONE, nothing=NOWHERE, absent=NOWHERE), width
-
-
-def _number(names: tuple[Any, ...], name: Any) -> int:
-    try:
-        return names.index(name)
-    except ValueError:
-        return NOWHERE

@@ -4,8 +4,7 @@ Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses up
 the fence is on writes alone, most keys pass at a first look (`checkers.engines.fenced_screen`) and are done with.
 
 Left to the search are keys in which a value that was read is that of several writes (where the fence is on reads too:
-only if accesses of one token overlap, or one of those writes was never answered), and keys in which reads past the
-fence met other accesses.
+only if accesses of one token overlap, or one of those writes was never answered), and where reads past it met others.
 """
 
 from collections.abc import Iterator
@@ -70,15 +69,8 @@ def fenced_store(history: History, settings: Settings) -> EngineAnswer:
     return EngineAnswer(conflicts, undecided, lambda: judged(columns, terms, 1).order)
 
 
-class Judged(NamedTuple):
-    """findings: every place where the rule was broken. undecided: keys without any that only a search can judge."""
-
-    findings: list[Finding]
-    undecided: dict[int, str]
-
-
-def fenced_findings(history: History, rule: Rule) -> Judged:
-    """Whether a store can have gone by a rule, in all keys at once."""
+def fenced_findings(history: History, rule: Rule) -> tuple[list[Finding], dict[int, str]]:
+    """Every place where a store broke a rule, in all keys at once; keys without any that only a search can judge."""
     columns, terms = posed(history, Settings(), rule)
     broken = _judged(columns, terms)
     findings = []
@@ -87,7 +79,7 @@ def fenced_findings(history: History, rule: Rule) -> Judged:
         rows = place.proof[-1:] if place.kind == NEEDLESS else place.proof
         findings.append(Finding(KINDS[place.kind], int(columns.inv[place.at]), rows))
     bad = {int(columns.key[finding.rows[0]]) for finding in findings}
-    return Judged(findings, {k: why for k, why in _undecided(broken).items() if k not in bad})
+    return findings, {k: why for k, why in _undecided(broken).items() if k not in bad}
 
 
 class _Place(NamedTuple):

@@ -112,10 +112,7 @@ class Range(NamedTuple):
 
 @kernel
 def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Range, int]:
-    """(what each row proves, tokens, values that were written, 1 where some read is free or silent).
-
-    What failed for any other reason than the fence never reached the store.
-    """
+    """(what each row proves, tokens, values written, 1 for free or silent reads). Other failures are no accesses."""
     f, outcome, reason, flags = columns.f, columns.outcome, columns.reason, columns.flags
     key, token, value = columns.key, columns.token, columns.value
     keys, nothing, absent, reads = terms.keys, terms.nothing, terms.absent, terms.reads

@@ -5,8 +5,7 @@ an instant f when some of it had returned, and an instant s when some of it was 
 before B if f of A < s of B. Where no two must each come before the other, max(f, s) sorts them, on ties those with
 f < s first. For let A stand before B in that order though f of B < s of A. Then f of B < s of B, and s of B is the
 larger of all four, or A would stand behind; so either A must come before B as well, or f of A = s of B, a tie in which
-B goes first. So the order decides, with a running maximum of s; where it fails, the two are a contradiction by
-themselves.
+B goes first. So the order decides, with a running maximum of s; where it fails, the two contradict each other.
 """
 
 import numpy as np
@@ -128,8 +127,7 @@ def arranged(store: StoreColumns, reasons: Reasons) -> Column:
 
     What a group holds stands as its clusters do, or as invoked where the accesses of a token follow one another. An
     unknown access that explains a refusal stands before the group of its token. A refusal stands before the first
-    access that was invoked after it had returned: then real time holds, and whatever can have raised the bar by its
-    return stands before it.
+    access that was invoked after it had returned: then real time holds, and what can have raised the bar is before it.
     """
     accesses, reads = store.accesses, store.terms.reads
     kind, key, skip = accesses.kind, accesses.key, store.skip

@@ -1,8 +1,7 @@
 """Whose value each read of a store returned, and which unanswered writes were accepted, since their value was read.
 
 Source: checkers/CONDITIONS.md, sections 17 and 18. Values are looked up in a table: of each key's range of values, else
-of the range of all, where every value belongs to one key: O(n). Where neither is dense, reads and writes are sorted by
-value instead: O(n log n).
+of the range of all, where every value belongs to one key: O(n). Where neither is dense, all are sorted: O(n log n).
 """
 
 import numpy as np

@@ -29,9 +29,7 @@ class StoreColumns(NamedTuple):
 
 
 class Reasons(NamedTuple):
-    """Of each group a row, -1 for none: one that comes first in its group, or an unknown access of which nothing else
-    is known.
-    """
+    """Of each group a row, -1 for none: what comes first in it, or an unknown access of which nothing else is known."""
 
     first: Column  # what was invoked first among those that may come first in the group
     above: Column  # what can have raised the bar soonest, of the groups above it

@@ -21,10 +21,7 @@ Of others, 2 * group, and one more where the write was refused."""
 
 @kernel
 def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column, begin: Column, terms: Terms) -> Column:
-    """Of each key whether it has to be judged by the rules.
-
-    kind, values: see `fenced_accesses.classified`; group, begin: see `fenced_accesses.Accesses`.
-    """
+    """Of each key whether the rules must judge it. kind, values: see `classified`; group, begin: see `Accesses`."""
     key, value, inv, ret = columns.key, columns.value, columns.inv, columns.ret
     keys, initial, strict = terms.keys, terms.initial, terms.strict
     count = begin[keys]
@@ -119,9 +116,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
 
 @kernel
 def _against_tokens(begin: Column, over: Column, opened: Column, begun: Column, waiting: Column, doubt: Column) -> None:
-    """Makes `over` of each group when the bar can first have stood above its token, and `opened` when it can first have
-    stood at it.
-    """
+    """Makes `over` of each group when the bar can first have stood above its token, and `opened` when at it."""
     for k in range(len(begin) - 1):
         worst = -1
         for here in range(begin[k], begin[k + 1]):

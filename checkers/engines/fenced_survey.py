@@ -230,8 +230,7 @@ def carried_over(
 ) -> tuple[Column, Column, Findings]:
     """Carried reads against the group that wrote last before theirs; a finding for each group that read another value.
 
-    (of each group the write that later ones read, so that it must be its last, and the read that says so, findings).
-    disordered: keys to leave out.
+    (of each group the write that later ones read, thus its last, and its reader, findings). disordered: keys left out.
     """
     value, group, begin, origin = accesses.value, accesses.group, accesses.begin, accesses.origin
     turn, last_write, carried = survey.turn, survey.last_write, survey.carried

@@ -33,8 +33,8 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from checkers.engines import kernel_cache
 from checkers.engines.gc_pause import uncollected
+from checkers.engines.kernel_cache import compiled
 
 SMALL: Final = 5_000
 LARGE: Final = 200_000
@@ -68,10 +68,7 @@ def slowed() -> bool:
 
 @contextmanager
 def always(*, compiled: bool) -> Iterator[None]:
-    """Within it, and in all threads, every kernel is compiled, or none is, whatever the size: for tests and benches.
-
-    Raises RuntimeError where there is no compiler.
-    """
+    """For tests and benches: every kernel is compiled, in all threads, or none. Raises RuntimeError without numba."""
     global _forced
     if compiled and compiler() is None:
         raise RuntimeError("kernels are compiled by numba, which is missing: pip install 'fencepost[fast]'")
@@ -163,9 +160,7 @@ class Kernel(Generic[P, R]):
             if numba is None:
                 _slowed = True
                 return None
-            self._compiled[signature] = kernel_cache.compiled(
-                numba, self.nopython_form(), self.digest(), signature, frozen
-            )
+            self._compiled[signature] = compiled(numba, self.nopython_form(), self.digest(), signature, frozen)
         return self._compiled.get(signature)
 
     def _with_globals(self, other: dict[str, Any], form: Callable[["Kernel[..., Any]"], Any]) -> FunctionType:

@@ -60,10 +60,7 @@ def compiled(
 
 
 def _cached(numba: Any, function: FunctionType) -> Any:
-    """What compiles the function, or loads it from a trusted folder, which it has not done yet.
-
-    None, with the reason on stderr, where no folder can be trusted or written to.
-    """
+    """What compiles the function, or loads it from a trusted folder; None, told on stderr, where none can be had."""
     try:
         trusted = _folder()
         numba.config.CACHE_DIR = str(trusted)
@@ -91,10 +88,7 @@ def _folder() -> Path:
 
 
 def exposed(folder: Path) -> str:
-    """Why others than this user and root can enter a folder, or put another in its place; "" where they cannot.
-
-    folder: without symbolic links on the way. Raises OSError.
-    """
+    """Why others than this user and root can enter a real folder, or replace it; "" if they cannot. Raises OSError."""
     if folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return f"{folder} is open to other users (its mode has to be 0700)"
     for path in (folder, *folder.parents):

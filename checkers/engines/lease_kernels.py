@@ -1,5 +1,4 @@
-"""What each attempt to hold a lease consists of, when it can end at the earliest, and when grants in a given order can
-begin at the earliest.
+"""What each attempt to hold a lease consists of, its earliest end, and the earliest starts of grants in a given order.
 
 Source: checkers/CONDITIONS.md, sections 3, 5 and 16. A grant is a start window [start, latest] and a monotone function
 E(a) >= a, the earliest moment at which the next grant is legal if this one began at `a`. As E is monotone, the

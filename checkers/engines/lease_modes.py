@@ -20,10 +20,7 @@ BLIND, TOLD, UNREFUSED, FULL = range(4)
 def pose(
     attempts: Attempts, mode: int, *, ordered: frozenset[int], keys: Iterable[int] | None = None
 ) -> tuple[Problem, Ints]:
-    """What is asked in one mode, and the attempt of each grant in it.
-
-    ordered: keys whose order is that of their tokens. keys: only these.
-    """
+    """What is asked in one mode, of these `keys` only, and the attempt of each grant. ordered: as in `Problem`."""
     answered, frees = attempts.answers.answered, attempts.answers.frees
     counts = answered == 1  # an acquire without an answer may never have happened
     if mode != BLIND:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.engines.lease_kernels import (
     CERTAIN,
@@ -25,6 +24,7 @@ from checkers.engines.lease_kernels import (
     earliest_end,
     settle,
 )
+from checkers.history.counting import Flags
 from checkers.history.holds_and_leases import Hold
 from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
@@ -96,7 +96,7 @@ class Solution(NamedTuple):
     executed: Collection[int] = ()  # those whose unanswered release is taken to have happened, prolonging a session
 
 
-def likely(problem: Problem) -> tuple[Rows, npt.NDArray[np.bool_]]:
+def likely(problem: Problem) -> tuple[Rows, Flags]:
     """All grants key by key in the order that is forced where any is, and for each whether it is movable.
 
     What is certain of sessions is taken from wherever their grants stand in their windows.
@@ -122,8 +122,7 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
     """The holds of a recording, mode *told*, as one problem over all their keys; number n is `holds[n]`.
 
     lease: the kind, as in `Facts.lease`. ordered: as in `Problem`. What a hold says of its session is used as it
-    stands; unanswered releases happened, and prolonged nothing. So a conflict across keys is certain, though there may
-    be some that this does not show.
+    stands; unanswered releases happened, and prolonged nothing. So conflicts across keys are certain, but not all show.
     """
     fields = dict(zip(Hold._fields, zip(*holds, strict=True), strict=True)) if holds else {}
 

@@ -143,10 +143,7 @@ class Search:
             self._begun += 1
 
     def _expand(self, begun: int, ended: int, wait: int = -1) -> _States:
-        """All sets that can be reached by placing open grants that begin and end by then, the present ones included.
-
-        wait: mask of the grants for which it may be waited.
-        """
+        """The sets, and what open grants that begin and end by then make of them. wait: a mask of whom to wait for."""
         best: _States = {}
         todo = [(mask, end, path) for mask, (end, path) in self._states.items()]
         count = len(self._open)
@@ -238,8 +235,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
     """Conflicts of grants whose order is known; the last of each cannot begin.
 
     Pairs that exclude each other by themselves are all given, once for each later grant; a longer tuple is a chain
-    that is too tight as a whole. After a conflict the walk begins anew with the later grant, so that every conflict
-    stands on its own.
+    that is too tight as a whole. After a conflict the walk begins anew with the later grant, so that each stands alone.
     """
     start, latest, core_end, reader = windows.start, windows.latest, windows.core_end, windows.reader
     soonest = [latest[n] for n in order]

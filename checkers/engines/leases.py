@@ -77,14 +77,11 @@ def _blamed(
             conflicts = {key: tuple(who[list(grants)].tolist()) for key, grants in solve(problem).conflicts.items()}
         for key, mine in conflicts.items():
             blamed.append((int(attempts.start[list(mine)].max()), key, mode, mine))
-        left = {
-            key: mine for key, mine in left.items() if conflicts.keys().isdisjoint(attempts.key[list(mine)].tolist())
-        }
+        left = {key: mine for key, mine in left.items() if conflicts.keys().isdisjoint(attempts.key[list(mine)])}
     deadline = time.monotonic() + MINIMIZING
     for place, (_, key, mode, mine) in enumerate(sorted(blamed)):
-        yield Conflict(
-            BLAME[mode], key, least(attempts, settings, mode, mine, ordered, deadline if place < WITNESSES else 0.0)
-        )
+        until = deadline if place < WITNESSES else 0.0
+        yield Conflict(BLAME[mode], key, least(attempts, settings, mode, mine, ordered, until))
 
 
 def solve(problem: Problem) -> Solution:

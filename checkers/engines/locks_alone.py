@@ -103,17 +103,13 @@ def stretched(history: History, held: OwnerHolds, keys: int) -> Stretched:
 def tries(history: History) -> Column:
     """Rows of the tries that were refused because somebody held."""
     c = history.columns
-    refused: Column = np.flatnonzero(
-        (c["f"] == F.TRY_ACQUIRE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
-    )
-    return refused
+    refused = (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
+    rows: Column = np.flatnonzero(refused & (c["f"] == F.TRY_ACQUIRE))
+    return rows
 
 
 def explained(history: History, holds: Stretched, refused: Column, *, own: bool) -> Column:
-    """For each refused try the hold that explains it, else -1 - the hold that came next.
-
-    own: whether a hold of the same owner does.
-    """
+    """For each refused try the hold that explains it (own: also one of the same owner), else -1 - the next hold."""
     c = history.columns
     inv, ret, key, asking = (c[name][refused] for name in ("inv", "ret", "key", "owner"))
     latest, moments = apart((c["key"][holds.acquire], holds.latest), (key, inv)).places

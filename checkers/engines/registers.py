@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.engines.codes import CAS, FAIL, INFO, WRITE
 from checkers.engines.comparable_values import Values, compact, values_of
@@ -25,6 +24,7 @@ from checkers.engines.registers_kernels import (
     roles,
 )
 from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
+from checkers.history.counting import Flags
 from checkers.history.history import Columns, History
 from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Settings
@@ -95,9 +95,7 @@ def _worn(history: History, values: Values) -> bool:
     return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
 
 
-def _placed(
-    parts: Roles, known: Forced, order: Column, wanted: npt.NDArray[np.bool_]
-) -> tuple[Rows, npt.NDArray[np.bool_]]:
+def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[Rows, Flags]:
     """All rows of the wanted keys in order, key by key, and which of the keys have a guest (see `gaps`) left over."""
     key, mine = parts.key, known.clusters.mine
     number = numbered(known.chains.head[order], known.clusters)

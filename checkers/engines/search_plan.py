@@ -46,8 +46,7 @@ class SearchPlan(NamedTuple):
 def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
     """Failed operations that are no evidence are left out, and unknown ones that change nothing.
 
-    The model is asked `evidence` and `changes` once for each kind. deadline: of `time.monotonic`. Raises OutOfTime,
-    and whatever the model raises.
+    The model is asked `evidence` and `changes` once for each kind. deadline: `time.monotonic`. Raises OutOfTime.
     """
     kinds = _numbered(operations, tuple(dict.fromkeys(("f", "outcome", *model.sees))), deadline)
     firsts = np.empty(int(kinds.max(initial=-1)) + 1, np.int64)

@@ -96,10 +96,7 @@ BITS: Final = 62
 
 
 def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> SearchTable | None:
-    """All states that any sequence of these operations can reach; None if more than `limit` steps are between them.
-
-    Raises OutOfTime, and whatever the model raises.
-    """
+    """All states that these operations can reach; None beyond `limit` steps. Raises OutOfTime, or as the model does."""
     states: list[State] = [model.initial]
     numbers: dict[State, int] = {states[0]: 0}
     after: list[int] = []

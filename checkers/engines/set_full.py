@@ -66,9 +66,7 @@ def _examined(operations: Operations, model: Set) -> tuple[list[tuple[str, list[
         always -= missing
     for e, read in first.items():
         if e not in tries:
-            wrong.append(
-                ("refused-value-read", [refused[e], read]) if e in refused else ("value-never-written", [read])
-            )
+            wrong += [("refused-value-read", [refused[e], read]) if e in refused else ("value-never-written", [read])]
         elif read.ret < tries[e][0].inv:
             wrong.append(("value-read-before-write", [read, tries[e][0]]))
     stable = False
@@ -83,10 +81,7 @@ def _examined(operations: Operations, model: Set) -> tuple[list[tuple[str, list[
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
-    """Whether a proof holds, from the definitions alone: None, or what is wrong with it.
-
-    rows: valid, every operation that did not fail; invalid, those of one conflict.
-    """
+    """None if a proof holds by the definitions, else what is wrong. rows: all that did not fail, or of one conflict."""
     by_key, model = ByKey(history, _KINDS), Set.of(history, settings)
     if not valid:
         proven = _contradicted(by_key[int(history.columns["key"][rows[-1]])], model, rows)

@@ -15,10 +15,7 @@ from checkers.row_format import NONE, F, Outcome
 
 
 class Placed(NamedTuple):
-    """An operation that comes after all of lower places, in any order with those of its own place.
-
-    guest  it changes nothing, and may stand at any later place too.
-    """
+    """Comes behind all of lower places, in any order within its own. A guest changes nothing, and may come later."""
 
     place: int
     operation: Operation

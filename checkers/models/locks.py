@@ -106,10 +106,7 @@ class Inside(NamedTuple):
 
 
 class RWLock(_Lock):
-    """State: `Inside`. Readers (acquires with the flag SHARED) share, a writer is alone; nobody holds it twice.
-
-    A release is a reader's or a writer's by what its owner holds.
-    """
+    """State: `Inside`. Readers (flag SHARED) share, a writer is alone, nobody holds twice. A release ends either."""
 
     initial = Inside(FREE, frozenset())
 

@@ -1,6 +1,4 @@
-"""What the rows of a history say to the verifier of leases (`checkers.proofs.lease_proof`). Shares no code with the
-engine.
-"""
+"""What the rows of a history say to the verifier of leases, `lease_proof`. Shares no code with the engine."""
 
 from typing import Final
 

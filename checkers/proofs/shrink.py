@@ -40,10 +40,7 @@ def shrink(operations: Operations, model: Model, suspects: Sequence[int], deadli
 
 
 class _Shrinker:
-    """Rows that were looked at: _known, those that count; _idle, those that failed and prove nothing.
-
-    _needs: row → what it needs of those that count; None: see `Model.needs`.
-    """
+    """_known: rows that count; _idle: that failed and prove nothing. _needs: what each needs (see `Model.needs`)."""
 
     def __init__(self, operations: Operations, model: Model, deadline: float) -> None:
         self._operations = operations
