@@ -9,10 +9,9 @@ from checkers.judging.judgement import declared, not_applicable, not_expected
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
 from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCLUSION
-from checkers.properties.fenced_store import FENCED_STORE
+from checkers.properties.fenced_store import FENCED_STORE, TOKEN_ORDER
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.token_order import TOKEN_ORDER
 from checkers.properties.updates import LISTS, NO_DUPLICATE, NO_LOST_UPDATE, SALES
 from checkers.row_format import NONE, F
 

@@ -79,11 +79,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 class Atoms:
-    """Interns the values of one field of a file.
-
-    values  by their index.
-    odd     whether some hold numbers that may equal an integer of another type.
-    """
+    """Interns the values of a field, by index. odd: some hold numbers that may equal an integer of another type."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []

@@ -94,8 +94,3 @@ def last_deed(violation: Violation, hold: Hold, view: View) -> tuple[int, int]:
     kind, inv, ret, owner = (view.column(name) for name in ("f", "inv", "ret", "owner"))
     writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
     return max(((inv[row], ret[row]) for row in writes), default=(violation.at, violation.at))
-
-
-def lasted(hit: FaultInterval) -> tuple[int, int]:
-    """ns; from the first moment at which a fault may have been in force to the last."""
-    return hit.begun, hit.over

@@ -20,7 +20,6 @@ from checkers.judging.excuse_parts import (
     holds_of,
     in_order,
     last_deed,
-    lasted,
 )
 from checkers.properties.check_result import Violation
 from checkers.row_format import ACQUIRES, F, Outcome
@@ -192,7 +191,7 @@ def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
 
     An acquire in flight then may have been granted before, in a session that was over when its answer came.
     """
-    moments = [lasted(hit) for hit in hits if hit.kind in SESSION_KINDS]
+    moments = [(hit.begun, hit.over) for hit in hits if hit.kind in SESSION_KINDS]
     if cut_short(violation, view, moments):
         return True
     if violation.kind not in BY_A_LOST_LEASE or len(violation.holders) < 2:

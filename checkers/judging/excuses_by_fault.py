@@ -25,7 +25,6 @@ from checkers.judging.excuse_parts import (
     cut_short,
     holds_of,
     in_order,
-    lasted,
     losers,
 )
 from checkers.judging.excuses_by_design import DESIGNS
@@ -92,7 +91,7 @@ def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
 
 def expired_by_drift(violation: Violation, view: View, hits: Hits) -> bool:
     """The clock of a server ran wrong, or to and fro, during an earlier holder's lease."""
-    return cut_short(violation, view, [lasted(hit) for hit in hits if hit.kind == "clock"])
+    return cut_short(violation, view, [(hit.begun, hit.over) for hit in hits if hit.kind == "clock"])
 
 
 def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
@@ -131,9 +130,7 @@ def revoked_in_silence(violation: Violation, view: View) -> bool:
 
 
 def _revoked(number: int, view: View) -> bool:
-    """Whether the service called this session over before its acknowledged end, and not before the end that was known
-    when keep-alives began to get no answer.
-    """
+    """Whether a session was called over before its acknowledged end, but not before that known as silence began."""
     inv, ret, session, reason = (view.column(name) for name in ("inv", "ret", "session", "reason"))
     length = effective(view.facts.ttl, view.facts)
     refused = view.rows(F.RELEASE, F.KEEP_ALIVE, F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))

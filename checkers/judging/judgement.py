@@ -20,10 +20,7 @@ from checkers.properties.recovery import RECOVERY
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The word for one (lane, property, fault), with the reason in one sentence.
-
-    violation  the one that the word rests on: the first that nothing excuses, or the first.
-    """
+    """The word for one (lane, property, fault), and why. violation: the first that nothing excuses, or the first."""
 
     property: str
     word: Verdict
@@ -140,9 +137,7 @@ def standing(
     owed = name in PROPERTIES and PROPERTIES[name].of_the_service
     claimed = owed or any(claim.covers(name, faults, store, workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
-    answered = owed or all(
-        any(promise.covers(name, (fault,), store, workload) for promise in promises) for fault in faults
-    )
+    answered = owed or all(any(each.covers(name, (fault,), store, workload) for each in promises) for fault in faults)
     return Standing(claimed and not hazards, hazards, answered)
 
 

@@ -10,11 +10,17 @@ from typing import Final
 from checkers.history.history import History
 from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
 from checkers.measures.fairness import bypass, starvation
-from checkers.measures.holders import belief_versus_truth, hold_versus_ttl, release_by_non_owner
+from checkers.measures.holders import (
+    belief_versus_truth,
+    clock_jump,
+    definite_overlap,
+    hold_versus_ttl,
+    possible_overlap,
+    release_by_non_owner,
+)
 from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.measure import Gauge, Measure
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings

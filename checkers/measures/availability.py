@@ -7,7 +7,7 @@ import numpy as np
 from checkers.history.counting import Ints, apart
 from checkers.measures.measure import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.properties.deadlock_free import DEADLOCK_FREE
+from checkers.properties.queues_and_circles import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE
 from checkers.row_format import INFINITY, Outcome, Reason

@@ -4,18 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.history.counting import Ints, apart, below, quantile
+from checkers.history.counting import Ints, any_of, apart, below, quantile
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, ratio, silent
-from checkers.measures.measured_history import MeasuredHistory, of_kind
-from checkers.properties.fifo_and_herd import FIFO
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.properties.queues_and_circles import FIFO
 from checkers.row_format import F, Outcome, Reason
 
 
 class Bypasses(NamedTuple):
-    """How often each grant of one holder alone was passed, in the order of `rows`.
-
-    delta  ns, or places of events; what a request may take to the service. None: all say when they were queued.
-    """
+    """How often each grant of one holder alone was passed. delta: see `bypass`; None: all say when they queued."""
 
     rows: Ints
     times: Ints
@@ -108,7 +105,7 @@ def _bypasses(measured: MeasuredHistory) -> Bypasses | None:
     queued = np.zeros(len(rows), np.int64) if measured.foreign else np.maximum(c["base"][rows], 0)
     delta = None
     if not queued.all():
-        freed = of_kind(c, F.RELEASE) & (c["outcome"] == Outcome.OK)
+        freed = any_of(c["f"], (F.RELEASE,)) & (c["outcome"] == Outcome.OK)
         if not freed.any():
             return None
         delta = int((c["ret"] - c["inv"])[freed].max())

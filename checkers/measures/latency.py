@@ -42,13 +42,7 @@ def release_latency(measured: MeasuredHistory) -> Reading:
 
 
 class Waits(NamedTuple):
-    """What was waited for, one entry a request.
-
-    row    of the history.
-    done   whether it was answered; else it was given up.
-    inv    ns; when it began.
-    ended  ns; when that was.
-    """
+    """What was waited for, by request. done: whether it was answered at `ended`, or was given up then. Times in ns."""
 
     row: Ints
     done: Flags

@@ -82,8 +82,7 @@ def measure(
 ) -> Callable[[Callable[[MeasuredHistory], Reading]], Gauge]:
     """Makes a function the measure of that name. The first paragraph of its docstring is the definition.
 
-    obstacles  the first of them that a history has is all that is said of it. With `untimed` among them the function is
-               given times instead of places.
+    obstacles  the first that a history has is all that is said of it. With `untimed` the function gets times.
     """
 
     def decorate(read: Callable[[MeasuredHistory], Reading]) -> Gauge:

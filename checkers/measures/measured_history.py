@@ -11,13 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from checkers.history.counting import Flags, Ints, any_of, apart
-from checkers.history.history import Columns, FaultInterval, History
+from checkers.history.counting import Ints, any_of, apart
+from checkers.history.history import FaultInterval, History
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.models.model import Settings
-from checkers.properties.check_result import CheckResult
-from checkers.properties.property import Property
 from checkers.properties.shared_counters import lock_unexercised, unless
 from checkers.row_format import ACQUIRES, NESTED, NONE, F, Outcome
 
@@ -33,12 +31,6 @@ class MeasuredHistory(View):
         super().__init__(_attempts(history, settings) if self.foreign else history)
         self.recorded = history
         self.settings = settings
-        self._results: dict[str, CheckResult] = {}
-
-    def result(self, property: Property) -> CheckResult:
-        if property.id not in self._results:
-            self._results[property.id] = property.result(self)
-        return self._results[property.id]
 
     @cached_property
     def leased(self) -> bool:
@@ -150,11 +142,6 @@ class MeasuredHistory(View):
         return not self.foreign or self.recorded.clock is None
 
 
-def of_kind(columns: Columns, *kinds: F) -> Flags:
-    """Mask of the rows of some kinds of operation."""
-    return any_of(columns["f"], kinds)
-
-
 def _moments(history: History) -> tuple[Ints, Ints]:
     """The places of all events, in order, and the times that the file gives them."""
     assert history.clock is not None
@@ -174,11 +161,11 @@ def _attempts(history: History, settings: Settings) -> History:
     there is, reads and writes belong to it whatever their key.
     """
     c, facts = history.columns, history.facts
-    asks = of_kind(c, *ACQUIRES) & (c["flags"] & NESTED == 0)
+    asks = any_of(c["f"], ACQUIRES) & (c["flags"] & NESTED == 0)
     key = c["key"].astype(np.int64)
     locks = np.unique(key[asks])
     if len(locks) == 1:
-        key = np.where(of_kind(c, F.READ, F.WRITE), locks[0], key)
+        key = np.where(any_of(c["f"], (F.READ, F.WRITE)), locks[0], key)
     _, group = np.unique(apart((key, c["owner"])).places[0], return_inverse=True)
     order = np.argsort(group, kind="stable")
     begins = (asks & (c["outcome"] != Outcome.FAIL))[order]
@@ -189,7 +176,7 @@ def _attempts(history: History, settings: Settings) -> History:
     identity[order] = np.where(attempt > before[first], attempt, len(history) + 1 + group[order])
     identity[asks & (c["outcome"] == Outcome.FAIL)] = 0
     session = np.where(c["session"] == 0, c["owner"], c["session"])
-    fenced = of_kind(c, F.READ, F.WRITE) & (c["token"] != NONE)
+    fenced = any_of(c["f"], (F.READ, F.WRITE)) & (c["token"] != NONE)
     granted = asks & (c["outcome"] == Outcome.OK)
     facts = replace(
         facts,

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from checkers.claims import matches
-from checkers.history.counting import apart
+from checkers.history.counting import any_of, apart
 from checkers.history.order_of_grants import NOBODY, next_granted
 from checkers.measures.measure import WITNESSES, Reading, count, measure, silent, witnesses
-from checkers.measures.measured_history import MeasuredHistory, of_kind
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
 from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
@@ -158,7 +158,7 @@ def lost_update(measured: MeasuredHistory) -> Reading:
     (`checkers.properties.updates`). The models set-full and counter judge those of histories from elsewhere.
     """
     if not matches(measured.facts.workload, LISTS):
-        kept = of_kind(measured.history.columns, F.ADD, F.APPEND).any()
+        kept = any_of(measured.history.columns["f"], (F.ADD, F.APPEND)).any()
         return silent("judged by the models set-full, counter and kv" if kept else "nobody keeps a list of updates")
     lost = lost_updates(measured)
     return Reading(
@@ -176,9 +176,9 @@ def dirty_value(measured: MeasuredHistory) -> Reading:
     Elle calls it G1a. The initial value is never dirty, nor is one that nobody wrote. Lists and sets are not looked at.
     """
     c = measured.history.columns
-    writes = of_kind(c, F.WRITE, F.CAS)
+    writes = any_of(c["f"], (F.WRITE, F.CAS))
     failed = writes & (c["outcome"] == Outcome.FAIL)
-    reads = of_kind(c, F.READ) & (c["outcome"] == Outcome.OK) & (c["value"] != NONE)
+    reads = any_of(c["f"], (F.READ,)) & (c["outcome"] == Outcome.OK) & (c["value"] != NONE)
     if measured.settings.initial is not UNSET:
         initial = [n for n, value in enumerate(measured.history.values) if value == measured.settings.initial]
         reads &= ~np.isin(c["value"], initial)

@@ -3,21 +3,17 @@
 from collections.abc import Mapping
 from typing import Final
 
-from checkers.properties.deadlock_free import DEADLOCK_FREE
 from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCLUSION
 from checkers.properties.fail_fast import FAIL_FAST
-from checkers.properties.fenced_store import FENCED_STORE
-from checkers.properties.fifo_and_herd import FIFO, HERD_FREE
+from checkers.properties.fenced_store import FENCED_STORE, TOKEN_ORDER
 from checkers.properties.hand_over import HAND_OVER
 from checkers.properties.honesty import BELIEF, HONEST_RENEWAL
-from checkers.properties.independence import INDEPENDENCE
+from checkers.properties.kept_out import INDEPENDENCE, REENTRANCY, SHARING
 from checkers.properties.members_agree import MEMBERS_AGREE
 from checkers.properties.property import Property
+from checkers.properties.queues_and_circles import DEADLOCK_FREE, FIFO, HERD_FREE
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.reentrancy import REENTRANCY
 from checkers.properties.releases import CRASH_RELEASE, OWNER_RELEASE
-from checkers.properties.sharing import SHARING
-from checkers.properties.token_order import TOKEN_ORDER
 from checkers.properties.updates import NO_DUPLICATE, NO_LOST_UPDATE
 
 PROPERTIES: Final[Mapping[str, Property]] = {

@@ -20,7 +20,7 @@ from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds_and_leases import IN_SESSIONS, Hold, exclude
 from checkers.history.order_of_grants import ordered_by_tokens
 from checkers.history.view import View
-from checkers.properties.property import ONE_HOLDER, Examined, Need, Property
+from checkers.properties.property import EXCLUDES, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised
 from checkers.properties.stories import in_turn
 
@@ -176,9 +176,5 @@ def most_inside(view: View, *, shared: bool = False) -> int:
 
 
 SERVER_EXCLUSION: Final = Property("server-exclusion", _examine_server, _exercise_server, needs=ONE_HOLDER)
-HOLDER_EXCLUSION: Final = Property(
-    "holder-exclusion", _examine_holders, _exercise_holders, needs=frozenset({Need.EXCLUDES})
-)
-PERMITS: Final = Property(
-    "permits", _examine_permits, _exercise_permits, needs=frozenset({Need.EXCLUDES, Need.PERMITS})
-)
+HOLDER_EXCLUSION: Final = Property("holder-exclusion", _examine_holders, _exercise_holders, needs=EXCLUDES)
+PERMITS: Final = Property("permits", _examine_permits, _exercise_permits, needs=EXCLUDES | {Need.PERMITS})

@@ -9,7 +9,7 @@ from typing import Final
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import Span, clipped, length, united
 from checkers.history.view import View
-from checkers.properties.property import Examined, Need, Property
+from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker
 from checkers.row_format import ACQUIRES, F, Outcome
 
@@ -68,4 +68,4 @@ def _lapses(view: View) -> dict[int, list[Span]]:
     return {worker: united(its) for worker, its in spans.items()}
 
 
-FAIL_FAST: Final = Property("fail-fast", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True)
+FAIL_FAST: Final = Property("fail-fast", _examine, _exercise, needs=EXCLUDES, bounded=True)

@@ -1,6 +1,10 @@
-"""`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else.
+"""`token-order` and `fenced-store`: later holders have larger tokens, and what they have overtaken is not accepted.
 
-The store mode says what that means. A store without a fence is judged by whether it accepted a stale write.
+`token-order`: each grant has a strictly larger fencing token than every grant before it in real time. Readers that hold
+together may share a token: only writers must fence them off. Unknown acquires impose nothing, since nobody knows their
+tokens. Source: checkers/CONDITIONS.md, section 8.
+`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else. The
+store mode says what that means. A store without a fence is judged by whether it accepted a stale write.
 """
 
 from collections.abc import Iterator
@@ -10,15 +14,15 @@ from checkers.engines.fenced import fenced_findings
 from checkers.engines.search import search
 from checkers.history.counting import any_of
 from checkers.history.finding import Finding, OutOfBudget
-from checkers.history.order_of_grants import next_granted, superseded
+from checkers.history.order_of_grants import disordered, next_granted, superseded
 from checkers.history.view import View
 from checkers.models.model import Model
 from checkers.models.operations import ByKey, Operations
 from checkers.models.stores import REFUSALS, RULES, CompareOwner, FencedStore
 from checkers.properties.check_result import Proof
-from checkers.properties.property import Examined, Property
-from checkers.properties.shared_counters import Exercise, fault_missed, short_of, write_missed
-from checkers.row_format import F, Outcome
+from checkers.properties.property import EXCLUDES, Examined, Need, Property
+from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, short_of, write_missed
+from checkers.row_format import NONE, F, Outcome
 
 STALE: Final = "stale attempts"
 
@@ -26,6 +30,24 @@ BY_THE_CLOCK: Final = ("unfenced", "guarded")
 """Store modes that are judged by when somebody else was granted the lock, whatever tokens say."""
 BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 """Store modes that look at the state and never at the lock: no access of theirs is stale."""
+
+
+def _examine_order(view: View) -> Examined:
+    """Exact. A grant comes before another if its acquire returned before the other's request was sent."""
+    return Examined(
+        [
+            Finding("token-repeated" if first.token == second.token else "token-not-larger", second.ret, rows, rows)
+            for holds in view.holds.by_key.values()
+            for first, second in disordered([hold for hold in holds if hold.token != NONE])
+            for rows in [(first.row, second.row)]
+        ]
+    )
+
+
+def _exercise_order(view: View) -> Exercise:
+    tokens = sum(hold.token != NONE for hold in view.holds)
+    missing = "the grants carry no tokens" if view.holds and not tokens else lock_unexercised(view)
+    return Exercise(missing, {"tokens": tokens})
 
 
 def _examine(view: View) -> Examined:
@@ -119,6 +141,7 @@ def _stale_attempts(view: View) -> int:
     )
 
 
+TOKEN_ORDER: Final = Property("token-order", _examine_order, _exercise_order, needs=EXCLUDES | {Need.TOKENS})
 FENCED_STORE: Final = Property(
     "fenced-store", _examine, _exercise, by_workload=True, not_expected_in={"unfenced": "the store has no fence"}
 )

@@ -35,7 +35,8 @@ class Need(StrEnum):
     COPIES = "a backend whose nodes hold the same"
 
 
-ONE_HOLDER: Final = frozenset({Need.EXCLUDES, Need.ONE_PERMIT})
+EXCLUDES: Final = frozenset({Need.EXCLUDES})
+ONE_HOLDER: Final = EXCLUDES | {Need.ONE_PERMIT}
 
 
 @final

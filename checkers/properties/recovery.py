@@ -11,7 +11,7 @@ from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import clipped, length, moment, united, without
 from checkers.history.view import View
-from checkers.properties.property import Examined, Need, Property
+from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, unless, unserved
 from checkers.properties.stories import Narrator, listing
 from checkers.row_format import FINAL, Outcome
@@ -109,7 +109,7 @@ def _last_deed(view: View) -> int:
     return int(view.ended[view.array("flags") & FINAL == 0].max(initial=0))
 
 
-def _broken(view: View, finding: Finding) -> str:
+def _why(view: View, finding: Finding) -> str:
     """The sentence that says how long the bound is, when and why it begins, and who asked meanwhile and got what."""
     clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
     healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
@@ -167,6 +167,4 @@ def _ends(view: View) -> list[float]:
     return [moment or math.inf for moment in view.array("ret").tolist()]
 
 
-RECOVERY: Final = Property(
-    "recovery", _examine, _exercise, needs=frozenset({Need.EXCLUDES}), bounded=True, under=(ANY,), conclusion=_broken
-)
+RECOVERY: Final = Property("recovery", _examine, _exercise, needs=EXCLUDES, bounded=True, under=(ANY,), conclusion=_why)

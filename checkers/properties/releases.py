@@ -240,9 +240,8 @@ def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[i
 def _exempt(view: View) -> list[Span]:
     """When nobody can be blamed for a delay.
 
-    Where the service answered no keep-alive, its members may have elected another leader, who then gives every session
-    all of its time anew (etcd's `Promote`, ZooKeeper's session tracker), that of a dead client as well. By the next
-    answer there was one.
+    Where the service answered no keep-alive, its members may have elected another leader, who then gives every session,
+    also a dead client's, all of its time anew (etcd's `Promote`, ZooKeeper's session tracker). An answer ends that.
     """
     spans = list(view.once(idle))
     if view.facts.lease in IN_SESSIONS:

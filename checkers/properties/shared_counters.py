@@ -32,11 +32,7 @@ TEXT_SHOWN: Final = 80
 @final
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """What exercised a property.
-
-    missing   why a pass would mean nothing, or None.
-    counters  of what the property needs, beside `counters`.
-    """
+    """What exercised a property, counted beside `counters`. missing: why a pass would mean nothing, or None."""
 
     missing: str | None
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -123,14 +119,9 @@ def stalls_by_worker(view: View) -> dict[int, list[Span]]:
     return spans
 
 
-def stalls(view: View) -> list[Span]:
-    """When the machine did not run some worker of the lane: it may have kept the service from running as well."""
-    return united(chain.from_iterable(view.once(stalls_by_worker).values()))
-
-
 def unserved(view: View) -> list[Span]:
-    """When the machine stalled a worker of the lane, or the trial itself asked the service in vain."""
-    return united([*view.once(stalls), *view.facts.silences])
+    """When the machine stalled a worker of the lane, and perhaps the service, or the trial asked that in vain."""
+    return united((*chain.from_iterable(view.once(stalls_by_worker).values()), *view.facts.silences))
 
 
 def idle(view: View) -> list[Span]:
@@ -154,8 +145,7 @@ def unanswered(view: View) -> list[Span]:
     """When keep-alives of a worker got no answer, or were not sent since the service could not be reached: from the
     first until the next one that has an answer, or for a TTL where none has.
 
-    Of one whose worker was killed meanwhile nobody knows anything. A renewal is sent by holders only, and the next one
-    may be late.
+    Of one whose worker was killed meanwhile nobody knows anything. Renewals are sent by holders only, and may be late.
     """
     inv, outcome, reason = (view.column(name) for name in ("inv", "outcome", "reason"))
     ended, returned = view.ended.tolist(), view.array("ret").tolist()

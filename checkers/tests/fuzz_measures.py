@@ -13,8 +13,8 @@ import numpy as np
 from checkers.history.counting import apart, below, crossing, meeting
 from checkers.measures.availability import availability_gap
 from checkers.measures.fairness import bypass
+from checkers.measures.holders import definite_overlap, possible_overlap
 from checkers.measures.latency import kaplan_meier, survival_quantile
-from checkers.measures.overlaps import definite_overlap, possible_overlap
 from checkers.measures.stale import needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.row_format import INFINITY, NONE, F, Reason

@@ -9,9 +9,14 @@ import pytest
 
 from checkers.history.history import History
 from checkers.measures.all_measures import MEASURES, measures
-from checkers.measures.holders import belief_versus_truth, release_by_non_owner
+from checkers.measures.holders import (
+    belief_versus_truth,
+    clock_jump,
+    definite_overlap,
+    possible_overlap,
+    release_by_non_owner,
+)
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.overlaps import clock_jump, definite_overlap, possible_overlap
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings

@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.check import check
-from checkers.history.counting import Flags, Ints
+from checkers.history.counting import Flags, Ints, any_of
 from checkers.history.history import History
 from checkers.history.interval_sets import united
 from checkers.judging.judgement import Judgement, judge_all
 from checkers.measures.availability import availability_gap, recovery_after_heal
 from checkers.measures.latency import AFTER, BEFORE, DURING, Waits, acquires, kaplan_meier, releases, survival_quantile
-from checkers.measures.measured_history import MeasuredHistory, of_kind
+from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.properties.all_properties import PROPERTIES
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, F, Outcome
@@ -103,7 +103,7 @@ def measured(history: History) -> dict[str, Any]:
     outcome = c["outcome"]
     counts = {
         "operations": len(history),
-        "grants": int((of_kind(c, *ACQUIRES) & (outcome == Outcome.OK)).sum()),
+        "grants": int((any_of(c["f"], ACQUIRES) & (outcome == Outcome.OK)).sum()),
         "unknown": int((outcome == Outcome.INFO).sum()),
         "refused": int((outcome == Outcome.FAIL).sum()),
     }
@@ -115,7 +115,7 @@ def measured(history: History) -> dict[str, Any]:
     waits = {"acquire_ms": acquires(subject), "release_ms": releases(subject)}
     recovery, gap = recovery_after_heal(subject), availability_gap(subject)
     longest = gap["longest"] if gap.values else None
-    access = np.flatnonzero(of_kind(c, F.READ, F.WRITE) & (c["flags"] & FINAL == 0))
+    access = np.flatnonzero(any_of(c["f"], (F.READ, F.WRITE)) & (c["flags"] & FINAL == 0))
     if history.facts.store == "guarded":
         access = access[:0]  # the lock service itself
     return {
