@@ -53,9 +53,7 @@ COMMANDS: Final = click.Group(
             FLAG(["--all"], help="with --fix: also the images that the first run would build"),
             FLAG(["--tests"], help="with --fix: also the browser of the project's own tests"),
         ),
-        _command(
-            "versions=docker.versions:main", "Versions that can be had here, from where, and how to ask for them."
-        ),
+        _command("versions=docker.sources:main", "Versions that can be had here, from where, and how to ask for them."),
         _command("faults=faults.all_faults:main", "Every fault, and the backends that it can be done to."),
         _command(
             "planted=docker.servers_with_bugs:main",

@@ -68,11 +68,6 @@ class Access:
         access.check(backend)
         return access
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Out of what `dataclasses.asdict` made of one."""
-        return cls(**fields)
-
     @property
     def open(self) -> bool:
         """Whether everybody is let in, unencrypted."""

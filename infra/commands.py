@@ -48,12 +48,14 @@ def up(backends: Sequence[str], version_of: Sequence[str], env: str | None) -> i
         wanted[backend] = version
     if unknown := [backend for backend in wanted if backend not in BACKENDS]:
         raise UnknownName(f"no backend {unknown[0]!r}; there are {', '.join(BACKENDS)}")
-    with _engine_errors():
+    with _engine_errors(), contextlib.ExitStack() as undo:
         if any(environment.name == env for environment in reaper.find(engine_client.connect())):
             environment = OwnEnvironment.attach(env)
-            environment.boot(wanted or dict.fromkeys(USUAL))
         else:
-            environment = _made(env, wanted or dict.fromkeys(USUAL))
+            environment = OwnEnvironment.start(name=env, keep=True)
+            undo.callback(environment.close)
+        environment.boot(wanted or dict.fromkeys(USUAL))
+        undo.pop_all()
         _print_addresses(environment)
     return 0
 
@@ -147,17 +149,6 @@ def _pick(environments: Sequence[reaper.FoundEnvironment], name: str) -> reaper.
     raise UnknownName(
         f"no environment {name!r}; there are {', '.join(environment.name for environment in environments) or 'none'}"
     )
-
-
-def _made(name: str, wanted: dict[str, str | None]) -> OwnEnvironment:
-    """A new environment with these backends, or nothing."""
-    environment = OwnEnvironment.start(name=name, keep=True)
-    try:
-        environment.boot(wanted)
-    except BaseException:
-        environment.close()
-        raise
-    return environment
 
 
 def _to_node(verb: Callable[[Node], None], node: str, env: str | None) -> int:

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -36,9 +36,8 @@ from infra.docker.machine import Say
 from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.network import topology
-from infra.network.addressing import Reach
 from infra.network.links import Links
-from infra.network.topology import API_PORT, STORE
+from infra.network.topology import API_PORT, STORE, Reach
 from infra.network.toxiproxy_api import Api
 from infra.waiting import MonotonicClock, comes_true
 
@@ -94,11 +93,13 @@ class Environment(ABC):
         settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client))
         began = time.monotonic()
         lifetime.exit_when_asked()
-        with _undone_on_error(client, name):
+        with contextlib.ExitStack() as undo:
+            undo.callback(reaper.remove, client, name)
             self = cls(client, _up_in_free_slot(client, settings))
             _await("toxiproxy", self._api.answers)
             self._api.populate(topology.proxies())
             self._await_paths(STORE)
+            undo.pop_all()
         if not keep:
             lifetime.at_exit(lambda: self._close(threads=False))
         say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
@@ -240,7 +241,7 @@ class Environment(ABC):
 
 def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> ComposeSettings:
     """Start Toxiproxy and the store in the first slot that is free; returns the settings with that slot."""
-    with subnets.free(client) as free:
+    with contextlib.closing(subnets.free(client)) as free:
         for slot in free:
             try:
                 compose.up(replace(settings, slot=slot), ["toxiproxy", STORE])
@@ -249,16 +250,6 @@ def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> Compose
             else:
                 return replace(settings, slot=slot)
     raise AssertionError("subnets.free yields or raises")
-
-
-@contextlib.contextmanager
-def _undone_on_error(client: DockerClient, name: str) -> Iterator[None]:
-    """Leave nothing of an environment behind when its start fails, or is interrupted."""
-    try:
-        yield
-    except BaseException:
-        reaper.remove(client, name)
-        raise
 
 
 def _await(what: str, is_so: Callable[[], bool]) -> None:

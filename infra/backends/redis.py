@@ -64,10 +64,10 @@ class RedisReplication(Replication):
         return (primary.me, replica.me) == ("master", "slave") and replica.leader == primary.leader != ""
 
     def leads(self, server: Server) -> bool:
-        return str(_info(server)["role"]) == "master"
+        return str(_ask(server, "INFO", "replication")["role"]) == "master"
 
     def offset(self, server: Server) -> int:
-        return int(_info(server)["master_repl_offset"])
+        return int(_ask(server, "INFO", "replication")["master_repl_offset"])
 
     def lead(self, server: Server) -> None:
         _ask(server, "REPLICAOF", "NO", "ONE")
@@ -235,11 +235,6 @@ def _ask(server: Server, *words: object) -> Any:
             return client.execute_command(*words)
     except RedisError as error:
         raise Failed(f"{server.name}: {words[0]}: {error}") from error
-
-
-def _info(server: Server) -> dict[str, Any]:
-    info: dict[str, Any] = _ask(server, "INFO", "replication")
-    return info
 
 
 def _version(info: Mapping[str, str]) -> str:

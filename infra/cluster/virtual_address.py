@@ -15,7 +15,6 @@ from infra.backends.backend import Replication
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.network import topology
-from infra.network.addressing import address
 from infra.network.links import Cut, Links
 from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.waiting import comes_true
@@ -94,7 +93,7 @@ class Failover:
             if led_away and self.roles.leads(self.replica):
                 self._copy()
             self.roles.lead(self.primary)
-            centre = address(self._slot, topology.DATA_HOST), topology.dialled(self.replica.name)
+            centre = topology.address(self._slot, topology.DATA_HOST), topology.dialled(self.replica.name)
             self.roles.follow(self.replica, centre)
             self.roles.remember(self.replica)
             self._lead(self.primary)
@@ -127,7 +126,9 @@ class Failover:
     def _copy(self) -> None:
         """Make the primary a copy of the replica, to which nobody writes any more."""
         name = self.replica.name
-        self.roles.follow(self.primary, (address(self._slot, topology.HOSTS[name]), topology.client_port(name)))
+        self.roles.follow(
+            self.primary, (topology.address(self._slot, topology.HOSTS[name]), topology.client_port(name))
+        )
 
         def same() -> bool:
             return self.roles.follows(self.primary.health(), self.replica.health()) and self.lag() == 0

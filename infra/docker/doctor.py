@@ -18,7 +18,7 @@ from typing import Literal
 from infra.backends import BACKENDS, STORE
 from infra.docker import base, engine, images, machine
 from infra.docker.machine import Say
-from infra.docker.sources import PACKAGES
+from infra.docker.sources import PACKAGES, STANDS_FOR
 from infra.errors import Failed, NotPossible, Trouble, UnknownName
 
 ROOT = Path(__file__).parents[2]
@@ -214,7 +214,7 @@ def _images() -> list[tuple[images.Image, bool]]:
     Toxiproxy's is the slowest to build. Every run needs the store, and by default begins with the first backend.
     """
     needed = [next(iter(BACKENDS)), STORE.name]
-    servers = [*needed, *(name for name in PACKAGES if name not in (*needed, *images.STANDS_FOR))]
+    servers = [*needed, *(name for name in PACKAGES if name not in (*needed, *STANDS_FOR))]
     return [(images.resolve("toxiproxy"), True), *((images.resolve(server), server in needed) for server in servers)]
 
 

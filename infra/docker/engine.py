@@ -216,15 +216,11 @@ def _await_answer(daemon: "subprocess.Popen[bytes] | None") -> None:
     deadline = time.monotonic() + ENGINE_STARTS_WITHIN
     while find().state != "running":
         if daemon and daemon.poll() is not None:
-            raise Failed(f"dockerd ended with status {daemon.returncode}: {_last_words()} (more in {DAEMON_LOG})")
+            lines = DAEMON_LOG.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise Failed(f"dockerd ended with status {daemon.returncode}: {lines[-1]} (more in {DAEMON_LOG})")
         if time.monotonic() > deadline:
             raise Failed(f"Docker Engine does not answer after {ENGINE_STARTS_WITHIN:.0f} s: {find().why}")
         time.sleep(0.1)
-
-
-def _last_words() -> str:
-    lines = DAEMON_LOG.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
 
 
 def _compose_package() -> str | None:

@@ -20,7 +20,7 @@ from infra.backends import BACKENDS
 from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
 from infra.docker.machine import Say
-from infra.docker.sources import CARRIED, MODULES, PACKAGES, VERSION, WHERE
+from infra.docker.sources import CARRIED, MODULES, PACKAGES, STANDS_FOR, VERSION, WHERE
 from infra.errors import Failed, Trouble, UnknownName
 
 RECIPES: Final = Path(__file__).parents[1] / "images"
@@ -31,11 +31,6 @@ BUILT_WITHIN = 1800.0
 
 PRUNED_WITHIN = 600.0
 """Seconds to remove what a build leaves; more than 60 were seen."""
-
-STANDS_FOR: Final[Mapping[str, str]] = {
-    package.server: name for name, backend in BACKENDS.items() for package in backend.packages[1:]
-}
-"""Another server for a backend -> that backend."""
 
 
 class UnknownVersion(UnknownName):
@@ -99,7 +94,8 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
         raise UnknownName(f"no backend {backend!r}; there are {known}")
     if version is None:
         return _of_suite(backend, base.SUITES[0])
-    server, version = _server(backend, version)
+    other, _, its = version.partition(":")
+    server, version = (other, its) if STANDS_FOR.get(other) == backend else (backend, version)
     if version.startswith("image:"):
         return _named(server, version.removeprefix("image:"))
     for suite, series in CARRIED[server].items():
@@ -108,7 +104,9 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     there_is = {source: f"{series} ({WHERE[source]})" for source, series in CARRIED[server].items()}
     if not VERSION.fullmatch(version):
         raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
-    having = [source for source in sources.of(server) if f"{version}.".startswith(_series(server, source))]
+    # It must begin with the series of a stable suite; of other sources nothing is known.
+    series = {source: f"{its}." for source, its in CARRIED[server].items()}
+    having = [source for source in sources.of(server) if f"{version}.".startswith(series.get(source, ""))]
     exact = {source: _exact(server, version, source) for source in having}
     for image in exact.values():
         if is_current(image):
@@ -126,24 +124,12 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     raise _unknown(server, version, there_is.values())
 
 
-def _server(backend: str, version: str) -> tuple[str, str]:
-    """The server and its own version: `valkey:8` is another that stands for its backend."""
-    server, _, rest = version.partition(":")
-    return (server, rest) if STANDS_FOR.get(server) == backend else (backend, version)
-
-
 def _named(server: str, name: str) -> Image:
     """The user's own, or one of ours with a bug in it, which is made where it is missing."""
     recipe, _, bug = name.removeprefix("fencepost/").partition(":")
     if name == f"fencepost/planted-{server}:{bug}":
         return Image(recipe, name, base.SUITES[0], bug)
     return Image(server, name)
-
-
-def _series(server: str, source: str) -> str:
-    """What a version must begin with to come from a source: of what is not stable nothing is known."""
-    series = CARRIED[server].get(source)
-    return f"{series}." if series else ""
 
 
 def _of_suite(recipe: str, suite: str) -> Image:

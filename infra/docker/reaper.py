@@ -55,8 +55,14 @@ class FoundEnvironment:
 def find(client: DockerClient) -> list[FoundEnvironment]:
     """Every environment on this engine, by name."""
     owners: dict[str, list[str]] = defaultdict(list)
-    for labels in _labels(client, ENV):
-        owners[labels[ENV]].append(labels.get(OWNER, ""))
+    filters = {"label": ENV}
+    things: list[dict[str, Any]] = [
+        *client.api.containers(all=True, filters=filters),
+        *client.api.networks(filters=filters),
+        *(client.api.volumes(filters=filters)["Volumes"] or ()),
+    ]
+    for thing in things:
+        owners[thing["Labels"][ENV]].append(thing["Labels"].get(OWNER, ""))
     return [FoundEnvironment(name, frozenset(owned), len(owned)) for name, owned in sorted(owners.items())]
 
 
@@ -111,15 +117,11 @@ def _only_leaked(client: DockerClient, name: str) -> bool:
     if client.api.containers(all=True, quiet=True, filters=filters) or client.api.volumes(filters=filters)["Volumes"]:
         return False
     networks = client.api.networks(filters=filters)
-    if any(time.time() < _made(network) + LEAKED_LONG for network in networks):
+    made = [datetime.fromisoformat(network["Created"][:19] + "+00:00").timestamp() for network in networks]
+    if time.time() < max(made, default=0.0) + LEAKED_LONG:
         return False
     trouble = [_try(client.api.remove_network, network["Id"]) for network in networks]
     return any(trouble) and all(why is None or LEAKED in why for why in trouble)
-
-
-def _made(network: dict[str, Any]) -> float:
-    """Seconds since the epoch."""
-    return datetime.fromisoformat(network["Created"][:19] + "+00:00").timestamp()
 
 
 def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | None:
@@ -131,17 +133,6 @@ def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | No
     except APIError as error:
         return str(error.explanation)
     return None
-
-
-def _labels(client: DockerClient, label: str) -> list[dict[str, str]]:
-    """The labels of everything that carries `label`."""
-    filters = {"label": label}
-    things: list[dict[str, Any]] = [
-        *client.api.containers(all=True, filters=filters),
-        *client.api.networks(filters=filters),
-        *(client.api.volumes(filters=filters)["Volumes"] or ()),
-    ]
-    return [thing["Labels"] for thing in things]
 
 
 def _await_orphan(name: str) -> None:

@@ -8,7 +8,7 @@ engine's own pools end at about thirty networks, three environments.
 import contextlib
 import fcntl
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from docker import DockerClient
 
 from infra.docker import machine
 from infra.errors import Failed
-from infra.network.addressing import FIRST_BYTES, address
+from infra.network.topology import FIRST_BYTES, address
 
 SLOTS: Final = range(256)
 
@@ -30,28 +30,19 @@ def net(slot: int) -> str:
     return f"{FIRST_BYTES.partition('.')[2]}.{slot}"
 
 
-@contextlib.contextmanager
-def free(client: DockerClient) -> Iterator[Iterator[int]]:
-    """Yield the slots that look free, each held by us while it is the latest one taken. Raises Failed at the end."""
-    with contextlib.ExitStack() as held:
-        yield _free(client, held)
-
-
-def _free(client: DockerClient, held: contextlib.ExitStack) -> Iterator[int]:
+def free(client: DockerClient) -> Generator[int, None, None]:
+    """Slots that look free, each held by us until the next one is taken or this is closed. Raises Failed at the end."""
     folder = machine.cache_dir()
     for slot in SLOTS:
-        file = held.enter_context((folder / f"slot-{slot}.lock").open("w"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        # Asked under the lock: whoever held it before has made its networks by now.
-        ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
-        if any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
-            file.close()
-            continue
-        yield slot
-        file.close()
+        with (folder / f"slot-{slot}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            # Asked under the lock: whoever held it before has made its networks by now.
+            ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
+            if not any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
+                yield slot
     raise Failed(
         f"no free subnet: all of {FIRST_BYTES}.0.0/16 is in use (python -m infra down --all, docker network ls)"
     )

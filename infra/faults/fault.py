@@ -58,15 +58,6 @@ class FaultInjection(Protocol):
         """
 
 
-class OnLinks:
-    """A fault injection that is undone where its links are let go."""
-
-    __slots__ = ()
-
-    def heal(self, target: Target) -> None:
-        target.links.lift(target.by)
-
-
 class OnNodes:
     """A fault injection that is undone where all nodes are let go."""
 
@@ -86,15 +77,14 @@ class OnWorkers:
         target.actors.let_go(target.by)
 
 
-class OnWorkersAndNodes(OnWorkers):
+class OnWorkersAndNodes(OnWorkers, OnNodes):
     """A fault injection that is undone where its workers are let go, and then all nodes."""
 
     __slots__ = ()
 
     def heal(self, target: Target) -> None:
-        super().heal(target)
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
+        OnWorkers.heal(self, target)
+        OnNodes.heal(self, target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,14 +63,6 @@ class Option:
     draw: Callable[[random.Random, Site, Options], Any] | None = None
     unless: Trait | None = None
 
-    def checked(self, options: Options, site: Site) -> Any:
-        """The value as the injection takes it. Raises ValueError("option: what is wrong")."""
-        value = options[self.name]
-        try:
-            return self.check(value, site, options)
-        except ValueError as error:
-            raise ValueError(f"{self.name}: {error}, not {value!r}") from None
-
 
 def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, Any]:
     """All of them. Raises ValueError("option: what is wrong") unless exactly these are there, and right."""
@@ -81,7 +73,13 @@ def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, 
     for name in names:
         if name not in options:
             raise ValueError(f"{name}: is missing")
-    return {option.name: option.checked(options, site) for option in known}
+    values = {}
+    for option in known:
+        try:
+            values[option.name] = option.check(options[option.name], site, options)
+        except ValueError as error:
+            raise ValueError(f"{option.name}: {error}, not {options[option.name]!r}") from None
+    return values
 
 
 def drawn(known: Sequence[Option], rng: random.Random, site: Site) -> dict[str, Any]:
@@ -170,10 +168,8 @@ GROUP: Final = choice("group", ALL_GROUPS)
 
 
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
-    must(
-        isinstance(value, list) and value and all(group in ALL_GROUPS for group in value),
-        f"be a list of {', '.join(ALL_GROUPS)}",
-    )
+    known = isinstance(value, list) and value and all(group in ALL_GROUPS for group in value)
+    must(known, f"be a list of {', '.join(ALL_GROUPS)}")
     must(len(set(value)) == len(value) < len(ALL_GROUPS), "be different groups and not all of them")
     return tuple(value)
 

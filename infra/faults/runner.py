@@ -8,7 +8,7 @@ happens on the way, everything is healed: by the step's own heal, and by `final_
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
@@ -132,23 +132,16 @@ class Runner:
         self._records += [Record(**asdict(hit), name=active.step.fault) for hit in hits]
 
     def _since(self, when: int) -> float:
-        """Seconds."""
         return (self._target.clock.now() - when) / 1e9
 
     def _wait_until(self, when: int) -> None:
         self._target.clock.wait(max((when - self._target.clock.now()) / 1e9, 0.0))
 
 
-def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
+def _groups(steps: Sequence[Step]) -> list[Sequence[Step]]:
     """Each step with those beside it."""
-    group: list[Step] = []
-    for step in steps:
-        if group and not step.beside:
-            yield group
-            group = []
-        group.append(step)
-    if group:
-        yield group
+    begins = [number for number, step in enumerate(steps) if number == 0 or not step.beside]
+    return [steps[begin:end] for begin, end in itertools.pairwise([*begins, len(steps)])]
 
 
 def _ns(seconds: float) -> int:

@@ -76,28 +76,22 @@ class Transition:
     change: ProxyChange
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """What becomes of a proxy where nobody wants anything.
+def transition(
+    state: ProxyState, wanted: Wanted, *, enabled: bool | None, ours: Collection[str] | None
+) -> Transition | None:
+    """From what a proxy is to what it shall be; None when it is there. The rest is for where nobody wants anything:
 
     enabled  whether connections pass; None leaves that as it is.
     ours     the names of toxics that go; the others are another process's and stay. None: all go.
     """
-
-    enabled: bool | None = None
-    ours: Collection[str] | None = ()
-
-
-def transition(state: ProxyState, wanted: Wanted, rest: Rest) -> Transition | None:
-    """From what a proxy is to what it shall be; None when it is there."""
-    if wanted.refused or rest.enabled is False:
+    if wanted.refused or enabled is False:
         return Transition((), ProxyChange(state.name, enabled=False)) if state.enabled else None
-    chains = {stream: _chain(state, stream, wanted, rest.ours) for stream in STREAMS}
+    chains = {stream: _chain(state, stream, wanted, ours) for stream in STREAMS}
     if not state.enabled:
         desired = tuple(toxic for chain in chains.values() for toxic in chain)
-        if not rest.enabled and tuple(state.toxics.values()) == desired:
+        if not enabled and tuple(state.toxics.values()) == desired:
             return None
-        return Transition((), ProxyChange(state.name, bool(rest.enabled), add=desired, anew=bool(state.toxics)))
+        return Transition((), ProxyChange(state.name, bool(enabled), add=desired, anew=bool(state.toxics)))
     kept: list[Toxic] = []
     remove: list[str] = []
     add: list[Toxic] = []

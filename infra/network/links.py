@@ -28,7 +28,7 @@ from typing import Final
 
 from infra.errors import Failed, UnknownName
 from infra.network import link_state, topology, toxics
-from infra.network.link_state import REFUSED, Rest, Wishes
+from infra.network.link_state import REFUSED, Wishes
 from infra.network.topology import GOD, Proxy
 from infra.network.toxics import STREAMS, Cut, Impairment, Stream
 from infra.network.toxiproxy_api import Api, ProxyChange, ProxyState
@@ -191,8 +191,8 @@ class Links:
         transitions = []
         for name in self._due:
             enabled = False if name in dead else True if whole or name in self._closed else None
-            rest = Rest(enabled, None if whole else self._ours[name])
-            if transition := link_state.transition(state[name], wanted[name], rest):
+            ours = None if whole else self._ours[name]
+            if transition := link_state.transition(state[name], wanted[name], enabled=enabled, ours=ours):
                 transitions.append(transition)
         if opened := [ProxyChange(to.change.proxy, add=to.opened) for to in transitions if to.opened]:
             self._api.apply(opened)

@@ -38,21 +38,20 @@ AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
 
 _BESIDE: Final = {auxiliary.name: auxiliary for backend in BACKENDS.values() for auxiliary in backend.auxiliaries}
 
+FIRST_BYTES: Final = "10.77"
+"""Of every address in an environment; its subnet (`infra.docker.subnets`) is the third byte."""
+
 TOXIPROXY_HOST: Final = 2
 """Last byte of Toxiproxy's address on the bridge of the clients."""
 
 DATA_HOST: Final = 18
 """The same on the bridge `data`."""
 
-_MEMBERS_HOSTS: Final = {
-    member: host for backend in BACKENDS.values() for member, host in zip(backend.members, backend.hosts, strict=True)
-}
-
-STORE_HOST: Final = 83
+_MEMBERS: Final = [pair for kind in BACKENDS.values() for pair in zip(kind.members, kind.hosts, strict=True)]
 
 HOSTS: Final[Mapping[str, int]] = {
-    **dict(sorted(_MEMBERS_HOSTS.items(), key=lambda pair: pair[1])),
-    STORE: STORE_HOST,
+    **dict(sorted(_MEMBERS, key=lambda pair: pair[1])),
+    STORE: 83,
     # Those without a way for clients last: the ports that infra/published.yml names have no gaps then.
     **{each.name: each.host for each in sorted(_BESIDE.values(), key=lambda auxiliary: not auxiliary.reached)},
 }
@@ -146,3 +145,39 @@ def proxies() -> Iterator[Proxy]:
 def _proxy(source: str, target: str, what: str, listen: str, port: int) -> Proxy:
     """what: ends its name. port: of the node itself."""
     return Proxy(f"{source}-{target}{what}", source, target, listen, f"{target}-node:{port}")
+
+
+def address(slot: int, host: int) -> str:
+    """The address of a host in the subnet of an environment."""
+    return f"{FIRST_BYTES}.{slot}.{host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How this machine reaches into an environment: by the addresses of the bridges, or by published ports.
+
+    On Linux the bridges are ours to reach. Where the engine runs in a virtual machine (macOS, Docker Desktop, rootless)
+    they are not, and ports of Toxiproxy published on 127.0.0.1 stand in. Those go through a helper of the engine that
+    accepts connections which Toxiproxy then refuses and turns resets into orderly ends, so some faults look different.
+
+    published  Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached.
+    """
+
+    slot: int
+    published: Mapping[int, int] | None
+
+    def through(self, node: str, group: int) -> tuple[str, int]:
+        """A node, through the link of a client group."""
+        return self.listens(listener(node, group))
+
+    def past(self, node: str) -> tuple[str, int]:
+        """A node, by a way that no fault touches."""
+        if self.published is None:
+            return address(self.slot, HOSTS[node]), client_port(node)
+        return self.through(node, GOD)
+
+    def listens(self, port: int) -> tuple[str, int]:
+        """Where Toxiproxy takes the connections that it knows by this port; KeyError where it is not published."""
+        if self.published is None:
+            return address(self.slot, TOXIPROXY_HOST), port
+        return "127.0.0.1", self.published[port]

@@ -93,8 +93,6 @@ _CUT: Final[Mapping[Cut, tuple[str, Mapping[str, int]]]] = {
     Cut.DROP: ("timeout", {"timeout": 0}),
     Cut.HOLD: ("latency", {"latency": 86_400_000, "jitter": 0}),
 }
-_OPEN: Final[Mapping[str, int]] = {"latency": 0, "jitter": 0}
-"""What lets everything pass that a delay kept."""
 
 
 def cut_name(stream: Stream) -> str:
@@ -110,7 +108,9 @@ def cut(how: Cut, stream: Stream) -> Toxic:
 
 def impairment(what: Impairment, stream: Stream, by: str) -> Toxic:
     """The toxic of an impairment that `by` wants: one of each kind for a key and a direction."""
-    return Toxic(f"{what.type}-{stream}.{_plain(by)}", what.type, stream, what.attributes)
+    # The key can stand in a URL then; different keys stay different.
+    plain = re.sub(r"[^A-Za-z0-9.-]", lambda match: f"_{ord(match[0]):x}_", by)
+    return Toxic(f"{what.type}-{stream}.{plain}", what.type, stream, what.attributes)
 
 
 def is_cut(toxic: Toxic) -> bool:
@@ -124,8 +124,8 @@ def keeps(toxic: Toxic) -> bool:
 
 
 def opened(toxic: Toxic) -> Toxic:
-    """The same when it lets go what it kept."""
-    return replace(toxic, attributes=_OPEN)
+    """The same when it lets go what it kept: a delay of nothing."""
+    return replace(toxic, attributes={"latency": 0, "jitter": 0})
 
 
 def words(toxic: Toxic) -> str:
@@ -136,8 +136,3 @@ def words(toxic: Toxic) -> str:
     if template := _WORDS.get(toxic.type):
         return template.format(**toxic.attributes)
     return f"{toxic.type} {dict(toxic.attributes)}"
-
-
-def _plain(by: str) -> str:
-    """A key as part of a name that can stand in a URL; different keys stay different."""
-    return re.sub(r"[^A-Za-z0-9.-]", lambda match: f"_{ord(match[0]):x}_", by)

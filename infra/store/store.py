@@ -111,17 +111,13 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value, elements = excluded.elem
 WHERE c.value = $2::bigint RETURNING value"""
 
 _READS: Final = {
-    Mode.UNFENCED: _PLAIN_READ,
-    Mode.FENCE_WRITES: _PLAIN_READ,
-    Mode.FENCE_WRITES_STRICT: _PLAIN_READ,
     Mode.FENCE_READS_AND_WRITES: """
 INSERT INTO fencepost.cells AS c (key, highest) VALUES ($1, $2)
 ON CONFLICT (key) DO UPDATE SET highest = excluded.highest
 WHERE c.highest <= excluded.highest RETURNING value, elements""",
     Mode.COMPARE_OWNER: "SELECT value, elements FROM fencepost.access($1, $2, NULL, NULL)",
-    Mode.COMPARE_AND_SET: _PLAIN_READ,
-    Mode.IDEMPOTENCY_KEY: _PLAIN_READ,
 }
+"""Those that are not plain."""
 _WRITES: Final = {
     Mode.UNFENCED: _UPSERT.format(condition="true"),
     Mode.FENCE_WRITES: _UPSERT.format(condition="c.highest <= excluded.highest"),
@@ -159,12 +155,11 @@ class Store:
 
     def read(self, key: str, token: int | None, owner: int) -> Read | None:
         """What the key holds, or None: refused as stale. Raises Unknown or Unavailable."""
-        statement = _READS[self._mode]
-        params = [key] if statement is _PLAIN_READ else [key, str(self._identity(token, owner))]
-        rows = self._connected().run(b"read", params)
+        plain = self._mode not in _READS
+        rows = self._connected().run(b"read", [key] if plain else [key, str(self._identity(token, owner))])
         if rows:
             return _read(rows[0])
-        return Read(INITIAL) if statement is _PLAIN_READ else None
+        return Read(INITIAL) if plain else None
 
     def write(
         self,
@@ -213,19 +208,16 @@ class Store:
     def _connected(self) -> Connection:
         if self._connection is None or not self._connection.usable():
             self.close()
-            self._connection = Connection(
-                self._dsn, self._timeout, {b"read": _READS[self._mode], b"write": _WRITES[self._mode], b"claim": _CLAIM}
-            )
+            read = _READS.get(self._mode, _PLAIN_READ)
+            statements = {b"read": read, b"write": _WRITES[self._mode], b"claim": _CLAIM}
+            self._connection = Connection(self._dsn, self._timeout, statements)
         return self._connection
 
 
 def prepare(dsn: str, timeout: float = 10.0) -> None:
     """Make the schema where it does not exist yet; any number of processes may do so at once. Raises StoreError."""
-    connection = Connection(dsn, timeout, {})
-    try:
+    with contextlib.closing(Connection(dsn, timeout)) as connection:
         connection.script(_SCHEMA)
-    finally:
-        connection.close()
 
 
 def final(dsn: str, *keys: str, timeout: float = 10.0) -> list[Read]:

@@ -28,7 +28,7 @@ from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.faults.link_question import LinkAnswer, Prober
-from infra.network import addressing, topology
+from infra.network import topology
 from infra.network.topology import GROUPS, STORE, Proxy
 from infra.target import external_cluster
 from infra.target.external_cluster import External
@@ -221,7 +221,7 @@ class ExternalEnvironment(Environment):
         address = min(_addresses(host, port), key=lambda address: (address.version, address))
         if not (address.is_loopback or address.is_unspecified):
             return str(address)
-        return addressing.address(self._settings.slot, GATEWAY) if sys.platform == "linux" else DESKTOP
+        return topology.address(self._settings.slot, GATEWAY) if sys.platform == "linux" else DESKTOP
 
     def _await_reached(self, given: External, access: Access) -> None:
         """Until every node answers through every group's link. Raises Failed, naming who does not."""

@@ -55,7 +55,7 @@ def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() 
     for server, suites in sources.CARRIED.items():
         assert "ARG SUITE" in (images.RECIPES / server / "Dockerfile").read_text()
         assert tuple(suites) == base.SUITES[: len(suites)]
-        assert len(suites) == len(base.SUITES) or server in images.STANDS_FOR
+        assert len(suites) == len(base.SUITES) or server in sources.STANDS_FOR
     for recipe in images.BUILT_BY_GO:
         assert "ARG GOPROXY=\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
     for recipe, needed in images.NEEDS.items():

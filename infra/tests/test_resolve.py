@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from checkers.tests.build import cases
-from infra.docker import base, images, machine, sources, versions
+from infra.docker import base, images, machine, sources
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
-from infra.docker.versions import offers
+from infra.docker.sources import offers
 from infra.errors import Failed, NotPossible, UnknownName
 from infra.tests.fakes import Commands, commands
 
@@ -180,7 +180,7 @@ def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert versions.main() == 0
+    assert sources.main() == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "backend version from --version-of"
     assert "redis 8.0.2 Debian trixie redis=8.0, redis=8.0.2 (the default)" in lines
@@ -195,7 +195,7 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
 ) -> None:
     for source in ("trixie", "modules"):
         monkeypatch.delitem(HAD, source)
-    assert versions.main() == 0
+    assert sources.main() == 0
     told = capsys.readouterr()
     silent = {"Debian trixie": "trixie", "Go module proxy": "modules"}
     assert told.err.splitlines() == [f"fencepost: {a} could not be asked: {b} is away" for a, b in silent.items()]
@@ -205,7 +205,7 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
     for source in ("bookworm", "sid"):
         monkeypatch.delitem(HAD, source)
     with pytest.raises(NotPossible):
-        versions.main()
+        sources.main()
     told = capsys.readouterr()
     assert (told.out, len(told.err.splitlines())) == ("", 4)
 

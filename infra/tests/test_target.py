@@ -244,7 +244,7 @@ def test_user_and_password_are_taken_from_the_variables_of_the_backend_and_given
     assert Access.of("zookeeper", VARIABLES, tls=False) == OPEN
     assert SECRET not in repr(access)
     named = replace(access, names={"10.0.0.1:1": "a.example"})
-    assert Access.from_json(json.loads(json.dumps(asdict(named)))) == named
+    assert Access(**json.loads(json.dumps(asdict(named)))) == named
 
 
 @pytest.mark.parametrize("told", ["AUTH ann {}", "redis://ann:p%2Fss%27w%25rd@host", 'wrong password "p/ss\\\'w%rd"'])

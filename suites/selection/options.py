@@ -11,6 +11,7 @@ from typing import Any, Final
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.docker.servers_with_bugs import PLANTS
+from infra.docker.sources import STANDS_FOR
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan
@@ -272,7 +273,7 @@ def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
         backend, version = images.spelled(pair)
         if not version.removeprefix("image:"):
             raise BadOption(f"{name} {pair}: expected BACKEND=VERSION, for example etcd=3.4")
-        _one(backend, dict.fromkeys((*BACKENDS, *images.STANDS_FOR)), "backend")
+        _one(backend, dict.fromkeys((*BACKENDS, *STANDS_FOR)), "backend")
         try:
             images.resolve(backend, version)
         except images.UnknownVersion as error:

@@ -50,7 +50,7 @@ class Spec:
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The inverse of `dataclasses.asdict`."""
         tuples = {name: tuple(fields[name]) for name in ("endpoints", "keys")}
-        return cls(**{**fields, **tuples, "access": Access.from_json(fields["access"])})
+        return cls(**{**fields, **tuples, "access": Access(**fields["access"])})
 
     @property
     def recording(self) -> Path:

@@ -119,9 +119,8 @@ class StoreLink:
         else:
             target.links.block(STORE, self.group, Cut.DROP, target.by)
         shows = SHOWS[Cut.HOLD] if self.late else DOWN
-        link_proof.await_silence(
-            target, target.store_prober, [self._endpoint(target)], shows, f"{self.group} and the store are cut"
-        )
+        what = f"{self.group} and the store are cut"
+        link_proof.await_silence(target, target.store_prober, self._endpoints(target), shows, what)
         applied = target.clock.now()
         let_go(traps)
         return [Hit("cut", self._words(), begun, applied), *hits_of(traps)]
@@ -130,17 +129,15 @@ class StoreLink:
         """Proven by a question to the store through the link."""
         target.actors.let_go(target.by)
         target.links.lift(target.by)
-        link_proof.await_voices(
-            target, target.store_prober, [self._endpoint(target)], f"{self.group} and the store are healed"
-        )
+        what = f"{self.group} and the store are healed"
+        link_proof.await_voices(target, target.store_prober, self._endpoints(target), what)
 
-    def _endpoint(self, target: Target) -> str:
-        return urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]
+    def _endpoints(self, target: Target) -> list[str]:
+        return [urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]]
 
     def _words(self) -> str:
-        if self.late:
-            return f"requests of clients {self.group} to the store"
-        return f"replies of the store to clients {self.group}"
+        to, back = f"requests of clients {self.group} to the store", f"replies of the store to clients {self.group}"
+        return to if self.late else back
 
 
 def _minority(site: Site) -> tuple[int, int]:
@@ -148,8 +145,7 @@ def _minority(site: Site) -> tuple[int, int]:
 
 
 def _majority(site: Site) -> tuple[int, int]:
-    nodes = len(site.members)
-    return nodes - 1, nodes // 2 + 1
+    return len(site.members) - 1, len(site.members) // 2 + 1
 
 
 def _part(bounds: Callable[[Site], tuple[int, int]]) -> Option:
@@ -162,9 +158,9 @@ def _part(bounds: Callable[[Site], tuple[int, int]]) -> Option:
 
 
 def _each_its_own(value: Any, site: Site, _: Options) -> dict[str, tuple[str, ...]]:
-    known, groups = site.members, sorted(ALL_GROUPS)
-    must(isinstance(value, dict) and sorted(value) == groups, f"be lists of nodes for {', '.join(ALL_GROUPS)}")
-    lost = {group: different(value[group], known, len(known) - 1) for group in ALL_GROUPS}
+    groups = ", ".join(ALL_GROUPS)
+    must(isinstance(value, dict) and sorted(value) == sorted(ALL_GROUPS), f"be lists of nodes for {groups}")
+    lost = {group: different(value[group], site.members, len(site.members) - 1) for group in ALL_GROUPS}
     must(len(set(map(frozenset, lost.values()))) == len(lost), "be other nodes for each group")
     return lost
 
@@ -176,6 +172,7 @@ def _any_sets(rng: random.Random, site: Site, _: Options) -> dict[str, list[str]
 
 
 _OF_CLIENTS: Final = partial(Fault, kind="cut", options=(GROUP,), spans=SPANS, needs=("client-links",))
+_OF_STORE: Final = partial(_OF_CLIENTS, needs=("store-link",))
 
 
 def _cut_client(how: Cut) -> Fault:
@@ -213,17 +210,6 @@ def _lose(way: Literal["requests", "replies"], words: str, sees: str) -> Fault:
     )
 
 
-def _store_link(name: str, summary: str, how: str, sees: str, *, late: bool) -> Fault:
-    return _OF_CLIENTS(
-        name,
-        summary=summary,
-        inject=lambda _, group: StoreLink(group, late),
-        needs=("store-link",),
-        how=how,
-        sees=sees,
-    )
-
-
 CUT_CLIENT: Final = tuple(map(_cut_client, Cut))
 
 CUT_PART: Final = (
@@ -249,18 +235,18 @@ LOSE: Final = (
 )
 
 STORE_LINK: Final = (
-    _store_link(
+    _OF_STORE(
         "delayed-write",
-        "what one group of clients writes to the store arrives late",
-        "Toxiproxy: latency of a day on the bytes to the store",
-        "no answer from the store; the write lands at the heal, whoever holds the lock by then",
-        late=True,
+        summary="what one group of clients writes to the store arrives late",
+        inject=lambda _, group: StoreLink(group, late=True),
+        how="Toxiproxy: latency of a day on the bytes to the store",
+        sees="no answer from the store; the write lands at the heal, whoever holds the lock by then",
     ),
-    _store_link(
+    _OF_STORE(
         "store-reply-lost",
-        "the store does what one group of clients asks for, but its answers are lost",
-        "Toxiproxy: timeout 0 on the bytes from the store",
-        "no answer from the store; the write was done",
-        late=False,
+        summary="the store does what one group of clients asks for, but its answers are lost",
+        inject=lambda _, group: StoreLink(group, late=False),
+        how="Toxiproxy: timeout 0 on the bytes from the store",
+        sees="no answer from the store; the write was done",
     ),
 )

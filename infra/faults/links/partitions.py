@@ -43,7 +43,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class CutPeers(fault.OnLinks):
+class CutPeers:
     """Bytes between nodes. partition: of this moment. doing: for people, before the run."""
 
     how: Cut
@@ -65,6 +65,9 @@ class CutPeers(fault.OnLinks):
                     target.links.block(a, b, self.how, target.by)
         remark = cut.remark()
         return [Hit("cut", f"{cut.words}{remark}", begun, target.clock.now())]
+
+    def heal(self, target: Target) -> None:
+        target.links.lift(target.by)
 
 
 def _across(here: Iterable[str], beyond: Iterable[str]) -> Pairs:

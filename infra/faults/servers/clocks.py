@@ -155,10 +155,6 @@ def _is_rate(value: Any, site: Site, options: Options) -> float:
 _ANY_RATE: Final = real("rate", 0.0, clock_skew.FASTEST, _rate)
 
 
-def _seconds(least: float, draw: Callable[[random.Random], float]) -> Option:
-    return real("seconds", least, clock_skew.FAR, draw)
-
-
 def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options: Option, **more: Any) -> Fault:
     return Fault(
         name,
@@ -177,7 +173,7 @@ CLOCKS: Final = (
         "clock-jump-forward",
         "jumps forward by more than any TTL",
         lambda _, nodes, seconds: MoveClocks(nodes, offset=seconds),
-        _seconds(0.15, lambda rng: rng.randint(*FORWARD)),
+        real("seconds", 0.15, clock_skew.FAR, lambda rng: rng.randint(*FORWARD)),
         how="preloaded shim: its wall clock is ahead",
         sees="every lock ends at once; after the heal new ones live longer",
         spans=(2.0, 3.0),
@@ -186,7 +182,7 @@ CLOCKS: Final = (
         "clock-jump-back",
         "jumps back",
         lambda _, nodes, seconds: MoveClocks(nodes, offset=-seconds),
-        _seconds(0.15, lambda rng: rng.randint(*BACK)),
+        real("seconds", 0.15, clock_skew.FAR, lambda rng: rng.randint(*BACK)),
         how="preloaded shim: its wall clock is behind",
         sees="locks live on after their TTL; at the heal all end at once",
         spans=LONG,
@@ -204,7 +200,7 @@ CLOCKS: Final = (
         "clock-strobe",
         "goes ahead and behind by turns",
         lambda _, nodes, seconds, turn_ms: MoveClocks(nodes, amplitude=seconds, period=2 * turn_ms / 1000),
-        _seconds(0.5, lambda rng: round(rng.uniform(*STROBE), 1)),
+        real("seconds", 0.5, clock_skew.FAR, lambda rng: round(rng.uniform(*STROBE), 1)),
         real("turn_ms", 10, 60_000, lambda rng: rng.randrange(*TURNS, 10)),
         how="preloaded shim: its wall clock goes to and fro",
         sees="locks end at once or live on, as it happens",

@@ -77,7 +77,7 @@ class SlowDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class FillDisk:
+class FillDisk(fault.OnNodes):
     """No room is left."""
 
     nodes: tuple[str, ...]
@@ -92,8 +92,7 @@ class FillDisk:
     def heal(self, target: Target) -> None:
         """See `FaultInjection`. Who ended is started again."""
         target.own.disks.clear(target.by)
-        for node in target.cluster.nodes:
-            node.let_go(target.by)
+        fault.OnNodes.heal(self, target)
 
     def _fill(self, target: Target, node: Node, role: str) -> Hit:
         if (state := node.state()) != "running":

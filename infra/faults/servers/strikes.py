@@ -16,7 +16,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Need, Nobody
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
 from infra.faults.link_question import LinkAnswer
 from infra.faults.target import Hit, Target
@@ -183,17 +183,16 @@ def _any_order(value: Any, site: Site, _: Options) -> tuple[str, ...]:
     return different(value, site.members, len(site.members))
 
 
-def _strike(verb: Verb, what: str, how: str, sees: str, *needs: Need, **more: Any) -> Fault:
+def _strike(verb: Literal["pause", "kill", "wipe"], what: str, how: str, sees: str, **more: Any) -> Fault:
     return Fault(
         f"{verb}-server",
         verb,
         f"the leader, or redis1 and maybe another, {what}",
         lambda _, nodes: Strike(verb, nodes),
         (victims(),),
-        needs=needs,
         how=how,
         sees=sees,
-        **{"spans": SPANS, "about": "election", **more},
+        **{"spans": SPANS, "about": "election", "needs": (verb,), **more},
     )
 
 
@@ -203,7 +202,6 @@ STRIKES: Final = (
         "is frozen for a while",
         "Docker: the container's processes frozen",
         "silence, then late answers",
-        "pause",
         spans=(1.3, 1.5),  # a client that waits for as long as it takes is to be found out
         about="call",
     ),
@@ -212,15 +210,13 @@ STRIKES: Final = (
         "is killed, and started again on its data",
         "Docker: SIGKILL, start",
         "connections closed, then refused",
-        "kill",
     ),
     _strike(
         "wipe",
         "is killed, and started again without its data",
         "SIGKILL, the volume emptied, start; etcd: its member removed and a new one added",
         "as killed; Redis and PostgreSQL have forgotten everything, the others get it from their peers",
-        "kill",
-        "wipe",
+        needs=("kill", "wipe"),
         spans=AWAY,
         about="lease",
     ),

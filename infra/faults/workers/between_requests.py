@@ -43,9 +43,9 @@ class AtEveryMessage(OnWorkers):
     """side: whether it strikes requests or answers. deed: what is done after somebody was caught there."""
 
     doing: str
-    side: Side
     action: Action
     deed: Deed
+    side: Side = "answer"
 
     def describe(self) -> str:
         return self.doing
@@ -209,10 +209,7 @@ BETWEEN_REQUESTS: Final = (
         "freeze",
         "a client is frozen at every message that it gets in a verb, until another holds",
         AtEveryMessage(
-            "freeze a client at every message of every verb, until another holds,",
-            "answer",
-            "freeze",
-            _until_another_holds,
+            "freeze a client at every message of every verb, until another holds,", "freeze", _until_another_holds
         ),
         "SIGSTOP when the n-th message is on its way to it (a tap between client and link)",
         "what it sends after that comes when its lease is over",
@@ -221,7 +218,7 @@ BETWEEN_REQUESTS: Final = (
         "request-kill",
         "kill",
         "a client is killed at every message that it gets in a verb",
-        AtEveryMessage("kill a client at every message of every verb", "answer", "kill", _until_freed),
+        AtEveryMessage("kill a client at every message of every verb", "kill", _until_freed),
         "SIGKILL when the n-th message is on its way to it (a tap between client and link)",
         "its successor waits until the lease ends",
     ),
@@ -229,7 +226,7 @@ BETWEEN_REQUESTS: Final = (
         "request-lose",
         "cut",
         "every message that a client gets in a verb is lost once",
-        AtEveryMessage("lose every message of every verb once", "answer", "lose", _until_settled),
+        AtEveryMessage("lose every message of every verb once", "lose", _until_settled),
         "nothing is passed on from the n-th message on (a tap between client and link)",
         "no answer: what it asked for may have happened",
     ),
@@ -238,7 +235,7 @@ BETWEEN_REQUESTS: Final = (
         "slow",
         "every request of a client in a verb arrives when its lease is over once",
         AtEveryMessage(
-            "hold up every request of every verb, until another holds,", "request", "late", _until_another_holds
+            "hold up every request of every verb, until another holds,", "late", _until_another_holds, "request"
         ),
         "the n-th request is held and delivered later (a tap between client and link)",
         "no answer in time; what it asked for happens later",
@@ -247,7 +244,7 @@ BETWEEN_REQUESTS: Final = (
         "request-reset",
         "reset",
         "a client's connection is reset at every message that it gets in a verb",
-        AtEveryMessage("reset the connection at every message of every verb", "answer", "reset", _until_settled),
+        AtEveryMessage("reset the connection at every message of every verb", "reset", _until_settled),
         "RST in place of the n-th message (a tap between client and link)",
         "the connection ends, and it connects anew",
     ),
@@ -257,7 +254,6 @@ BETWEEN_REQUESTS: Final = (
         "at every message that a client gets in a verb, another acquires and releases first",
         AtEveryMessage(
             "freeze a client at every message of every verb, until another has held and released,",
-            "answer",
             "freeze",
             _until_another_was_there,
         ),

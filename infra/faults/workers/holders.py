@@ -122,15 +122,14 @@ def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: 
 
 
 def _freeze_at(gate: Gate, sees: str, *, renewal: bool = False) -> Fault:
-    return _fault(
-        f"freeze-{gate}",
-        "freeze",
-        f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL",
-        _hit("freeze", gate),
-        f"SIGSTOP, {_WHERE[gate]}",
-        sees,
-        renewal=renewal,
-    )
+    summary = f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL"
+    how = f"SIGSTOP, {_WHERE[gate]}"
+    return _fault(f"freeze-{gate}", "freeze", summary, _hit("freeze", gate), how, sees, renewal=renewal)
+
+
+def _kill_at(name: str, gate: Gate, when: str, lease: str = "the lease ends", *, renewal: bool = False) -> Fault:
+    how, sees = f"SIGKILL, {_WHERE[gate]}", f"its successor waits until {lease}"
+    return _fault(name, "kill", f"{_LANES} is killed {when}", _hit("kill", gate), how, sees, renewal=renewal)
 
 
 FREEZES: Final = (
@@ -180,29 +179,13 @@ HOLDERS: Final = (
         "its main thread waits, and goes on by itself",
         "it keeps the lock, and everybody else waits",
     ),
-    _fault(
-        "kill-holder",
-        "kill",
-        f"{_LANES} is killed while it holds",
-        _hit("kill", "after-acquire"),
-        "SIGKILL, just after its acquire",
-        "its successor waits until the lease ends",
-    ),
-    _fault(
-        "kill-before-release",
-        "kill",
-        f"{_LANES} is killed when its work is done, before it releases",
-        _hit("kill", "before-release"),
-        "SIGKILL, about to release",
-        "its successor waits until the lease ends",
-    ),
-    _fault(
+    _kill_at("kill-holder", "after-acquire", "while it holds"),
+    _kill_at("kill-before-release", "before-release", "when its work is done, before it releases"),
+    _kill_at(
         "kill-after-renewal",
-        "kill",
-        f"{_LANES} is killed just after its renewal was acknowledged",
-        _hit("kill", "after-renewal"),
-        "SIGKILL, just after its renewal",
-        "its successor waits until the lease ends that was renewed",
+        "after-renewal",
+        "just after its renewal was acknowledged",
+        "the lease ends that was renewed",
         renewal=True,
     ),
     _fault(

@@ -9,7 +9,7 @@ import secrets
 import socket
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from kazoo.security import make_digest_acl
 from infra.access import Access
 from infra.docker import client, images, owner, reaper, subnets
 from infra.docker.machine import run
-from infra.network import addressing
+from infra.network import topology
 from infra.tests.live.hurting import await_, place, zookeeper
 
 PASSWORD: Final = "s3cret/with%odd'signs"
@@ -191,12 +191,12 @@ def staging(folder: Path) -> Iterator[Staging]:
     docker = client.connect()
     name = f"staging-{os.getpid()}-{secrets.token_hex(2)}"
     labels = {reaper.ENV: name, reaper.OWNER: owner.this_process()}
-    with subnets.free(docker) as free:
+    with closing(subnets.free(docker)) as free:
         slot = next(iter(free))
-        pool = IPAMPool(subnet=f"{addressing.address(slot, 0)}/24", gateway=addressing.address(slot, 1))
+        pool = IPAMPool(subnet=f"{topology.address(slot, 0)}/24", gateway=topology.address(slot, 1))
         docker.networks.create(name, labels=labels, ipam=IPAMConfig(pool_configs=[pool]))
     try:
-        yield Staging(docker, name, addressing.address(slot, 1), folder)
+        yield Staging(docker, name, topology.address(slot, 1), folder)
     finally:
         reaper.remove(docker, name)
 

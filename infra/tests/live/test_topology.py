@@ -10,7 +10,7 @@ from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
 from infra.docker import compose
 from infra.docker.compose import ComposeSettings
-from infra.network import addressing, topology
+from infra.network import topology
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ class TestComposeFile:
     def test_addresses(self, file: dict[str, Any]) -> None:
         for node, host in topology.HOSTS.items():
             (network,) = file["services"][node]["networks"].values()
-            assert network["ipv4_address"] == addressing.address(9, host)
+            assert network["ipv4_address"] == topology.address(9, host)
         centre = file["services"]["toxiproxy"]
-        assert centre["networks"]["ctl"]["ipv4_address"] == addressing.address(9, topology.TOXIPROXY_HOST)
+        assert centre["networks"]["ctl"]["ipv4_address"] == topology.address(9, topology.TOXIPROXY_HOST)
         hosts = dict(line.replace("=", ":", 1).split(":", 1) for line in centre["extra_hosts"])
-        assert hosts == {f"{node}-node": addressing.address(9, host) for node, host in topology.HOSTS.items()}
+        assert hosts == {f"{node}-node": topology.address(9, host) for node, host in topology.HOSTS.items()}
 
     def test_every_listener_is_an_alias_of_toxiproxy(self, file: dict[str, Any]) -> None:
         networks = file["services"]["toxiproxy"]["networks"].values()
@@ -64,7 +64,7 @@ class TestComposeFile:
         assert [name for name, network in file["networks"].items() if not network.get("internal")] == ["ctl"]
 
     def test_auxiliaries_dial_through_toxiproxy(self, file: dict[str, Any]) -> None:
-        via = addressing.address(9, topology.DATA_HOST)
+        via = topology.address(9, topology.DATA_HOST)
         assert file["services"]["toxiproxy"]["networks"]["data"]["ipv4_address"] == via
         assert f"replicaof {via} {topology.dialled(REPLICA)}" in " ".join(file["services"][REPLICA]["command"])
         bouncer = file["services"][BOUNCER]["environment"]
