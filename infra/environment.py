@@ -46,10 +46,7 @@ STORE_VERSION: Final = "17"
 
 
 class Environment(ABC):
-    """Toxiproxy and the store run; clusters come with `ensure`. See the module.
-
-    ours  whether the clusters are, so that all can be done to them.
-    """
+    """Toxiproxy and the store run; clusters come with `ensure`. ours: whether they are, so that all can be done."""
 
     ours: ClassVar[bool]
 

@@ -126,7 +126,12 @@ class OwnEnvironment(Environment):
         self.links.heal_all()
         if self._failover and self._failover.led_away():
             self._failover.fail_back()  # first: a replica of another version begins with nothing
-        refused = self._give_back()
+        meant = {node: image for node, (_, image) in container.replaced(self._client, self.name, self._kept).items()}
+        refused = [
+            why
+            for cluster in self.clusters.values()
+            for why in node_repair.give_back(cluster.everybody, meant, self.links, MonotonicClock())
+        ]
         if self._failover:
             self._failover.fail_back()
         self._await_ready()
@@ -184,15 +189,6 @@ class OwnEnvironment(Environment):
             chosen = {**self._settings.images, topology.own_image_variable(node): image}
             self._settings = replace(self._settings, images=chosen)
             compose.replace(self._settings, node)
-
-    def _give_back(self) -> list[str]:
-        """The versions that everybody is meant to be, where they start on the data; else why not, a line each."""
-        meant = {node: image for node, (_, image) in container.replaced(self._client, self.name, self._kept).items()}
-        return [
-            why
-            for cluster in self.clusters.values()
-            for why in node_repair.give_back(cluster.everybody, meant, self.links, MonotonicClock())
-        ]
 
     def _empty(self, node: str) -> None:
         """Remove the data of a node that is down. See Trait.MEMBERSHIP: a new member starts on the empty disk."""

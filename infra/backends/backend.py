@@ -349,9 +349,7 @@ class Backend(ABC):
         raise NotImplementedError
 
     def written(self, address: Address) -> frozenset[str]:
-        """The names of `WRITES` that one of `copies` holds, once it has all that was acknowledged before. Raises one of
-        NO_ANSWER.
-        """
+        """The names of `WRITES` on one of `copies`, with all that was acknowledged before. Raises one of NO_ANSWER."""
         raise NotImplementedError
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
@@ -367,8 +365,7 @@ class Backend(ABC):
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
         """End every session of clients but our own; the processes that had them. See Trait.SESSION_PROCESSES.
 
-        wait: until a condition is true, and whether it came true. Raises Failed if they do not end, ServerRefused if
-        the server cannot be told.
+        wait: until a condition is true; whether it came true. Raises Failed, or ServerRefused if it cannot be told.
         """
         raise NotImplementedError
 

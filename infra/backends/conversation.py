@@ -21,10 +21,7 @@ EXPLAINS_WITHIN: Final = 3.0
 def converse(
     endpoint: str, question: bytes, access: Access, patience: float = PATIENCE, *, strict: bool = False
 ) -> str:
-    """Send a question and read until the other side closes, or does not answer: what came, be it nothing.
-
-    strict: raises OSError where it did not close in order.
-    """
+    """Ask, and read until the other side closes or is silent: what came. strict: OSError unless it closed in order."""
     reply = b""
     try:
         with access.connect(endpoint, patience) as connection:

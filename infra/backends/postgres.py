@@ -230,10 +230,7 @@ def _connect(
 
 
 def _cut_short(connection: "Connection[Any]", patience: float, late: threading.Event) -> AbstractContextManager[None]:
-    """End the connection after so many seconds, and say so.
-
-    Its own timeouts do not help: a commit that waits for the disk is not interrupted.
-    """
+    """End it after so many seconds, and say so: its own timeouts do not interrupt a commit that waits for the disk."""
 
     def hang_up() -> None:
         late.set()

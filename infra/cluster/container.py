@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -87,94 +88,87 @@ class ServerProcess(Protocol):
         """To the sum of these."""
 
 
+@dataclass(eq=False, slots=True)
 class Container(ServerProcess):
-    def __init__(
-        self,
-        client: DockerClient,
-        node: str,
-        container: str,
-        remake: Callable[[str], None],
-        empty: Callable[[], None],
-        free: Callable[[], None],
-    ) -> None:
-        """remake: makes and starts it anew, from an image of that name. empty: removes what is on its disk. free: ends
-        what holds its processes fast, which cannot die before.
-        """
-        self._client = client
-        self._node = node
-        self._container = container
-        self._free = free
-        self._remake = remake
-        self._empty = empty
+    """anew: makes and starts it from an image of that name. empty: removes what is on its disk. free: ends what holds
+    its processes fast, which cannot die before.
+    """
+
+    client: DockerClient
+    node: str
+    container: str
+    anew: Callable[[str], None]
+    empty: Callable[[], None]
+    free: Callable[[], None]
 
     def state(self) -> State:
         """Raises Failed when it is gone."""
-        status = self._ask(self._client.api.inspect_container)["State"]["Status"]
+        status = self._ask(self.client.api.inspect_container)["State"]["Status"]
         return "paused" if status == "paused" else "running" if status == "running" else "stopped"
 
     def start(self) -> None:
-        self._ask(self._client.api.start)
+        self._ask(self.client.api.start)
 
     def pause(self) -> None:
-        self._ask(self._client.api.pause)
+        self._ask(self.client.api.pause)
 
     def resume(self) -> None:
-        self._ask(self._client.api.unpause)
+        self._ask(self.client.api.unpause)
 
     def end(self, *, orderly: bool) -> None:
         with ThreadPoolExecutor(max_workers=1) as pool:  # at once: what is freed before is whole for a moment
             ending = pool.submit(self._stop if orderly else self._kill)
-            self._free()
+            self.free()
             ending.result()
 
     def wipe(self) -> None:
-        self._empty()
+        self.empty()
 
     def remake(self, image: str) -> None:
-        self._remake(image)
+        self.anew(image)
 
     def carry(self, image: str) -> Carry | None:
-        backend = topology.kind_of(self._node)
-        if not backend.migration or self._node not in backend.members:
+        backend = topology.kind_of(self.node)
+        if not backend.migration or self.node not in backend.members:
             return None
-        carry = Carry(self._client, self._container, self.image(), image, backend.migration)
+        carry = Carry(self.client, self.container, self.image(), image, backend.migration)
         return carry if carry.needed() else None
 
     def image(self) -> str:
-        name: str = self._ask(self._client.api.inspect_container)["Config"]["Image"]
+        name: str = self._ask(self.client.api.inspect_container)["Config"]["Image"]
         return name
 
     def made_from(self) -> dict[str, Any]:
-        return _made_from(self._ask(self._client.api.inspect_container))
+        return _made_from(self._ask(self.client.api.inspect_container))
 
     def logs(self) -> bytes:
-        log: bytes = self._ask(self._client.api.logs, timestamps=True)
+        log: bytes = self._ask(self.client.api.logs, timestamps=True)
         return log
 
     def has_clock(self) -> bool:
-        return clock_skew.movable(self._client, self._container)
+        return clock_skew.movable(self.client, self.container)
 
     def set_clock(self, skews: Sequence[Skew]) -> None:
-        clock_skew.write(self._client, self._container, skews)
+        clock_skew.write(self.client, self.container, skews)
 
     def _stop(self) -> None:
-        self._ask(self._client.api.stop, timeout=STOPS_WITHIN)
+        self._ask(self.client.api.stop, timeout=STOPS_WITHIN)
 
     def _kill(self) -> None:
         try:
-            self._ask(self._client.api.kill, "SIGKILL")
+            self._ask(self.client.api.kill, "SIGKILL")
         except Failed as error:
             if DYING not in str(error):
                 raise
-        self._ask(self._client.api.wait, timeout=TIMEOUT)
+        self._ask(self.client.api.wait, timeout=TIMEOUT)
 
     def _ask(self, verb: Callable[..., Any], *args: object, **options: object) -> Any:
         try:
-            return verb(self._container, *args, **options)
+            return verb(self.container, *args, **options)
         except NotFound as error:
-            raise Failed(f"{self._node}: its container {self._container} is gone") from error
+            raise Failed(f"{self.node}: its container {self.container} is gone") from error
         except APIError as error:
-            raise Failed(f"{self._node}: {error.explanation}") from error
+            raise Failed(f"{self.node}: {error.explanation}") from error
 
 
 def made_from(client: DockerClient, container: str) -> dict[str, Any]:

@@ -64,13 +64,9 @@ class Disks:
         self._wishes: dict[str, dict[tuple[str, _Kind], float]] = {}
 
     def slow(self, node: str, seconds: float, by: str = BY_HAND) -> None:
-        """Every synchronisation of its disk takes so much longer, from when this returns. The node must run."""
+        """Every synchronisation of its disk takes so much longer, from now; `STALL`: none ends. The node must run."""
         self._wishes.setdefault(by, {})[node, "slow"] = seconds
         self._settle(node, "slow")
-
-    def stall(self, node: str, by: str = BY_HAND) -> None:
-        """No synchronisation of its disk ends before this is cleared. The node must run."""
-        self.slow(node, STALL, by)
 
     def fill(self, node: str, by: str = BY_HAND) -> None:
         """Leave no room on its disk, whether it runs or not."""

@@ -162,9 +162,7 @@ class Node:
         self._settle()
 
     def revive(self) -> None:
-        """Start it if it ended by itself: as a server does whose disk was full, or who found none of its peers. Let it
-        write if it could not be told so before.
-        """
+        """Start it if it ended by itself (disk full, no peers found); let it write if it could not be told before."""
         astray = self._refuses is not False and not self._refusals
         if self.wanted() == "running" and (astray or self.state() == "stopped"):
             self._settle()
@@ -190,7 +188,11 @@ class Node:
             self._down(state, orderly=orderly)
         else:
             if state == "stopped":
-                self._up()
+                self._set_clock()  # while it is down, so that it never sees the wrong time
+                self.process.start()
+                self._dead = False
+                self._refuses = None if self._refuses else False
+                self._links.revive(self.name)
             elif state == "paused" and wanted == "running":
                 self.process.resume()
             self._set_clock()
@@ -207,13 +209,6 @@ class Node:
             self.process.resume()  # the engine does not kill what is paused
         if state != "stopped":
             self.process.end(orderly=orderly)
-
-    def _up(self) -> None:
-        self._set_clock()  # while it is down, so that it never sees the wrong time
-        self.process.start()
-        self._dead = False
-        self._refuses = None if self._refuses else False
-        self._links.revive(self.name)
 
     def _set_refusal(self) -> None:
         """One that cannot be told now, since it has just been started, say, goes on as it is: see `revive`."""

@@ -56,10 +56,7 @@ def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what:
 
 
 def await_slow(target: Target, pairs: Pairs, seconds: float, size: int = 0, *, to_the_end: bool = False) -> None:
-    """Until each question through these links takes so long, whatever becomes of it then. Raises Failed.
-
-    size, to_the_end: of the question, see `Prober.timed`.
-    """
+    """Until each question (size, to_the_end: see `Prober.timed`) takes so long, whatever its end. Raises Failed."""
     endpoints = [target.endpoints[pair] for pair in pairs]
     patience = 30.0 + seconds if target.alone else _MASKED + seconds
     amiss: list[str] = []

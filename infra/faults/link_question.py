@@ -21,8 +21,7 @@ T = TypeVar("T")
 PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
 EVERY: Final = 0.2
-"""Seconds between two questions of a `Watch`: often enough to see what lasts for a second. PostgreSQL makes a process
-for each."""
+"""Seconds between two questions of a `Watch`: enough to see what lasts a second. Each costs PostgreSQL a process."""
 
 
 class LinkAnswer(StrEnum):

@@ -164,10 +164,7 @@ def _leave(step: Step, target: Target) -> None:
 
 
 class OneProcess:
-    """A process of the user's own in the place of the suite's workers: see `infra.faults.target.Actors`.
-
-    pid: None where there is nobody. It is hit at once and wherever it is, since it has no gates.
-    """
+    """A process of the user's own in place of workers (see `Actors`): no gates, so hit at once. pid: None: nobody."""
 
     def __init__(self, pid: int | None, ttl: float, environment: str = "") -> None:
         """ttl: seconds. environment: on whose account it is frozen, for whoever heals that."""

@@ -127,9 +127,7 @@ class Actors(Protocol):
         """
 
     def let_go(self, by: str) -> None:
-        """Disarm what was armed under this key, thaw whom that caught, the latest first, and set right the clocks that
-        were moved under it. Idempotent.
-        """
+        """Disarm what this key armed, thaw whom that caught, the latest first, set its clocks right. Idempotent."""
 
     def release_all(self) -> None:
         """Disarm every lane and let everybody go on. Idempotent; also when workers have died."""

@@ -68,12 +68,8 @@ class Wishes:
         return Wanted(any(name == REFUSED for name, _ in here), tuple(toxic for _, toxic in here if toxic))
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """The way of a proxy to what is wanted of it: open these toxics, wait a moment, make the change."""
-
-    opened: tuple[Toxic, ...]
-    change: ProxyChange
+Transition = tuple[tuple[Toxic, ...], ProxyChange]
+"""The way of a proxy to what is wanted of it: open these toxics, wait a moment, make the change."""
 
 
 def transition(
@@ -85,13 +81,13 @@ def transition(
     ours     the names of toxics that go; the others are another process's and stay. None: all go.
     """
     if wanted.refused or enabled is False:
-        return Transition((), ProxyChange(state.name, enabled=False)) if state.enabled else None
+        return ((), ProxyChange(state.name, enabled=False)) if state.enabled else None
     chains = {stream: _chain(state, stream, wanted, ours) for stream in STREAMS}
     if not state.enabled:
         desired = tuple(toxic for chain in chains.values() for toxic in chain)
         if not enabled and tuple(state.toxics.values()) == desired:
             return None
-        return Transition((), ProxyChange(state.name, bool(enabled), add=desired, anew=bool(state.toxics)))
+        return (), ProxyChange(state.name, bool(enabled), add=desired, anew=bool(state.toxics))
     kept: list[Toxic] = []
     remove: list[str] = []
     add: list[Toxic] = []
@@ -105,7 +101,7 @@ def transition(
         add += chain[stays:]
     if not (remove or add):
         return None
-    return Transition(tuple(map(toxics.opened, kept)), ProxyChange(state.name, remove=tuple(remove), add=tuple(add)))
+    return tuple(map(toxics.opened, kept)), ProxyChange(state.name, remove=tuple(remove), add=tuple(add))
 
 
 def _chain(state: ProxyState, stream: Stream, wanted: Wanted, ours: Collection[str] | None) -> list[Toxic]:

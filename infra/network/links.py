@@ -194,11 +194,11 @@ class Links:
             ours = None if whole else self._ours[name]
             if transition := link_state.transition(state[name], wanted[name], enabled=enabled, ours=ours):
                 transitions.append(transition)
-        if opened := [ProxyChange(to.change.proxy, add=to.opened) for to in transitions if to.opened]:
+        if opened := [ProxyChange(change.proxy, add=kept) for kept, change in transitions if kept]:
             self._api.apply(opened)
             time.sleep(_DRAIN)
         if transitions:
-            self._api.apply(transition.change for transition in transitions)
+            self._api.apply(change for _, change in transitions)
         for name in self._due - shut:  # what is closed is left as it is until it opens again
             self._closed.discard(name)
             if not wanted[name].toxics:

@@ -5,8 +5,7 @@ way from one node to another, or from a client to a node, is a proxy. On the bri
 to the names of A's peers; the port tells which peer: (bridge, port) is the ordered pair. Clients come in groups, each
 with links of its own, so that one can lose a node that another still reaches.
 
-Some nodes stand beside a backend's members: its auxiliaries. What they dial is a proxy on the bridge `data`, where
-Toxiproxy answers to `via-data`.
+Some nodes stand beside a backend's members: auxiliaries. What they dial is a proxy on the bridge `data`, `via-data`.
 
 Members and addresses are those of `infra.backends` and of docker-compose.yml.
 """

@@ -130,10 +130,7 @@ _WRITES: Final = {
 
 
 class Store:
-    """One worker's connection to the store, in one mode. Not for use by two threads at once.
-
-    A connection that broke is replaced at the next call, by one attempt that takes `timeout` at most.
-    """
+    """A worker's connection, in one mode; not for two threads. A broken one is replaced at the next call, in `timeout`."""
 
     __slots__ = ("_connection", "_dsn", "_mode", "_timeout")
 
@@ -145,10 +142,7 @@ class Store:
 
     @classmethod
     def open(cls, dsn: str, mode: str, timeout: float = 1.0) -> Self:
-        """Connect. mode: a `Mode` or its text. timeout: seconds for a connection and for an operation.
-
-        Raises Unavailable, or ValueError for a mode that does not exist.
-        """
+        """Connect. mode: a `Mode` or its text. timeout: seconds, of each step. Raises Unavailable, or ValueError."""
         store = cls(dsn, Mode(mode), timeout)
         store._connected()
         return store
@@ -170,10 +164,7 @@ class Store:
         elements: Sequence[int] | None = None,
         base: int | None = None,
     ) -> bool:
-        """Replace value and elements; False: refused as stale. base: the value that they were made from.
-
-        Raises Unknown, Unavailable, or ValueError.
-        """
+        """Replace both; False: stale. base: the value they were made from. Raises Unknown, Unavailable or ValueError."""
         if elements is not None and len(elements) > MAX_ELEMENTS:
             raise ValueError(f"{len(elements)} elements, more than {MAX_ELEMENTS}")
         listed = "{" + ",".join(map(str, elements or ())) + "}"

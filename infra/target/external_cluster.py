@@ -143,17 +143,11 @@ def _examine(external: External, index: int) -> Health | str:
     except ssl.SSLCertVerificationError as error:
         return f"its certificate is not accepted: {error.verify_message}"
     except ssl.SSLError as error:
-        return _no_tls(external, error)
+        why = "it hangs up" if isinstance(error, ssl.SSLEOFError) else error.reason or str(error)
+        wants = f"; if it wants a certificate of ours, name one in {variable(external.backend, 'cert')}"
+        return f"no TLS with us: {why} (if it speaks none, leave {TLS} away{'' if access.cert else wants})"
     except ConnectionResetError:
         return unexpected("", access)
     except OSError as error:
         return (error.strerror or str(error)).lower()
     return backend.unusable(health) or health
-
-
-def _no_tls(external: External, error: ssl.SSLError) -> str:
-    why = "it hangs up" if isinstance(error, ssl.SSLEOFError) else error.reason or str(error)
-    advice = [f"if it speaks none, leave {TLS} away"]
-    if not external.access.cert:
-        advice.append(f"if it wants a certificate of ours, name one in {variable(external.backend, 'cert')}")
-    return f"no TLS with us: {why} ({'; '.join(advice)})"

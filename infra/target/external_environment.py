@@ -126,11 +126,10 @@ class ExternalEnvironment(Environment):
     def beside(cls, externals: Mapping[str, External], hooks: Hooks, say: Say = machine.say) -> Self:
         """Toxiproxy and the store, and links to these clusters; `ensure` looks whether they are there."""
         self = cls.start(say=say)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self._adopt(externals, hooks)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
         return self
 
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:  # noqa: ARG002
@@ -194,7 +193,11 @@ class ExternalEnvironment(Environment):
         names = [name for given in externals.values() for name in given.names]
         of_store = topology.listener(STORE, GROUPS[0]) - _listener(0, GROUPS[0])
         self._ports = dict(zip(names, (number for number in itertools.count(1) if number != of_store), strict=False))
-        self._check_ports()
+        try:
+            for node, group in itertools.product(self._ports, GROUPS):
+                self.endpoints_of(node, group)
+        except KeyError as error:
+            raise Failed(f"{len(self._ports)} nodes are more than ports can be published for here") from error
         self.links.use([*(proxy for proxy in topology.proxies() if proxy.target == STORE), *self._proxies()])
 
     def _node(self, given: External, index: int, access: Access) -> Node:
@@ -242,14 +245,6 @@ class ExternalEnvironment(Environment):
         as_what = f" as {external_cluster.endpoint(seen, port)}" if seen != host else ""
         advice = "; let it listen on more than the loopback address" if seen != host and _is_loopback(host) else ""
         return f"{given.where(index)} answers here, but Toxiproxy's container cannot reach it{as_what}{advice}"
-
-    def _check_ports(self) -> None:
-        """Raises Failed where more nodes are named than ports are published."""
-        try:
-            for node, group in itertools.product(self._ports, GROUPS):
-                self.endpoints_of(node, group)
-        except KeyError as error:
-            raise Failed(f"{len(self._ports)} nodes are more than ports can be published for here") from error
 
 
 def _listener(number: int, group: int) -> int:

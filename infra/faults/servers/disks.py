@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.backends.backend import Trait, Written
+from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
@@ -50,10 +51,7 @@ class SlowDisk:
                 raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
         begun = target.clock.now()
         for node, _ in hit:
-            if self.delay_ms is None:
-                target.own.disks.stall(node.name, target.by)
-            else:
-                target.own.disks.slow(node.name, self.delay_ms / 1000, target.by)
+            target.own.disks.slow(node.name, STALL if self.delay_ms is None else self.delay_ms / 1000, target.by)
         for node, _ in hit[:1] if target.kind.has(Trait.LEADER) else hit:
             self._prove(target, node)
         words = ", ".join(named(node, role) for node, role in hit)
@@ -118,10 +116,7 @@ class FillDisk(fault.OnNodes):
 
 
 def _bury(target: Target, node: Node) -> None:
-    """Let the links of a node that ended by itself refuse, as those of any that is down. Raises Failed.
-
-    Whoever dialled it meanwhile keeps Toxiproxy waiting, for seconds, until nobody is found at its address.
-    """
+    """Let the links of a node that ended by itself refuse; Toxiproxy dials it for seconds more. Raises Failed."""
 
     def buried() -> bool:
         try:

@@ -64,10 +64,7 @@ class Strike(fault.OnNodes):
 
 
 def hit_by(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
-    """The nodes behind names, LEADER and FOLLOWER among them, each with its role or "". Raises Nobody.
-
-    Who leads is asked once, and only where it matters.
-    """
+    """The nodes behind names, each with its role or ""; who leads is asked once, if it matters. Raises Nobody."""
     leads = fault.leader(target) if LEADER in names or FOLLOWER in names else None
     for name in names:
         if name == LEADER and leads:

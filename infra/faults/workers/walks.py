@@ -78,9 +78,7 @@ class Pair:
 
     @property
     def messages(self) -> int:
-        """How many such a verb has, up to `MOST`: as many as every second one or, where it waits, as every tenth, and
-        those that were hit.
-        """
+        """How many such a verb has, up to `MOST`: what every second (waiting: tenth) one has, and those hit."""
         return max([self.length(self.walk.verb, RARE if self.walk.waits else 2), *self.hit])
 
     def length(self, verb: Verb, rare: int = 2) -> int:

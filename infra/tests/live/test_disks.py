@@ -105,7 +105,7 @@ def test_of_two_that_slow_a_disk_the_slower_counts(environment: OwnEnvironment, 
 @on("redis")
 def test_a_killed_server_comes_back_with_a_fast_disk(environment: OwnEnvironment, target: Target) -> None:
     node = target.cluster.nodes[0]
-    environment.disks.stall(node.name)
+    environment.disks.slow(node.name, disk_sidecars.STALL)
     # From now on a thread of it hangs in a synchronisation, wherever the write is kept.
     write(target, node, patience=5.0)
     node.kill()
