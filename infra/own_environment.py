@@ -197,5 +197,5 @@ class OwnEnvironment(Environment):
             backend.replace_member([self._reach.past(other) for other in backend.members if other != node], node)
             with self._changing:
                 self._settings = replace(self._settings, existing=self._settings.existing | {node})
-                compose.renew(self._settings, node)
+                compose.replace(self._settings, node, start=False)
         self.disks.wipe(node)

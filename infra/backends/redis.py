@@ -222,9 +222,8 @@ def connect(address: Address, patience: float = PATIENCE) -> "Client":
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    host, port = address
     once = Retry(NoBackoff(), 0)
-    return Client(host=host, port=port, socket_timeout=patience, retry=once, decode_responses=True)
+    return Client(*address, socket_timeout=patience, retry=once, decode_responses=True)
 
 
 def _ask(server: Server, *words: object) -> Any:

@@ -55,8 +55,7 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
     """Start the nodes (name -> image) as what they were booted with, on the data that they have.
 
     A member (Trait.MEMBERSHIP) whose data refuse that gets them from its peers anew, if those are as they were booted.
-    Whoever else refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises
-    Failed.
+    Who else refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises Failed.
     """
     refused: dict[str, str] = {}
     for node in nodes:

@@ -30,8 +30,7 @@ READY_WITHIN: Final = 60.0
 class Node:
     """One member of a backend, or what comes with it: what all together want of its process, and what it says.
 
-    process  what it runs in, for questions about that: its image, logs, clock. What is done to a node goes by the verbs
-             below, which remember it.
+    process  what it runs in, for questions about that: its image, logs, clock. What is done goes by the verbs below.
 
     Every verb is idempotent and raises Failed when the engine cannot. Faults overlap, so what is done to a node is
     remembered under the key of who wants it (`by`): one that two paused goes on when both have let it go, and one that
@@ -196,8 +195,10 @@ class Node:
             elif state == "paused" and wanted == "running":
                 self.process.resume()
             self._set_clock()
-            if wanted == "running":
-                self._set_refusal()
+            if wanted == "running" and self._refuses != (refuse := bool(self._refusals)):
+                with contextlib.suppress(Failed):  # one that was just started, say, goes on as it is: see `revive`
+                    BACKENDS[self.backend].refuse_writes(self, self._access, refuse=refuse)
+                    self._refuses = refuse
             if wanted == "paused" and state != "paused":
                 self.process.pause()
 
@@ -209,13 +210,6 @@ class Node:
             self.process.resume()  # the engine does not kill what is paused
         if state != "stopped":
             self.process.end(orderly=orderly)
-
-    def _set_refusal(self) -> None:
-        """One that cannot be told now, since it has just been started, say, goes on as it is: see `revive`."""
-        if self._refuses != (wanted := bool(self._refusals)):
-            with contextlib.suppress(Failed):
-                BACKENDS[self.backend].refuse_writes(self, self._access, refuse=wanted)
-                self._refuses = wanted
 
     def _set_clock(self) -> None:
         wanted = tuple(self._skews.values())

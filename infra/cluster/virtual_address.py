@@ -126,9 +126,8 @@ class Failover:
     def _copy(self) -> None:
         """Make the primary a copy of the replica, to which nobody writes any more."""
         name = self.replica.name
-        self.roles.follow(
-            self.primary, (topology.address(self._slot, topology.HOSTS[name]), topology.client_port(name))
-        )
+        address = topology.address(self._slot, topology.HOSTS[name]), topology.client_port(name)
+        self.roles.follow(self.primary, address)
 
         def same() -> bool:
             return self.roles.follows(self.primary.health(), self.replica.health()) and self.lag() == 0

@@ -88,14 +88,9 @@ def up(settings: ComposeSettings, services: Sequence[str]) -> None:
     _up(settings, ["--no-recreate", *services])
 
 
-def replace(settings: ComposeSettings, service: str) -> None:
-    """Make a service's container anew, by the settings of now, on its volume, and start it. Raises Failed (a line)."""
-    _up(settings, ["--no-deps", "--force-recreate", service])
-
-
-def renew(settings: ComposeSettings, service: str) -> None:
-    """As `replace`, of a service that is down and stays so."""
-    _up(settings, ["--no-deps", "--force-recreate", "--no-start", service])
+def replace(settings: ComposeSettings, service: str, *, start: bool = True) -> None:
+    """Make a container anew, by the settings of now, on its volume; start: else it stays down. Raises Failed."""
+    _up(settings, ["--no-deps", "--force-recreate", *([] if start else ["--no-start"]), service])
 
 
 def _up(settings: ComposeSettings, words: Sequence[str]) -> None:

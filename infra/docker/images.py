@@ -97,7 +97,10 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     other, _, its = version.partition(":")
     server, version = (other, its) if STANDS_FOR.get(other) == backend else (backend, version)
     if version.startswith("image:"):
-        return _named(server, version.removeprefix("image:"))
+        name = version.removeprefix("image:")
+        recipe, _, bug = name.removeprefix("fencepost/").partition(":")
+        ours = name == f"fencepost/planted-{server}:{bug}"  # with a bug in it; made where it is missing
+        return Image(recipe, name, base.SUITES[0], bug) if ours else Image(server, name)
     for suite, series in CARRIED[server].items():
         if f"{series}.".startswith(f"{version}."):
             return _of_suite(server, suite)
@@ -122,14 +125,6 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
                 return _exact(server, candidate, source)
         there_is[source] = f"{', '.join(_telling(had, version))} ({WHERE[source]})"
     raise _unknown(server, version, there_is.values())
-
-
-def _named(server: str, name: str) -> Image:
-    """The user's own, or one of ours with a bug in it, which is made where it is missing."""
-    recipe, _, bug = name.removeprefix("fencepost/").partition(":")
-    if name == f"fencepost/planted-{server}:{bug}":
-        return Image(recipe, name, base.SUITES[0], bug)
-    return Image(server, name)
 
 
 def _of_suite(recipe: str, suite: str) -> Image:

@@ -92,8 +92,7 @@ class GateTrap:
         actors = self.target.actors
         while (victim := actors.kill_waiter(self.lane, key)) is None:
             yield
-        hit = Hit("kill", victim.target, self.begun, victim.at, process=victim.process, lane=self.lane)
-        self._hits[victim] = hit
+        self._hits[victim] = Hit("kill", victim.target, self.begun, victim.at, process=victim.process, lane=self.lane)
 
     def wait(self, seconds: float, until: Callable[[], bool]) -> Iterator[None]:
         """Until the condition is true, but no longer than so many seconds."""

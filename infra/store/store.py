@@ -130,7 +130,7 @@ _WRITES: Final = {
 
 
 class Store:
-    """A worker's connection, in one mode; not for two threads. A broken one is replaced at the next call, in `timeout`."""
+    """A worker's connection, in one mode; not for two threads. One that broke is replaced at the next call, once."""
 
     __slots__ = ("_connection", "_dsn", "_mode", "_timeout")
 
@@ -164,7 +164,7 @@ class Store:
         elements: Sequence[int] | None = None,
         base: int | None = None,
     ) -> bool:
-        """Replace both; False: stale. base: the value they were made from. Raises Unknown, Unavailable or ValueError."""
+        """Replace value and elements; False: stale. base: what they are made from. Raises StoreError, or ValueError."""
         if elements is not None and len(elements) > MAX_ELEMENTS:
             raise ValueError(f"{len(elements)} elements, more than {MAX_ELEMENTS}")
         listed = "{" + ",".join(map(str, elements or ())) + "}"

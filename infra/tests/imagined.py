@@ -18,6 +18,7 @@ from infra.backends.redis import Redis
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.container import Container
+from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Cluster, Node
 from infra.faults.link_question import LinkAnswer, Prober, T
 from infra.faults.servers import clocks as clock_faults
@@ -131,10 +132,7 @@ class Disks:
     done: dict[tuple[str, str], float | str] = field(default_factory=dict)
 
     def slow(self, node: str, seconds: float, by: str) -> None:
-        self.done[node, by] = seconds
-
-    def stall(self, node: str, by: str) -> None:
-        self.done[node, by] = "stalled"
+        self.done[node, by] = "stalled" if seconds >= STALL else seconds
 
     def fill(self, node: str, by: str) -> None:
         self.done[node, by] = "full"

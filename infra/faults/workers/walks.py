@@ -111,9 +111,7 @@ class Pair:
         return victim
 
     def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
-        """Another at the message of this number, None where it does not come there before the lease of the first has
-        ended and somebody had time to get it.
-        """
+        """Another at this message; None if it does not come before the first's lease is over and may be another's."""
         trap = self.trap.only(others_of(self.trap, first))
         actors, clock = actors_of(trap.target), trap.target.clock
         before = actors.rounds(trap.lane, trap.among, verb)
