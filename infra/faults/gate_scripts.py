@@ -18,7 +18,7 @@ from infra.faults.target import Action, Aim, Gate, Hit, Kind, Target, Victim
 Script = Generator[None, None, None]
 Catching = Generator[None, None, Victim | None]
 
-KINDS: Final[Mapping[Action, Kind]] = {
+_KINDS: Final[Mapping[Action, Kind]] = {
     "freeze": "freeze",
     "stall": "stall",
     "kill": "kill",
@@ -114,9 +114,8 @@ class GateTrap:
 
     def _hit(self, aim: Aim, victim: Victim) -> Hit:
         over = victim.at + int(aim.seconds * 1e9) if aim.action == "call" else 0  # a call ends by itself
-        return Hit(
-            KINDS[aim.action], victim.target, self.begun, victim.at, over, over, victim.owner, victim.process, self.lane
-        )
+        kind = _KINDS[aim.action]
+        return Hit(kind, victim.target, self.begun, victim.at, over, over, victim.owner, victim.process, self.lane)
 
 
 def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:

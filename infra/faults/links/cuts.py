@@ -136,8 +136,8 @@ class StoreLink:
         return [urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]]
 
     def _words(self) -> str:
-        to, back = f"requests of clients {self.group} to the store", f"replies of the store to clients {self.group}"
-        return to if self.late else back
+        words = "requests of clients {} to the store" if self.late else "replies of the store to clients {}"
+        return words.format(self.group)
 
 
 def _minority(site: Site) -> tuple[int, int]:
