@@ -108,8 +108,8 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     if not VERSION.fullmatch(version):
         raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
     # It must begin with the series of a stable suite; of other sources nothing is known.
-    series = {source: f"{its}." for source, its in CARRIED[server].items()}
-    having = [source for source in sources.of(server) if f"{version}.".startswith(series.get(source, ""))]
+    begins = {source: f"{its}." for source, its in CARRIED[server].items()}
+    having = [source for source in sources.of(server) if f"{version}.".startswith(begins.get(source, ""))]
     exact = {source: _exact(server, version, source) for source in having}
     for image in exact.values():
         if is_current(image):
