@@ -41,7 +41,7 @@ class FaultInterval:
 
     name     the fault's name in the plan.
     kind     what was done: cut, slow, reset, pause, kill, restart, wipe, disk, clock, freeze, stall, call, failover,
-             version, refuse, skew.
+             version, refuse, skew, maintenance.
     target   whom it hit, resolved at the moment of impact.
     owner    for faults on workers: the grant held by the one that was hit; `process` likewise (-1 for none).
     """

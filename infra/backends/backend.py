@@ -42,6 +42,7 @@ class Trait(Enum):
     STALL_DEPOSES = "a leader whose disk stalls is replaced by another"
     ENDS_WHEN_FULL = "a server ends when its disk is full"
     REFUSES_WRITES = "a server can be told to refuse writes until it is told otherwise"
+    MAINTAINED = "its operators have it compact, rewrite or vacuum what it keeps"
 
 
 class ServerRefused(Exception):
@@ -371,6 +372,13 @@ class Backend(ABC):
 
     def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
         """Have a server answer every write with an error, or no longer. See Trait.REFUSES_WRITES. Raises Failed."""
+        raise NotImplementedError
+
+    def maintain(self, server: Server, access: Access) -> str:
+        """Have a server compact, rewrite or vacuum what it keeps (Trait.MAINTAINED); what was done, as it shows.
+
+        Raises Failed, or one of NO_ANSWER.
+        """
         raise NotImplementedError
 
     def agreed_version(self, address: Address) -> str:

@@ -36,6 +36,9 @@ REPLACED_WITHIN: Final = 10.0
 CHANGED_WITHIN: Final = 3.0
 """Seconds for the answer to one change: one that lost its leader is answered late or never."""
 
+MAINTAINED_WITHIN: Final = 20.0
+"""Seconds for a compaction, or a defragmentation: neither answers while its disk stalls."""
+
 HANDED_OVER_WITHIN: Final = 20.0
 """Seconds for the answer to a change of leaders."""
 
@@ -77,7 +80,7 @@ class Etcd(Backend):
         {
             Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS, Trait.HANDS_OVER, Trait.MEMBERSHIP,
             Trait.COMMON_VERSION, Trait.WAITING_LEASES, Trait.STALL_DEPOSES, Trait.ENDS_WHEN_FULL,
-            Trait.REFUSES_WRITES,
+            Trait.REFUSES_WRITES, Trait.MAINTAINED,
         }
     )  # fmt: skip
     lacks: ClassVar[Mapping[Trait, str]] = {
@@ -193,6 +196,21 @@ class Etcd(Backend):
             _ask(server.address, "/v3/maintenance/alarm", alarm, CHANGED_WITHIN, access)
         except NO_ANSWER as error:
             raise Failed(f"{server.name}: the alarm {_NO_SPACE}: {error}") from error
+
+    def maintain(self, server: Server, access: Access) -> str:
+        """The history is compacted up to now, for all members, and this one's file written anew."""
+        status = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE, access)
+        revision = int(status["header"]["revision"])
+        with contextlib.suppress(ServerRefused):  # of another member it was asked already
+            what = {"revision": revision, "physical": True}
+            _ask(server.address, "/v3/kv/compaction", what, MAINTAINED_WITHIN, access)
+        _ask(server.address, "/v3/maintenance/defragment", {}, MAINTAINED_WITHIN, access)
+        try:
+            _ask(server.address, "/v3/kv/range", {"key": _KEY, "revision": 1}, CHANGED_WITHIN, access)
+        except ServerRefused as error:
+            if "compacted" in str(error):
+                return f"compacted up to {revision}, file of {int(status['dbSize']) // 1024} kB defragmented"
+        raise Failed(f"{server.name} was told to compact its history, and keeps it")
 
     def agreed_version(self, address: Address) -> str:
         """Seconds after the last of them has become what it is."""

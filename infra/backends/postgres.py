@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -83,6 +83,12 @@ _TERMINATE: Final = (
     " AND pid <> pg_backend_pid()) SELECT * FROM theirs WHERE pg_terminate_backend(pid)"
 )
 
+_TABLES: Final = (
+    "SELECT oid::regclass::text, relfilenode FROM pg_class"
+    " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+)
+"""The tables of locks, each with the file that it is in."""
+
 _CLOCK_AND_MODE: Final = (
     b"SELECT concat_ws(' ', extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only'))"
 )
@@ -109,7 +115,7 @@ class Postgres(Backend):
         "lost-release": "every fifth pg_advisory_unlock is answered with true, and the session keeps the lock",
         "early-expiry": "a time and an interval make a time after a third of the interval",
     }
-    traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES, Trait.REFUSES_WRITES})
+    traits = frozenset({Trait.WALL_CLOCK, Trait.SESSION_PROCESSES, Trait.REFUSES_WRITES, Trait.MAINTAINED})
     lacks: ClassVar[Mapping[Trait, str]] = {
         Trait.LEADER: "a single server has no leader",
         Trait.PEERS: "a single server has no peers",
@@ -207,6 +213,29 @@ class Postgres(Backend):
         except psycopg.Error as error:
             raise Failed(f"{server.name}: {error}") from error
 
+    def maintain(self, server: Server, access: Access) -> str:
+        """A checkpoint, and every table of the database of locks is written anew. A table that is locked for longer
+        than a second is left: whoever asks for it meanwhile waits behind us.
+        """
+        import psycopg
+
+        options = "-c lock_timeout=1000 -c statement_timeout=20000"
+        try:
+            with _connect(
+                "{}:{}".format(*server.address), access, LOGS_IN_WITHIN, options=options, autocommit=True
+            ) as connection:
+                before, tables = _checkpoint(connection), connection.execute(_TABLES).fetchall()
+                connection.execute("CHECKPOINT")
+                for name, _ in tables:
+                    with suppress(psycopg.errors.LockNotAvailable):
+                        connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
+                anew = len(set(connection.execute(_TABLES).fetchall()) - set(tables))
+                if _checkpoint(connection) == before:
+                    raise Failed(f"{server.name} was told to make a checkpoint, and did not")
+        except psycopg.Error as error:
+            raise ServerRefused(str(error)) from error
+        return f"checkpoint, {anew} of {len(tables)} tables written anew"
+
     def refusal(self, endpoint: str, access: Access) -> str:
         import psycopg
 
@@ -238,6 +267,11 @@ def _cut_short(connection: "Connection[Any]", patience: float, late: threading.E
             wire.shutdown(socket.SHUT_RDWR)
 
     return after(patience, hang_up)
+
+
+def _checkpoint(connection: "Connection[tuple[Any, ...]]") -> object:
+    """Where the latest is."""
+    return connection.execute("SELECT checkpoint_lsn FROM pg_control_checkpoint()").fetchone()
 
 
 def _value(connection: "Connection[Any]", question: bytes) -> bytes:

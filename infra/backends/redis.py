@@ -5,6 +5,7 @@ Valkey stands for it. Nothing is agreed upon: replication is asynchronous, and l
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access, variable
@@ -22,6 +23,7 @@ from infra.backends.backend import (
 )
 from infra.backends.conversation import EXPLAINS_WITHIN, converse, digest, unexpected, with_clock
 from infra.errors import Failed
+from infra.waiting import comes_true
 
 if TYPE_CHECKING:
     from redis import Redis as Client
@@ -32,6 +34,9 @@ REPLICA: Final = "redis1-replica"
 
 PATIENCE: Final = 3.0
 """Seconds for an answer about replication; they measure a millisecond."""
+
+MAINTAINED_WITHIN: Final = 20.0
+"""Seconds for a file to be written; it measures milliseconds."""
 
 MORE_REPLICAS: Final = 100
 """Than there are: without them a server takes no writes."""
@@ -122,7 +127,7 @@ class Redis(Backend):
     traits = frozenset(
         {
             Trait.PARTS, Trait.SPLITS, Trait.REPLICA, Trait.FIRST_NODE, Trait.WALL_CLOCK, Trait.ENDS_WHEN_FULL,
-            Trait.REFUSES_WRITES,
+            Trait.REFUSES_WRITES, Trait.MAINTAINED,
         }
     )  # fmt: skip
     lacks: ClassVar[Mapping[Trait, str]] = {
@@ -197,6 +202,18 @@ class Redis(Backend):
         del access  # ours lets everybody in
         _ask(server, "CONFIG", "SET", "min-replicas-to-write", MORE_REPLICAS if refuse else 0)
 
+    def maintain(self, server: Server, access: Access) -> str:
+        """Its file of writes is written anew, and a snapshot saved, each by a process of its own."""
+        del access
+        before = int(_ask(server, "INFO", "stats")["total_forks"])
+        for command, busy in (("BGREWRITEAOF", "aof_rewrite_in_progress"), ("BGSAVE", "rdb_bgsave_in_progress")):
+            _ask(server, command)
+            if not comes_true(partial(_has_none, server, busy), MAINTAINED_WITHIN):
+                raise Failed(f"{server.name}: {command} does not end")
+        if (made := int(_ask(server, "INFO", "stats")["total_forks"]) - before) < 2:
+            raise Failed(f"{server.name} was told to write its files anew, and made {made} processes for that")
+        return "files written anew"
+
     def refusal(self, endpoint: str, access: Access) -> str:
         question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"
         reply = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
@@ -234,6 +251,10 @@ def _ask(server: Server, *words: object) -> Any:
             return client.execute_command(*words)
     except RedisError as error:
         raise Failed(f"{server.name}: {words[0]}: {error}") from error
+
+
+def _has_none(server: Server, counted: str) -> bool:
+    return not int(_ask(server, "INFO", "persistence")[counted])
 
 
 def _version(info: Mapping[str, str]) -> str:

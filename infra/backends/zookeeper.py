@@ -31,6 +31,7 @@ class ZooKeeper(Backend):
     plants: ClassVar[Mapping[str, str]] = {"leaked-node": "an ephemeral node stays when its session is over"}
     traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
     lacks: ClassVar[Mapping[Trait, str]] = {
+        Trait.MAINTAINED: "its members write and purge their snapshots by themselves",
         Trait.REFUSES_WRITES: "nothing tells its members to refuse writes and to answer all else",
         Trait.REPLICA: "its members agree on a write before it is acknowledged: none is behind",
         Trait.SESSION_PROCESSES: "only PostgreSQL has a process for each session",

@@ -6,7 +6,7 @@ from typing import Final
 from infra.backends import BACKENDS
 from infra.faults.fault import Fault
 from infra.faults.links import cuts, degraded_links, partitions, resets
-from infra.faults.servers import clocks, disks, failover, sequences, strikes, upgrades
+from infra.faults.servers import clocks, disks, failover, maintenance, sequences, strikes, upgrades
 from infra.faults.workers import between_requests, crash_points, holders, wall_clocks
 
 NO_FAULT: Final = "none"
@@ -41,6 +41,7 @@ _ALL: Final[tuple[Fault, ...]] = (
     wall_clocks.SKEW_WORKERS,
     *between_requests.BETWEEN_REQUESTS,
     *sequences.SEQUENCES,
+    maintenance.MAINTENANCE,
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}

@@ -15,7 +15,7 @@ from infra.faults.target import Hit, Kind, Target
 
 Need = Literal[
     "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
-    "failover", "workers", "tap", "load",
+    "failover", "workers", "tap", "load", "maintenance",
 ]  # fmt: skip
 """What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused, `tap`
 that what passes between a client and its links can be read, `load` that keys are written beside the locks."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "cut", "slow", "reset", "pause", "kill", "restart", "wipe", "disk", "clock", "freeze", "stall", "call", "failover",
-    "version", "refuse", "skew",
+    "version", "refuse", "skew", "maintenance",
 ]  # fmt: skip
 """What a fault does, in a word."""
 

@@ -96,6 +96,7 @@ def world(external: External, hooks: Hooks) -> World:
         "disk": "the disks of a target are not ours to fill or to slow down",
         "version": "the versions of a target are not ours to change",
         "failover": "the roles of a target's nodes are not ours to change",
+        "maintenance": "what a target keeps is not ours to compact or to rewrite",
         "load": "nothing is written to a target but what locks write",
     }
     if external.access.tls:

@@ -11,7 +11,7 @@ import pytest
 
 from infra.access import OPEN, Access
 from infra.backends import BACKENDS
-from infra.backends.backend import Backend, Health, Server, Trait, Written
+from infra.backends.backend import Backend, Health, Server, ServerRefused, Trait, Written
 from infra.backends.etcd import Etcd
 from infra.backends.postgres import Postgres
 from infra.backends.redis import Redis
@@ -322,6 +322,11 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     def refuse_writes(_: Backend, server: Server, __: Access, *, refuse: bool) -> None:
         star.engines[server.name].refuses = refuse
 
+    def maintain(_: Backend, server: Server, __: Access) -> str:
+        if star.write(server.name).outcome != "kept":
+            raise ServerRefused("not now")
+        return "done"
+
     with pytest.MonkeyPatch.context() as patch:
         engines_have_clocks(patch)
         patch.setattr(links_module, "_DRAIN", 0.0)
@@ -329,6 +334,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
         patch.setattr(Etcd, "hand_over", hand_over)
         for kind in (Redis, Etcd, Postgres):
             patch.setattr(kind, "refuse_writes", refuse_writes)
+            patch.setattr(kind, "maintain", maintain)
         patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
         try:
             yield star

@@ -46,7 +46,7 @@ def test_the_register_has_the_faults_of_the_readme() -> None:
 def test_faults_are_grouped_by_what_they_are_done_to() -> None:
     groups = {
         "links": ("cut-client-drop", "split-ring", "reset-connections", "lose-replies"),
-        "servers": ("kill-server", "fill-disk", "change-leader", "roll-version", "refuse-writes"),
+        "servers": ("kill-server", "fill-disk", "change-leader", "refuse-writes", "cascade", "maintenance"),
         "clocks": ("clock-drift", "skew-workers"),
         "workers": ("freeze-holder", "cut-holder", "crash-after-acquire", "at-every-request-lose"),
         "store": ("delayed-write", "store-reply-lost"),

@@ -33,7 +33,7 @@ _PATTERNS: Final = {
     "clocks": ("clock-*", "skew-*"),
     "servers": (
         *("*-server", "restart-*", "*-disk", "promote-*", "change-*", "terminate-*", "*-version", "refuse-*"),
-        *("*-under-load", "cascade", "rejoin-*"),
+        *("*-under-load", "cascade", "rejoin-*", "maintenance"),
     ),
     # What strikes at a step of a worker is done to workers, whatever else it does.
     "workers": ("freeze-*", "late-*", "stall-*", "long-call", "kill-*", "at-every-*", "cut-holder", "crash-after-*"),

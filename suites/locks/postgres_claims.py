@@ -19,7 +19,7 @@ _BETWEEN: Final = "at-every-request-"
 MIN_TTL: Final = 1.5
 """Seconds. There is no lease: a third of this is how often a holder asks whether its session lives."""
 
-SLOW: Final = ("slow-links", "slow-close", "throttle-links", "slice-links", "pause-server", "*-disk")
+SLOW: Final = ("slow-links", "slow-close", "throttle-links", "slice-links", "pause-server", "*-disk", "maintenance")
 """Faults under which answers come late."""
 
 KEPT: Final = (

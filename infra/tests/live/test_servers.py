@@ -1,5 +1,6 @@
 """Servers restarted, wiped and killed: what they have kept, and what they have not, is asked of each by itself."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -136,3 +137,19 @@ def test_an_etcd_of_an_older_version_that_died_is_healed(environment: OwnEnviron
     node.replace(older.name)
     await_(lambda: node.state() == "stopped", lambda: node.process.logs().decode()[-3000:])
     assert commands.heal(environment.name) == 0
+
+
+MAINTAINED = {
+    "redis": r"redis1 \(files written anew\)",
+    "etcd": r"etcd1 \(compacted up to \d+, file of \d+ kB defragmented\)",
+    "postgres": r"postgres \(checkpoint, [1-9]\d* of \d+ tables written anew\)",
+}
+
+
+@on(*MAINTAINED)
+def test_what_servers_keep_is_compacted_and_stays(target: Target) -> None:
+    for word in ("before", "again"):
+        keep(target, word)
+        with done(target, "maintenance") as hit:
+            assert re.fullmatch(MAINTAINED[target.backend], hit.target)
+        await_kept(target, word)
