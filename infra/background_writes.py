@@ -9,7 +9,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -26,26 +26,20 @@ _AGAIN: Final = 0.05
 
 
 class BackgroundWrites:
-    """See the module. For one cluster and one trial."""
+    """See the module. For one cluster and one trial.
+
+    made   how many writes were acknowledged.
+    known  name of a key → whether it was acknowledged that it is there; None where a write had no answer.
+    """
 
     def __init__(self, kind: Backend, addresses: Sequence[Address]) -> None:
         """addresses: of all members. Writes nothing yet."""
         self._kind, self._addresses = kind, addresses
         self._prefix = f"{time.time_ns():x}"
-        self._known: dict[str, bool | None] = {}
+        self.known: dict[str, bool | None] = {}
         self._serial = itertools.count()
         self._counting = threading.Lock()
-        self._made = 0
-
-    @property
-    def made(self) -> int:
-        """How many writes were acknowledged."""
-        return self._made
-
-    @property
-    def known(self) -> Mapping[str, bool | None]:
-        """Name of a key → whether it was acknowledged that it is there; None where a write had no answer."""
-        return self._known
+        self.made = 0
 
     @contextlib.contextmanager
     def going_on(self, rate: float) -> Iterator[None]:
@@ -62,7 +56,7 @@ class BackgroundWrites:
 
     def clear(self) -> None:
         """Remove all keys that are there. Raises one of NO_ANSWER."""
-        if not self._known:
+        if not self.known:
             return
         address = self._addresses[0]
         names = sorted(self._kind.written(address))
@@ -74,7 +68,7 @@ class BackgroundWrites:
 
         with ThreadPoolExecutor(CONNECTIONS, "background-writes") as pool:
             list(pool.map(remove, (names[number::CONNECTIONS] for number in range(CONNECTIONS))))
-        self._known.clear()
+        self.known.clear()
 
     def _write(self, number: int, every: float, over: threading.Event) -> None:
         """One connection, to another member whenever it fails. every: seconds between two writes."""
@@ -91,9 +85,9 @@ class BackgroundWrites:
                     else:
                         name = f"{self._prefix}-{next(self._serial)}"
                         mine.append(name)
-                    self._known[name] = None
+                    self.known[name] = None
                     write("remove" if remove else "create", name)
-                    self._known[name] = not remove
+                    self.known[name] = not remove
                     with self._counting:
-                        self._made += 1
+                        self.made += 1
             over.wait(_AGAIN)

@@ -88,6 +88,7 @@ _TABLES: Final = (
     " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 )
 """The tables of locks, each with the file that it is in."""
+_CHECKPOINT: Final = "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
 
 _CLOCK_AND_MODE: Final = (
     b"SELECT concat_ws(' ', extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only'))"
@@ -224,13 +225,13 @@ class Postgres(Backend):
             with _connect(
                 "{}:{}".format(*server.address), access, LOGS_IN_WITHIN, options=options, autocommit=True
             ) as connection:
-                before, tables = _checkpoint(connection), connection.execute(_TABLES).fetchall()
+                before, tables = (connection.execute(what).fetchall() for what in (_CHECKPOINT, _TABLES))
                 connection.execute("CHECKPOINT")
                 for name, _ in tables:
                     with suppress(psycopg.errors.LockNotAvailable):
                         connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
                 anew = len(set(connection.execute(_TABLES).fetchall()) - set(tables))
-                if _checkpoint(connection) == before:
+                if connection.execute(_CHECKPOINT).fetchall() == before:
                     raise Failed(f"{server.name} was told to make a checkpoint, and did not")
         except psycopg.Error as error:
             raise ServerRefused(str(error)) from error
@@ -267,11 +268,6 @@ def _cut_short(connection: "Connection[Any]", patience: float, late: threading.E
             wire.shutdown(socket.SHUT_RDWR)
 
     return after(patience, hang_up)
-
-
-def _checkpoint(connection: "Connection[tuple[Any, ...]]") -> object:
-    """Where the latest is."""
-    return connection.execute("SELECT checkpoint_lsn FROM pg_control_checkpoint()").fetchone()
 
 
 def _value(connection: "Connection[Any]", question: bytes) -> bytes:

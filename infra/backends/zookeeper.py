@@ -135,11 +135,7 @@ class ZooKeeper(Backend):
         return unexpected(reply, access)
 
 
-_CREATE: Final = 1
-_DELETE: Final = 2
-_CHILDREN: Final = 8
-_SYNC: Final = 9
-_END: Final = -11
+_CREATE, _DELETE, _CHILDREN, _SYNC, _END = 1, 2, 8, 9, -11
 """Kinds of requests."""
 _EPHEMERAL: Final = 1
 _ANYBODY: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")

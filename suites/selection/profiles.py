@@ -87,6 +87,7 @@ BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.worklo
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
+_FEW: Final = {**RARE, **FEW, **_PAIRS}
 _OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)))
 _LOADED: Final = tuple(name for name, fault in FAULTS.items() if "load" in fault.needs)
 """What shows whether members keep what they acknowledge: a matter of the version, and minutes long."""
@@ -97,9 +98,7 @@ PROFILES: Final = {
     profile.name: profile
     for profile in (
         Profile("smoke", SMOKE, (), (), PLAINEST, whole=(), lanes=_LONG, storms=0, deadline=60),
-        Profile(
-            "default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes={**RARE, **FEW, **_PAIRS}, storms=0, deadline=60
-        ),
+        Profile("default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes=_FEW, storms=0, deadline=60),
         Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20, deadline=60),
     )
 }

@@ -27,7 +27,8 @@ from suites.selection.shards import Shard
 from suites.selection.upgrade_stages import ONLY, Stage
 
 WORKERS: Final = 76
-"""Workers in one trial, as a rule: more of them would wait for each other on two cores."""
+"""Workers in one trial, as a rule: more of them would wait for each other on two cores. Behind a tap, which passes each
+of their messages on, half as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +280,11 @@ class Selection:
     def parts(self, backend: str, fault: str) -> tuple[tuple[Lane, ...], ...]:
         """The lanes of each trial. All lanes of a lock are in one trial: the first with room for them."""
         parts: list[list[Lane]] = []
+        tapped = any("tap" in FAULTS[name].needs for name in self.fault_names(fault, backend) if name != NO_FAULT)
+        most = WORKERS // 2 if tapped else WORKERS
         for _, of_lock in itertools.groupby(self.runnable(backend, fault), lambda lane: lane.lock_name):
             together = list(of_lock)
-            room = next((part for part in parts if sum(lane.workers for lane in (*part, *together)) <= WORKERS), None)
+            room = next((part for part in parts if sum(lane.workers for lane in (*part, *together)) <= most), None)
             if room is None:
                 parts.append(together)
             else:

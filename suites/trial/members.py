@@ -45,7 +45,7 @@ def look(
 
     def ask(member: str, since: int) -> Answer:
         begun = time.monotonic_ns()
-        held = _held(environment, backend, member, partial(_names, names), since)
+        held = _answered(environment, member, lambda address: kind.held(address, partial(_names, names), since))
         return member, begun, held, time.monotonic_ns()
 
     first, *others = kind.copies
@@ -95,10 +95,6 @@ def _names(keys: Sequence[str], entry: str) -> bool:
     """Whether what a service calls its entry has one of these keys in it."""
     plain = unquote(entry)
     return any(key in plain for key in keys)
-
-
-def _held(environment: Environment, backend: str, member: str, wanted: Callable[[str], bool], since: int) -> Held:
-    return _answered(environment, member, lambda address: BACKENDS[backend].held(address, wanted, since))
 
 
 T = TypeVar("T")

@@ -310,8 +310,9 @@ class TrialSession:
                 rest["no_way_there"] = line
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
-        if (trial.plan is not None and trial.plan.lasting) or _members_differ(record):
-            mine.leave()  # it is another cluster by now, or two of them
+        broke = {each.property for lane in record.lanes for each in lane.judgements if each.word is Verdict.VIOLATED}
+        if (trial.plan is not None and trial.plan.lasting) or any(PROPERTIES[name].of_the_service for name in broke):
+            mine.leave()  # it is another cluster by now, or its members differ, which no heal undoes
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
 
@@ -339,12 +340,6 @@ class TrialSession:
         counts = {str(word): words.count(word) for word in Verdict if word in words}
         seconds = record.about["seconds"]
         self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
-
-
-def _members_differ(record: TrialRecord) -> bool:
-    """Whether what is wrong is the service's, which no heal undoes."""
-    wrong = {each.property for lane in record.lanes for each in lane.judgements if each.word is Verdict.VIOLATED}
-    return any(PROPERTIES[name].of_the_service for name in wrong)
 
 
 def first_trial(

@@ -47,8 +47,8 @@ T = TypeVar("T")
 _AGAIN: Final = 0.1
 """Seconds between attempts to connect, or to acquire from a service that is unavailable or did not answer."""
 _LONGEST: Final = 0.8
-"""Seconds; `_AGAIN` doubles up to this while no attempt is answered. Otherwise all whose requests time out on a busy
-machine would keep it busy with new connections, until the end of the trial."""
+"""Seconds; `_AGAIN` doubles up to this, or to a step of work if that is longer, while no attempt is answered. Otherwise
+all whose requests time out on a busy machine would keep it busy with new connections, until the end of the trial."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.5
@@ -283,7 +283,7 @@ class Worker:
     def _unanswered(self) -> None:
         """Wait before the next attempt."""
         time.sleep(self._pause)
-        self._pause = min(2 * self._pause, _LONGEST)
+        self._pause = min(2 * self._pause, max(_LONGEST, self.spec.pace))
 
     def _ask(self, row: int, key: int, timeout: float, flags: int) -> Grant | None:
         """The client's answer to an acquire; the row gets how often the client was woken meanwhile."""
