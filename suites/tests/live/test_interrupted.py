@@ -103,13 +103,16 @@ def client() -> DockerClient:
 
 
 BUSY: Final = """
-import time
+import os, time
 from infra.docker import reaper
 
-reap = reaper.reap
+reap, remove = reaper.reap, reaper.remove
+def removed(client, name, **more):
+    time.sleep(3600) if name.startswith(f"fp-{os.getpid()}-") else remove(client, name, **more)
+
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
-        reaper.remove = lambda *_, **__: time.sleep(3600)
+        reaper.remove = removed  # what others have left is removed: it begins with that
     else:
         reaper.reap = lambda *arguments: (reap(*arguments), print("the controller has looked for what is left"))
 """
