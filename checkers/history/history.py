@@ -86,6 +86,8 @@ class Contents:
     asked, answered  ns.
     first, last      the numbers of the latest change that it had when it began to answer, and when it had answered.
     whole            a digest of all changes of all keys, up to one that every member has; "" where it tells none.
+    beside           how many keys must be there that a client wrote beside the locks, when nobody writes any more.
+    lost, undead     the names of those that this member lacks, and of removed ones that it holds.
     """
 
     member: str

@@ -125,10 +125,8 @@ def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
 def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
     """Keys that were written beside the locks: what was acknowledged is there, or gone."""
     for contents in look[1:]:
-        for kind, names, word in (
-            ("write-not-kept", contents.lost, "no"),
-            ("removed-write-kept", contents.undead, "still"),
-        ):
+        lost, undead = ("write-not-kept", contents.lost, "no"), ("removed-write-kept", contents.undead, "still")
+        for kind, names, word in (lost, undead):
             if names:
                 what = tuple(f"{contents.member} had {word} key {name}" for name in names)
                 yield Disagreement(contents.answered, kind, (), what)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from infra.backends.backend import NO_ANSWER, Trait
 from infra.errors import Failed
@@ -38,7 +39,7 @@ class Maintain:
         """There is nothing to undo."""
 
 
-MAINTENANCE = Fault(
+MAINTENANCE: Final = Fault(
     "maintenance",
     "maintenance",
     "every server compacts, rewrites or vacuums what it keeps",

@@ -6,7 +6,6 @@ had been away led the others. A sequence happens wholly in `apply`, and members 
 
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection, Nobody
 from infra.faults.fault_options import LEADER, Option, Options, Site, must, number, within
-from infra.faults.servers.strikes import end, named
+from infra.faults.servers.strikes import at_once, end, named
 from infra.faults.target import Hit, Target
 
 RATE: Final = 400.0
@@ -95,10 +94,11 @@ class RejoinThenLead(fault.OnNodes):
             other = self._another(target, first)
             hits.append(self._away(target, other))
             leader = fault.leader(target, ANSWERED_WITHIN)
-            if leader is not first:  # elected already, on an overloaded machine
+            elected = leader is first  # already, on an overloaded machine
+            if not elected:
                 hits.append(_kill(target, [leader], LEADER, 0))
             _start(target, [other])
-            if target.alone and leader is not first and (leads := fault.leader(target, ANSWERED_WITHIN)) is not first:
+            if target.alone and not elected and (leads := fault.leader(target, ANSWERED_WITHIN)) is not first:
                 raise Failed(f"{leads.name} leads, though only {first.name} can have all that was acknowledged")
         return hits
 
@@ -115,8 +115,7 @@ class RejoinThenLead(fault.OnNodes):
 
 def _await_writes(target: Target, more: int) -> int:
     """Until so many more are acknowledged; how many were in all. Raises Failed."""
-    before = target.writes.made
-    patience = target.patience(ANSWERED_WITHIN)
+    before, patience = target.writes.made, target.patience(ANSWERED_WITHIN)
     if not target.clock.wait(patience, lambda: target.writes.made >= before + more, LOOK_EVERY) and target.alone:
         raise Failed(f"{target.writes.made - before} writes were acknowledged in {patience:.0f} s, not {more}")
     return target.writes.made
@@ -125,16 +124,13 @@ def _await_writes(target: Target, more: int) -> int:
 def _kill(target: Target, nodes: Sequence[Node], role: str, written: int) -> Hit:
     """At once. written: writes beside the locks until then, 0 where they do not matter."""
     begun = target.clock.now()
-    with ThreadPoolExecutor(len(nodes)) as pool:
-        list(pool.map(lambda node: end(target, node), nodes))
+    at_once(nodes, lambda node: end(target, node))
     after = f" after {written} writes" if written else ""
     return Hit("kill", ", ".join(named(node, role) for node in nodes) + after, begun, target.clock.now())
 
 
 def _start(target: Target, nodes: Sequence[Node]) -> None:
-    """At once."""
-    with ThreadPoolExecutor(max(len(nodes), 1)) as pool:
-        list(pool.map(lambda node: node.let_go(target.by), nodes))
+    at_once(nodes, lambda node: node.let_go(target.by))
 
 
 def _kills(value: Any, site: Site, _: Options) -> tuple[tuple[str, int], ...]:
@@ -148,8 +144,8 @@ def _kills(value: Any, site: Site, _: Options) -> tuple[tuple[str, int], ...]:
 
 def _drawn_kills(rng: random.Random, site: Site, _: Options) -> list[list[str | int]]:
     """Every second time all at once."""
-    some = [rng.choice(site.members) if count % 2 else ALL for count in range(rng.randint(*KILLS))]
-    return [[who, rng.randint(*MOMENT)] for who in some]
+    whom = [rng.choice(site.members) if count % 2 else ALL for count in range(rng.randint(*KILLS))]
+    return [[who, rng.randint(*MOMENT)] for who in whom]
 
 
 def _sequence(

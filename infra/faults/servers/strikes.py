@@ -7,7 +7,7 @@ A server that refuses answers every write with an error, which says nothing of t
 for that is to be sent again: the lease is still there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -87,6 +87,12 @@ def end(target: Target, node: Node, *, orderly: bool = False) -> None:
         raise Failed(f"{node.name} was {'stopped' if orderly else 'killed'}, but is {state}")
 
 
+def at_once(nodes: Sequence[Node], do: Callable[[Node], None]) -> None:
+    """To all of them at the same time. Raises what one raises."""
+    with ThreadPoolExecutor(max_workers=max(len(nodes), 1)) as pool:
+        list(pool.map(do, nodes))
+
+
 def _pause(target: Target, node: Node) -> None:
     node.pause(target.by)
     endpoint = "{}:{}".format(*node.address)
@@ -135,14 +141,11 @@ class RestartAll:
         """Proven by the states of the containers."""
         begun = target.clock.now()
         nodes = target.cluster.nodes
-        with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
-            list(pool.map(lambda node: end(target, node), nodes))
+        at_once(nodes, lambda node: end(target, node))
         return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        nodes = target.cluster.nodes
-        with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
-            list(pool.map(lambda node: node.let_go(target.by), nodes))
+        at_once(target.cluster.nodes, lambda node: node.let_go(target.by))
 
 
 @dataclass(frozen=True, slots=True)
