@@ -56,21 +56,10 @@ class MeasuredHistory(View):
     def no_lock(self) -> str | None:
         return self.unasked or unless(len(self.holds), "no lock was granted")
 
-    @property
-    def unreleased(self) -> str | None:
-        return unless(len(self.released), "nobody released anything")
-
-    @property
-    def unstruck(self) -> str | None:
-        return unless(self.struck, "there was no fault to recover from")
-
-    @property
-    def endless(self) -> str | None:
-        return unless(self.leased, "no lease ends by itself")
-
-    @property
-    def crowded(self) -> str | None:
-        return unless(self.facts.permits == 1, "several may hold at once")
+    unreleased = property(lambda self: unless(len(self.released), "nobody released anything"))
+    unstruck = property(lambda self: unless(self.struck, "there was no fault to recover from"))
+    endless = property(lambda self: unless(self.leased, "no lease ends by itself"))
+    crowded = property(lambda self: unless(self.facts.permits == 1, "several may hold at once"))
 
     @cached_property
     def idle(self) -> str | None:

@@ -58,6 +58,15 @@ class FaultInjection(Protocol):
         """
 
 
+class Momentary:
+    """A fault injection that is over at once."""
+
+    __slots__ = ()
+
+    def heal(self, target: Target) -> None:
+        """There is nothing to undo."""
+
+
 class OnNodes:
     """A fault injection that is undone where all nodes are let go."""
 

@@ -9,6 +9,7 @@ Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the f
 
 import ctypes
 import gc
+import importlib
 import json
 import os
 import selectors
@@ -84,6 +85,7 @@ def _reap(children: set[int]) -> None:
 
 
 def _fork(spec: dict[str, Any]) -> int:
+    importlib.import_module(spec["workload"].partition(":")[0])  # once, and not in every worker
     server = os.getpid()
     pid = os.fork()
     if pid == 0:

@@ -13,12 +13,12 @@ MOST: Final = 6
 TERM: Final = (1.1, 1.4)
 """TTLs that one that churns holds its first lock, least and most."""
 STEPS: Final = 5
-OTHERS: Final = 6
+OTHERS: Final = 3
 """How many others it holds at once, in each step anew."""
 
-CALM: Final = 0
-"""The lock of `Pairs`, by its index, whose workers seldom meet."""
-RENEWED: Final = 4
+CALM: Final = (0, 1)
+"""The locks of `Pairs`, by their indices, whose workers seldom meet."""
+RENEWED: Final = 5
 """The lock that is held for long."""
 
 
@@ -125,21 +125,21 @@ class Churn(Workload):
 class Pairs(Workload):
     """Workers have their locks two by two, for faults at every message of a verb (`infra.faults.workers`).
 
-    Each pair has a verb to itself, in the order of `infra.faults.workers.walks.WALKS`: the first rests for so long that
-    it seldom waits for the other, the last holds for so long that it renews. Of a semaphore there is one more worker
-    than permits; where the lock can be shared, one of a pair mostly reads while the other writes.
+    Each pair has a verb to itself, in the order of `infra.faults.workers.walks.WALKS`: those of the first two rest for
+    so long that they seldom wait, those of the last hold for so long that they renew. Of a semaphore there is one more
+    worker than permits; where the lock can be shared, one of a pair mostly reads while the other writes.
     """
 
     name: ClassVar[str] = "pairs"
-    order: ClassVar[tuple[int, ...]] = (CALM, 1, 2, 3, RENEWED)
+    order: ClassVar[tuple[int, ...]] = (*CALM, 2, 3, 4, RENEWED)
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free", "sharing")
     readers: ClassVar[float] = 0.5
-    keys: ClassVar[int] = 5
-    workers: ClassVar[int] = 10
+    keys: ClassVar[int] = 6
+    workers: ClassVar[int] = 12
 
     def section(self, hold: Hold) -> None:
         hold.work(hold.ttl * 0.5 if hold.key == RENEWED else hold.pace * hold.rng.uniform(0.3, 0.6))
         hold.check()
 
     def rest(self, hold: Hold) -> None:
-        hold.work(hold.pace * (hold.rng.uniform(1.5, 3.0) if hold.key == CALM else hold.rng.uniform(0.0, 0.3)))
+        hold.work(hold.pace * (hold.rng.uniform(1.5, 3.0) if hold.key in CALM else hold.rng.uniform(0.0, 0.3)))

@@ -114,7 +114,7 @@ class ChangeLeader(fault.OnNodes):
 
 
 @dataclass(frozen=True, slots=True)
-class TerminateBackends:
+class TerminateBackends(fault.Momentary):
     """Every session of the database of locks ends, but for the one that does it."""
 
     def describe(self) -> str:
@@ -136,9 +136,6 @@ class TerminateBackends:
         pids = ", ".join(map(str, ended[:5])) + (", ..." if len(ended) > 5 else "")
         words = f"{len(ended)} sessions of {node.name} (pid {pids})"
         return [Hit("failover", words, begun, now, now, now)] if ended else []
-
-    def heal(self, target: Target) -> None:
-        """There is nothing to undo."""
 
 
 def _pair(target: Target) -> Failover:

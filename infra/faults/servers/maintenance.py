@@ -12,7 +12,7 @@ from infra.faults.target import Hit, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Maintain:
+class Maintain(fault.Momentary):
     """Every member, one after another. All of it happens in `apply`."""
 
     def describe(self) -> str:
@@ -34,9 +34,6 @@ class Maintain:
         if not hits:
             raise Nobody("no server can be maintained now")
         return hits
-
-    def heal(self, target: Target) -> None:
-        """There is nothing to undo."""
 
 
 MAINTENANCE: Final = Fault(

@@ -85,7 +85,7 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
+class Roll(fault.Momentary):
     """Members go over to a version one after another, each at its work again before the next. All of it in `apply`.
 
     How many of those that are not yet of that version, and whether the leader is the first of them or the last. lead:
@@ -119,9 +119,6 @@ class Roll:
         if target.kind.has(Trait.COMMON_VERSION) and not _others(target, image.name):
             _await_agreement(target)
         return hits
-
-    def heal(self, target: Target) -> None:
-        """See `FaultInjection`. There is nothing to undo."""
 
     def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
         leads = fault.leader(target) if target.kind.has(Trait.LEADER) else target.cluster.nodes[0]

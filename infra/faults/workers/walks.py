@@ -1,12 +1,12 @@
 """Walks: pairs of workers go through the messages of a verb, one after another, and are caught at each.
 
-The workers have their locks in pairs. One pair goes through the messages of an acquire that seldom has to wait, two
+The workers have their locks in pairs. Two pairs go through the messages of an acquire that seldom has to wait, two
 through those of one that mostly waits, one through those of a release, and one through those of a renewal, until the
 verb has ended often enough without having that many. A tap between each worker and its links counts messages
 (`suites.worker.tap`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -16,8 +16,10 @@ from infra.faults.workers.holders import FREED_WITHIN, SETTLED_WITHIN
 
 MOST: Final = 8
 """Messages of a verb that are tried: a client that polls has no end of them, and each is like the one before."""
-RARE: Final = 10
-"""What fewer than one of so many verbs that wait have is chance."""
+RARE: Final = 0.1
+"""What a smaller part of the verbs that wait have is chance."""
+MOSTLY: Final = 0.75
+"""What a smaller part of those that do not wait have comes of waiting after all: for whoever was caught, as a rule."""
 ROUNDS: Final = 5
 """How many rounds a worker ends, after which no verb of its is expected to have more messages."""
 TIMES: Final = 3
@@ -43,13 +45,14 @@ class Walk:
 
 
 WALKS: Final = (
-    Walk("acquire at once", "acquire"),
+    Walk("acquire at once", "acquire", 1, 2),
+    Walk("acquire at once", "acquire", 2, 2),
     Walk("acquire after waiting", "acquire", 1, 2, waits=True),
     Walk("acquire after waiting", "acquire", 2, 2, waits=True),
     Walk("release", "release"),
     Walk("renew", "renew"),
 )
-"""One for each pair, in their order: those of the first are to rest for long, so that it seldom waits."""
+"""One for each pair, in their order: those of the first two are to rest for long, so that they seldom wait."""
 
 Side = Literal["request", "answer"]
 
@@ -76,15 +79,19 @@ class Pair:
         self._stays = 0
         """How often a holder has stayed, while the waiter was to be caught."""
 
-    @property
-    def messages(self) -> int:
-        """How many such a verb has, up to `MOST`: what every second (waiting: tenth) one has, and those hit."""
-        return max([self.length(self.walk.verb, RARE if self.walk.waits else 2), *self.hit])
+    def messages(self, hit: Collection[int]) -> int:
+        """How many such a verb has, up to `MOST`. hit: the messages at which a pair of this walk was caught."""
+        if self.walk.waits:
+            return max([self.length(self.walk.verb, RARE), *hit])
+        number = self.length(self.walk.verb, MOSTLY)
+        while number + 1 in hit:
+            number += 1
+        return number
 
-    def length(self, verb: Verb, rare: int = 2) -> int:
-        """How many messages at least one of `rare` such verbs had so far."""
+    def length(self, verb: Verb, part: float = 0.5) -> int:
+        """How many messages at least this part of such verbs had so far."""
         counts = actors_of(self.trap.target).messages(self.trap.lane, self.trap.among, verb)
-        return sum(count > 0 and count >= counts[0] / rare for count in counts[:MOST])
+        return sum(count > 0 and count >= counts[0] * part for count in counts[:MOST])
 
     def catch(self, number: int, side: Side, action: Action) -> Catching:
         """Whoever comes first to the message of this number, None where a verb does not have so many."""
@@ -153,11 +160,7 @@ def _beside(catching: Catching, meanwhile: Sequence[Script]) -> Catching:
 
 
 def _gate(verb: Verb, side: Side) -> Gate:
-    return (_OF_RENEWALS if verb == "renew" else _OF_OTHERS)[side]
-
-
-_OF_RENEWALS: Final[dict[Side, Gate]] = {"request": "at-renewal-request", "answer": "at-renewal-answer"}
-_OF_OTHERS: Final[dict[Side, Gate]] = {"request": "at-request", "answer": "at-answer"}
+    return cast(Gate, f"at-renewal-{side}" if verb == "renew" else f"at-{side}")
 
 
 def pairs_of(target: Target) -> list[Pair]:
@@ -175,8 +178,9 @@ def noted(target: Target, pairs: Sequence[Pair]) -> list[Hit]:
         pair.trap.thaw_all()
     for lane, what in dict.fromkeys((pair.trap.lane, pair.walk.what) for pair in pairs):
         mine = [pair for pair in pairs if (pair.trap.lane, pair.walk.what) == (lane, what)]
-        messages = max(pair.messages for pair in mine)
-        actors_of(target).note(lane, what, messages, sorted(number for pair in mine for number in pair.hit))
+        hit = {number for pair in mine for number in pair.hit}
+        messages = max(pair.messages(hit) for pair in mine)
+        actors_of(target).note(lane, what, messages, sorted(number for number in hit if number <= messages))
     return hits_of([pair.trap for pair in pairs])
 
 
