@@ -29,7 +29,8 @@ class BackgroundWrites:
     """See the module. For one cluster and one trial.
 
     made   how many writes were acknowledged.
-    known  name of a key → whether it was acknowledged that it is there; None where a write had no answer.
+    known  name of a key → whether it must be there; None where nobody knows. One that was acknowledged, and gone when
+           it was to be removed, must still be.
     """
 
     def __init__(self, kind: Backend, addresses: Sequence[Address]) -> None:
@@ -85,9 +86,9 @@ class BackgroundWrites:
                     else:
                         name = f"{self._prefix}-{next(self._serial)}"
                         mine.append(name)
-                    self.known[name] = None
-                    write("remove" if remove else "create", name)
-                    self.known[name] = not remove
+                    kept, self.known[name] = self.known.get(name, False), None
+                    there = write("remove" if remove else "create", name)
+                    self.known[name] = (False if there else kept) if remove else True
                     with self._counting:
                         self.made += 1
             over.wait(_AGAIN)

@@ -55,8 +55,9 @@ NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
 WRITES: Final = "fencepost-writes-"
 """What the names of keys begin with that are written beside the locks (`infra.background_writes`)."""
 
-Write = Callable[[Literal["create", "remove"], str], None]
-"""Of a small key, by its name. Returns when that is acknowledged; raises one of NO_ANSWER."""
+Write = Callable[[Literal["create", "remove"], str], bool]
+"""Of a small key, by its name. Returns, when that is acknowledged, whether one that was to be removed was there; raises
+one of NO_ANSWER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,9 +365,8 @@ class Backend(ABC):
         raise NotImplementedError
 
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
-        """End every session of clients but our own; the processes that had them. See Trait.SESSION_PROCESSES.
-
-        wait: until a condition is true; whether it came true. Raises Failed, or ServerRefused if it cannot be told.
+        """End every session of clients but our own; the processes that had them (Trait.SESSION_PROCESSES). wait: until
+        a condition is true; whether it came true. Raises Failed, or ServerRefused if it cannot be told.
         """
         raise NotImplementedError
 
@@ -375,17 +375,13 @@ class Backend(ABC):
         raise NotImplementedError
 
     def maintain(self, server: Server, access: Access) -> str:
-        """Have a server compact, rewrite or vacuum what it keeps (Trait.MAINTAINED); what was done, as it shows.
-
-        Raises Failed, or one of NO_ANSWER.
+        """Have a server compact, rewrite or vacuum what it keeps (Trait.MAINTAINED); what was done, as it shows. Raises
+        Failed, or one of NO_ANSWER.
         """
         raise NotImplementedError
 
     def agreed_version(self, address: Address) -> str:
-        """The version that all members are up to, as one of them tells it ("3.5.0"): none that is older may join.
-
-        See Trait.COMMON_VERSION. Empty where it does not tell.
-        """
+        """What all members are up to ("3.5.0"), as one tells it, or "": none that is older may join. COMMON_VERSION."""
         raise NotImplementedError
 
     # --- members that lost their data: Trait.MEMBERSHIP ---

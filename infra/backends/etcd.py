@@ -160,15 +160,15 @@ class Etcd(Backend):
         connection = http.client.HTTPConnection(*address, timeout=patience)
         unchanged = {**_ALL_WRITES, "target": "VERSION", "result": "LESS", "version": 2}
 
-        def write(verb: str, name: str) -> None:
+        def write(verb: str, name: str) -> bool:
             key = _base64(WRITES + name)
             if verb == "remove":
-                _over(connection, "/v3/kv/deleterange", {"key": key})
-                return
+                return bool(_over(connection, "/v3/kv/deleterange", {"key": key}).get("deleted"))
             put = {"request_put": {"key": key, "value": key}}
             reply = _over(connection, "/v3/kv/txn", {"compare": [unchanged], "success": [put]})
             if not reply.get("succeeded"):
                 raise ServerRefused("a key was changed")
+            return True
 
         try:
             yield write

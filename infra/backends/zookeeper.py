@@ -84,12 +84,16 @@ class ZooKeeper(Backend):
         with OPEN.connect("{}:{}".format(*address), patience) as connection:
             session = _Session(connection)
 
-            def write(verb: str, name: str) -> None:
+            def write(verb: str, name: str) -> bool:
                 path = f"/{WRITES}{name}"
-                if verb == "create":
-                    session.create(path, b"x")
-                else:
-                    session.ask(_DELETE, _string(path.encode()) + struct.pack(">i", -1))
+                try:
+                    if verb == "create":
+                        session.create(path, b"x")
+                    else:
+                        session.ask(_DELETE, _string(path.encode()) + struct.pack(">i", -1))
+                except _NoNode:
+                    return False
+                return True
 
             yield write
 
@@ -136,9 +140,14 @@ class ZooKeeper(Backend):
 
 
 _CREATE, _DELETE, _CHILDREN, _SYNC, _END = 1, 2, 8, 9, -11
+_NO_NODE: Final = -101
 """Kinds of requests."""
 _EPHEMERAL: Final = 1
 _ANYBODY: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
+
+
+class _NoNode(ServerRefused):
+    """What was asked for is not there."""
 
 
 class _Session:
@@ -157,7 +166,7 @@ class _Session:
         self._number += 1
         reply = self._converse(struct.pack(">ii", self._number, kind) + what)
         if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
-            raise ServerRefused(f"error {code}")
+            raise (_NoNode if code == _NO_NODE else ServerRefused)(f"error {code}")
         return reply[16:]
 
     def create(self, path: str, value: bytes, flags: int = 0) -> None:

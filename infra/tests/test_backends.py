@@ -1,5 +1,6 @@
 """What servers say, as we read it; what passes between them and clients, however it is cut; faults at every message."""
 
+import contextlib
 import socket
 import struct
 import threading
@@ -7,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 from checkers.tests.build import cases
 from infra.access import Access
 from infra.backends import BACKENDS
-from infra.backends.backend import Health
+from infra.backends.backend import Address, Backend, Health, Write
 from infra.backends.messages import PUSHED, InTurns, Piece
 from infra.backends.redis import RedisReplication
+from infra.background_writes import BackgroundWrites
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
 from infra.faults.target import Aim, Target, Verb, Victim
@@ -27,6 +29,7 @@ from infra.faults.workers.between_requests import BETWEEN_REQUESTS, TWO, WORKLOA
 from infra.faults.workers.walks import MOST, WALKS
 from infra.tests.fakes import HANGS_AFTER
 from infra.tests.simulated import World
+from infra.waiting import comes_true
 
 Saying = Callable[[str], int]
 
@@ -321,3 +324,42 @@ def test_they_are_possible_only_where_a_tap_stands() -> None:
     for fault in BETWEEN_REQUESTS:
         assert all(fault.applies(name) is None and fault.applies(name, untapped) == "no tap" for name in BACKENDS)
         assert fault.workload == WORKLOAD
+
+
+class Forgetful:
+    """A service that loses its third key, and does not answer when its fifth is made, which it keeps."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.there: set[str] = set()
+        self.removed: set[str] = set()
+        self.one_at_a_time = threading.Lock()
+
+    @contextlib.contextmanager
+    def writing(self, _: Address, __: float) -> Iterator[Write]:
+        yield self.write
+
+    def write(self, verb: str, name: str) -> bool:
+        with self.one_at_a_time:
+            if verb == "remove":
+                self.removed.add(name)
+                there = name in self.there
+                self.there.discard(name)
+                return there
+            self.keys.append(name)
+            if len(self.keys) != 3:
+                self.there.add(name)
+            if len(self.keys) == 5:
+                raise TimeoutError
+            return True
+
+
+def test_a_written_key_that_is_gone_when_it_is_to_be_removed_must_still_be_there() -> None:
+    service = Forgetful()
+    writes = BackgroundWrites(cast(Backend, service), [("here", 1)])
+    with writes.going_on(1e6):
+        assert comes_true(lambda: len(service.removed.intersection(service.keys[:5])) == 5, 60.0)
+    _, _, lost, _, unsure = service.keys[:5]
+    assert writes.known[lost] is True
+    assert writes.known[unsure] is False  # it was there all the same, and is gone
+    assert {name for name, there in writes.known.items() if there} == service.there | {lost}
