@@ -18,8 +18,7 @@ CALIBRATION: Final = "calibration"
 BROKEN_SERVER: Final = "broken-server"
 CALIBRATIONS: Final = (CALIBRATION, BROKEN_SERVER)
 """Stages that try what is broken on purpose: locks, on the new version, and a broken server. They are no part of the
-upgrade; they measure what the run is able to detect.
-"""
+upgrade; they measure what the run is able to detect."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     MIXED: ("upgrade-leader-last", "upgrade-leader-first"),

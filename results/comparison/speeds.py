@@ -40,8 +40,7 @@ _FAMILIES: Final = 2
 
 ALPHA: Final = 0.05
 """Bound of the chance of one false alarm among all times and rates of a comparison, in each direction, if all of them
-are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller.
-"""
+are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller."""
 
 STORE: Final = "store"
 """The median access of the protected resource, which measures the machine."""

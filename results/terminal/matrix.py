@@ -71,7 +71,9 @@ def brief(
         return
     names = versions(cells)
     for backend, mine in sorted(grouped(cells, lambda cell: cell.backend).items()):
-        printer.line(f"{backend} {names.get(backend, '')}".strip() + f": {sentences.run_sentence(mine)}", hanging=2)
+        applies = any(cell.word is not Verdict.NOT_APPLICABLE for cell in mine)
+        came_to = sentences.run_sentence(mine) if applies else "nothing of this run applies to it"
+        printer.line(f"{backend} {names.get(backend, '')}".strip() + f": {came_to}", hanging=2)
 
 
 def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer) -> None:

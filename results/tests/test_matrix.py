@@ -75,6 +75,8 @@ def test_briefly_it_is_the_sentence_the_first_failures_and_a_small_matrix_or_a_l
     assert small == golden("matrix-brief.txt", small)
     assert large == golden("matrix-brief-large.txt", large)
     assert max(len(text.splitlines()) for text in (small, large)) <= 23
+    other = cell("other", "none", Verdict.NOT_APPLICABLE, backend="other")
+    assert "other: nothing of this run applies to it" in shown(partial(matrix.brief, [*both[1], other]), width=80)
 
 
 def test_a_heavier_word_is_never_hidden() -> None:

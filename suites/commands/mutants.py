@@ -55,8 +55,7 @@ SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]]
     "cut-and-killed-1-s": ((("isolate-leader-drop", "cut-client-drop"), 2.0, 1.0), (("kill-server",), 2.0, 1.0)),
 }
 """What other suites do to servers: Jepsen's tests of etcd and of Hazelcast, and etcd's robustness tests. Name → steps:
-the first of these faults that can be done to the backend, seconds before it, seconds that it lasts.
-"""
+the first of these faults that can be done to the backend, seconds before it, seconds that it lasts."""
 SCHEDULE_LASTS: Final = 40
 """Seconds of a trial of a schedule, at least."""
 SCORES: Final = ROOT / "results" / "mutants"

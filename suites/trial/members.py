@@ -18,8 +18,7 @@ ASKED_WITHIN: Final = 10.0
 """Seconds for a member to answer once all faults are undone."""
 ASKED_TIMES: Final = 5
 """Times that members are asked until their digests agree: etcd 3.5.16 once told another than it did before and after,
-of the same changes. A difference in what members keep remains.
-"""
+of the same changes. A difference in what members keep remains."""
 _AGAIN: Final = 0.1
 """Seconds; in these etcd writes to its file what it has in memory."""
 

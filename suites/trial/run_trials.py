@@ -46,8 +46,7 @@ CONTROLS: Final = 3
 
 DECIDING: Final = 5
 """Trials of each version in which a weakness shows or not that only one of them may have: five of five against one, or
-four against none, come by chance less often than once in forty (see `results.certificate.promise_losses`).
-"""
+four against none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
 
 STORM_DEADLINE: Final = 15.0
 """Seconds after which a trial of random faults goes on no longer, since any of them may mask another for good."""

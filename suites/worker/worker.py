@@ -54,8 +54,7 @@ _WAIT: Final = 0.02
 _APART: Final = 0.5
 """Where workers queue, or some only read, their first requests are this many steps of work apart: longer than a request
 takes (with more workers both take longer). The first holder stays until all others have asked, at most for `_STAYS`:
-the order of the queue, and which readers hold together, are then known as a rule.
-"""
+the order of the queue, and which readers hold together, are then known as a rule."""
 _STAYS: Final = 1 / 3
 """The part of a TTL for which the first holder stays at most: a lease that nobody renews must not end meanwhile."""
 _CROWD: Final = 0.4
