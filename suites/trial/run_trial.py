@@ -52,7 +52,8 @@ EXERCISED_WITHIN: Final = 20.0
 CALM: Final = 2.0
 """Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
-"""Seconds that a trial waits after its first cycle for what was not exercised yet: mostly shorter than another one."""
+"""Seconds that a trial waits after its first cycle for what was not exercised yet, or a third of what the cycle took:
+less than another one takes."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks meanwhile."""
 CYCLES_OF_A_VERSION: Final = 2
@@ -173,8 +174,10 @@ class RunningTrial:
         duration, longer = self.trial.load.duration or 0.0, longest_ttl(self.trial.lanes) / LONGEST_TTL
         deadline = max(deadline * max(longer, 1.0), duration)
         while True:
+            began = time.monotonic()
             self._cycle()
-            self.missing.append(self._missing_after(LINGER if deadline and not self.missing else 0.0))
+            linger = max(LINGER, (time.monotonic() - began) / 3) if deadline and not self.missing else 0.0
+            self.missing.append(self._missing_after(linger))
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
                 if not self.plan.lasting:  # no fault is on any more
