@@ -13,7 +13,7 @@ from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Verdict, matches
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.view import View
 from checkers.judging.excuses_by_fault import BY_THE_MACHINE, MECHANISMS, nodes_of
-from checkers.properties.all_properties import PROPERTIES
+from checkers.properties.all_properties import OF_THE_SERVICE, PROPERTIES
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.recovery import RECOVERY
 
@@ -134,7 +134,7 @@ def standing(
         for hazard in hazards
         if hazard.covers(name, faults, store, workload)
     )
-    owed = name in PROPERTIES and PROPERTIES[name].of_the_service
+    owed = name in OF_THE_SERVICE
     claimed = owed or any(claim.covers(name, faults, store, workload) for claim in claims)
     promises: tuple[Claim | Hazard, ...] = (*claims, *hazards)
     answered = owed or all(any(each.covers(name, (fault,), store, workload) for each in promises) for fault in faults)

@@ -47,15 +47,8 @@ class MeasuredHistory(View):
         return np.array(self.whole(F.RELEASE), np.int64)
 
     # Why something cannot be measured, or None: see `checkers.measures.measure.Obstacle`.
-
-    @property
-    def unasked(self) -> str | None:
-        return unless(len(self.acquires), "nobody asked for a lock")
-
-    @property
-    def no_lock(self) -> str | None:
-        return self.unasked or unless(len(self.holds), "no lock was granted")
-
+    unasked = property(lambda self: unless(len(self.acquires), "nobody asked for a lock"))
+    no_lock = property(lambda self: self.unasked or unless(len(self.holds), "no lock was granted"))
     unreleased = property(lambda self: unless(len(self.released), "nobody released anything"))
     unstruck = property(lambda self: unless(self.struck, "there was no fault to recover from"))
     endless = property(lambda self: unless(self.leased, "no lease ends by itself"))

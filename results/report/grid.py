@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from checkers.claims import NO_FAULT, Verdict, heaviest
+from checkers.properties.all_properties import OF_THE_SERVICE
 from results.record import Cell, grouped, settled
 
 _TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
@@ -168,10 +169,14 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return {name: next((tail for tail in mine if tail and ends[tail] == 1), name) for name, mine in tails.items()}
 
 
+def _case(cell: Cell) -> tuple[object, ...]:
+    """What tells it from others. A fault of the service is one, however each lane shows it."""
+    shown = cell.property not in OF_THE_SERVICE and (reason(cell.because), cell.story)
+    return cell.word, cell.lock, cell.fault, cell.property, shown
+
+
 def _cases(cells: Iterable[Cell]) -> list[CellGroup]:
-    alike = grouped(
-        cells, lambda cell: (cell.word, cell.lock, cell.fault, cell.property, reason(cell.because), cell.story)
-    )
+    alike = grouped(cells, _case)
     cases = [
         CellGroup(mine[0], len({cell.lane for cell in mine}), len({(cell.page, cell.trial) for cell in mine}))
         for mine in alike.values()

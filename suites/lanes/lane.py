@@ -8,7 +8,7 @@ from typing import Any, Final
 from checkers.claims import NO_FAULT, matches
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Standing, standing
-from checkers.properties.all_properties import PROPERTIES
+from checkers.properties.all_properties import OF_THE_SERVICE, PROPERTIES
 from checkers.properties.property import Need
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
@@ -165,7 +165,7 @@ class Lane:
 
         What the service owes to every lock is no reason to try one.
         """
-        of_the_lock = (name for name in self.properties if not PROPERTIES[name].of_the_service)
+        of_the_lock = (name for name in self.properties if name not in OF_THE_SERVICE)
         answers = {name: self._standing(name, faults) for name in of_the_lock if self.asks(name, faults)}
         return {name: answer for name, answer in answers.items() if answer.said}
 
@@ -179,7 +179,7 @@ class Lane:
             name
             for name in self.properties
             if self.asks(name, faults)
-            and not (PROPERTIES[name].under or PROPERTIES[name].of_the_service)
+            and not (PROPERTIES[name].under or name in OF_THE_SERVICE)
             and (for_ever or PROPERTIES[name].early)
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import matches
-from checkers.properties.all_properties import PROPERTIES
+from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
@@ -117,7 +117,7 @@ class Selection:
 
     def cases(self, property: str) -> list[Case]:
         """Every case of a property, with those that are not applicable. Members of a target are not asked."""
-        targets = self.targets if PROPERTIES[property].of_the_service else {}
+        targets = self.targets if property in OF_THE_SERVICE else {}
         return [
             Case(lane, property, fault, self.not_applicable(lane, fault), stage.name)
             for fault in self.faults

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from checkers import row_format
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
-from checkers.properties.all_properties import PROPERTIES
+from checkers.properties.all_properties import OF_THE_SERVICE
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
@@ -115,7 +115,7 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
         properties=tuple(
             name
             for name in lane.properties
-            if lane.asks(name, trial.faults) and not (trial.members and PROPERTIES[name].of_the_service)
+            if lane.asks(name, trial.faults) and not (trial.members and name in OF_THE_SERVICE)
         ),
         claims=lock.claims,
         hazards=lock.hazards,

@@ -12,7 +12,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Judgement
-from checkers.properties.all_properties import PROPERTIES
+from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.environment import Environment
 from infra.errors import Trouble
 from infra.faults.plan import storm_seed
@@ -310,7 +310,7 @@ class TrialSession:
             self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
             raise
         broke = {each.property for lane in record.lanes for each in lane.judgements if each.word is Verdict.VIOLATED}
-        if (trial.plan is not None and trial.plan.lasting) or any(PROPERTIES[name].of_the_service for name in broke):
+        if (trial.plan is not None and trial.plan.lasting) or not broke.isdisjoint(OF_THE_SERVICE):
             mine.leave()  # it is another cluster by now, or its members differ, which no heal undoes
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
