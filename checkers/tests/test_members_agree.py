@@ -70,6 +70,7 @@ test_members_have_the_same_past = known(
     "members-agree",
     ("another digest", OTHER_DIGEST, differ("the digest of all changes (y: 1; x: 2)", at=11)),
     ("of another version", OTHER_DIGEST.then(versions={"x": "3.5", "y": "3.4"}), VALID),
+    ("of members that had several versions", OTHER_DIGEST.then().fault("roll-version", 1, 2, kind="version"), VALID),
 )
 
 test_without_numbers_nobody_writes_meanwhile = known(

@@ -86,14 +86,13 @@ class ZooKeeper(Backend):
 
             def write(verb: str, name: str) -> bool:
                 path = f"/{WRITES}{name}"
-                try:
+                with contextlib.suppress(_NoNode):
                     if verb == "create":
                         session.create(path, b"x")
                     else:
                         session.ask(_DELETE, _string(path.encode()) + struct.pack(">i", -1))
-                except _NoNode:
-                    return False
-                return True
+                    return True
+                return False
 
             yield write
 
@@ -140,14 +139,13 @@ class ZooKeeper(Backend):
 
 
 _CREATE, _DELETE, _CHILDREN, _SYNC, _END = 1, 2, 8, 9, -11
-_NO_NODE: Final = -101
 """Kinds of requests."""
 _EPHEMERAL: Final = 1
 _ANYBODY: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
 
 
 class _NoNode(ServerRefused):
-    """What was asked for is not there."""
+    """What was asked for is not there: error -101."""
 
 
 class _Session:
@@ -166,7 +164,7 @@ class _Session:
         self._number += 1
         reply = self._converse(struct.pack(">ii", self._number, kind) + what)
         if (code := struct.unpack(">i", reply[12:16])[0]) != 0:
-            raise (_NoNode if code == _NO_NODE else ServerRefused)(f"error {code}")
+            raise (_NoNode if code == -101 else ServerRefused)(f"error {code}")
         return reply[16:]
 
     def create(self, path: str, value: bytes, flags: int = 0) -> None:

@@ -52,8 +52,7 @@ EXERCISED_WITHIN: Final = 20.0
 CALM: Final = 2.0
 """Seconds of a cycle of a plan without faults."""
 LINGER: Final = 3.0
-"""Seconds that a trial waits after its first cycle for what was not exercised yet, or a third of what the cycle took:
-less than another one takes."""
+"""Seconds, or a third of a cycle: so long a trial waits after its first one for what was not exercised yet."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks meanwhile."""
 CYCLES_OF_A_VERSION: Final = 2
