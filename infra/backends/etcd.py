@@ -163,7 +163,7 @@ class Etcd(Backend):
         def write(verb: str, name: str) -> bool:
             key = _base64(WRITES + name)
             if verb == "remove":
-                return bool(_over(connection, "/v3/kv/deleterange", {"key": key}).get("deleted"))
+                return int(_over(connection, "/v3/kv/deleterange", {"key": key}).get("deleted", 0)) > 0
             put = {"request_put": {"key": key, "value": key}}
             reply = _over(connection, "/v3/kv/txn", {"compare": [unchanged], "success": [put]})
             if not reply.get("succeeded"):
