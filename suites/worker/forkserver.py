@@ -9,7 +9,6 @@ Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the f
 
 import ctypes
 import gc
-import importlib
 import json
 import os
 import selectors
@@ -25,6 +24,7 @@ from suites.locks import registry
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import errors_path, map_page
 from suites.worker.worker import Worker
+from suites.workloads import one_lock, several_locks  # noqa: F401 - loaded here once, and not in every worker
 
 _PR_SET_PDEATHSIG: Final = 1
 NICE: Final = 5
@@ -85,7 +85,6 @@ def _reap(children: set[int]) -> None:
 
 
 def _fork(spec: dict[str, Any]) -> int:
-    importlib.import_module(spec["workload"].partition(":")[0])  # once, and not in every worker
     server = os.getpid()
     pid = os.fork()
     if pid == 0:
