@@ -225,6 +225,7 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     elif selection.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
     words += load_words(load(option).to_json())
+    words += ["--python", option.python] if option.python else []
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return shlex.join(words)

@@ -204,6 +204,6 @@ def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
         yield any(key[row] == key[release] and view.worker(row) != view.worker(release) for row in waiting)
 
 
-INDEPENDENCE: Final = Property("independence", _examine_name, _exercise_name, needs=EXCLUDES, bounded=True, early=True)
+INDEPENDENCE: Final = Property("independence", _examine_name, _exercise_name, needs=EXCLUDES, bounded=True)
 SHARING: Final = Property("sharing", _examine_sharing, _exercise_sharing, needs=EXCLUDES | {Need.SHARED})
 REENTRANCY: Final = Property("reentrancy", _examine_reentrancy, _exercise_reentrancy, needs=EXCLUDES | {Need.REENTRANT})

@@ -72,7 +72,6 @@ class Property:
     unexpected   why a trial is not made to exercise it, or None. It is asked all the same, but a pass that nothing
                  exercised is then not applicable.
     when_said    of these, the faults under which it is asked only of locks that say something about it.
-    early        whether a request that gets no answer may end its exercise: trials wait for it before the first fault.
     final        whether it is judged by what is read in the end, which a trial that still runs does not have.
     of_the_service   whether the service owes it to every lock, which need not claim it.
     conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
@@ -89,7 +88,6 @@ class Property:
     under: tuple[str, ...] = ()
     unexpected: Callable[[Facts], str | None] = lambda _: None
     when_said: tuple[str, ...] = ()
-    early: bool = False
     final: bool = False
     of_the_service: bool = False
     conclusion: Conclusion | None = None

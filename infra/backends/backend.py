@@ -125,7 +125,7 @@ class Package:
     series     stable suite -> the series that it carries for life; the default suite stands first.
     versioned  whether the package only depends on the one with the server, which has the major version in its name
                (`postgresql` on `postgresql-17`).
-    module     the Go module with its other versions, "" where there is none.
+    elsewhere  registry (`sources.REGISTRIES`) -> what the server is called there; since: the oldest version to build.
     needs      the recipes whose images its own takes files out of.
     """
 
@@ -133,7 +133,8 @@ class Package:
     debian: str
     series: Mapping[str, str]
     versioned: bool = False
-    module: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    since: str = "0"
     needs: tuple[str, ...] = ()
 
 

@@ -66,8 +66,11 @@ class Etcd(Backend):
     messages = EtcdMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"peer": 2380}
     packages = (
-        Package("etcd", "etcd-server", {"trixie": "3.5", "bookworm": "3.4"}, module="go.etcd.io/etcd/server/v3"),
-    )
+        Package(
+            "etcd", "etcd-server", {"trixie": "3.5", "bookworm": "3.4"},
+            elsewhere={"modules": "go.etcd.io/etcd/server/v3"},
+        ),
+    )  # fmt: skip
     plants: ClassVar[Mapping[str, str]] = {
         "expired-grant": "a lease is granted for three times as long as it lasts",
         "late-expiry": "a lease lasts for three times as long as it is granted for",

@@ -27,7 +27,12 @@ class ZooKeeper(Backend):
     port = 2181
     messages = ZooKeeperMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
-    packages = (Package("zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"}),)
+    packages = (
+        Package(
+            "zookeeper", "libzookeeper-java", {"trixie": "3.9", "bookworm": "3.8"},
+            elsewhere={"maven": "org.apache.zookeeper:zookeeper"}, since="3.5.5",
+        ),
+    )  # fmt: skip
     plants: ClassVar[Mapping[str, str]] = {"leaked-node": "an ephemeral node stays when its session is over"}
     traits = frozenset({Trait.LEADER, Trait.PEERS, Trait.PARTS, Trait.SPLITS})
     lacks: ClassVar[Mapping[Trait, str]] = {

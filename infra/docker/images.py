@@ -20,7 +20,7 @@ from infra.backends import BACKENDS
 from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
 from infra.docker.machine import Say
-from infra.docker.sources import CARRIED, MODULES, PACKAGES, STANDS_FOR, VERSION, WHERE
+from infra.docker.sources import CARRIED, PACKAGES, STANDS_FOR, VERSION, WHERE
 from infra.errors import Failed, Trouble, UnknownName
 
 RECIPES: Final = Path(__file__).parents[1] / "images"
@@ -39,6 +39,7 @@ class UnknownVersion(UnknownName):
 
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
     **{server: package.needs for server, package in PACKAGES.items() if package.needs},
+    "zookeeper-maven": ("zookeeper",),
     **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
 }
 """Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
@@ -46,8 +47,10 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
 PACKAGER: Final = "fencepost.packager"
 """Label of an image: whose package the server in it is."""
 
-BUILT_BY_GO: Final = ("toxiproxy", *(f"{server}-modules" for server, package in PACKAGES.items() if package.module))
-"""Recipes that get modules, and so need this machine's ways to them."""
+REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules"} | {
+    f"{server}-{registry}": registry for server, package in PACKAGES.items() for registry in package.elsewhere
+}
+"""Recipe that gets modules -> the registry that it gets them from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     """The image for a version: None is the default, `3.5.16` just that, `3.4` the newest of that series.
 
     A series is the default suite's if that has it, else another stable suite's, else what sid carries, else the newest
-    patch that is a Go module. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
+    patch that a registry has. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
     Raises UnknownName or UnknownVersion; both list what there is. What no stable suite has for life is asked for,
     once a day, unless its image is here.
     """
@@ -133,8 +136,8 @@ def _of_suite(recipe: str, suite: str) -> Image:
 
 def _exact(server: str, version: str, source: str) -> Image:
     name = f"fencepost/{server}:{version}"
-    if source == MODULES:
-        return Image(f"{server}-modules", name, base.SUITES[0], version)
+    if source in sources.REGISTRIES:
+        return Image(f"{server}-{source}", name, base.SUITES[0], version)
     return Image(server, name, source, version)
 
 
@@ -217,11 +220,11 @@ def _build(image: Image, base_id: str, say: Say) -> None:
     say(f"building {image.name}")
     started = time.monotonic()
     arguments = {"SUITE": image.suite or ""} | ({"VERSION": image.version} if image.version else {})
-    if image.recipe in BUILT_BY_GO:
-        arguments |= machine.go_settings()
+    if registry := REGISTRY.get(image.recipe):
+        arguments |= sources.settings(registry)
     label = image.name.removeprefix("fencepost/")
     labels = {"fencepost.image": label, "fencepost.recipe": digest(image), "fencepost.base": base_id}
-    labels[PACKAGER] = "Go modules" if image.recipe in BUILT_BY_GO else WHERE[image.suite or ""]
+    labels[PACKAGER] = WHERE[registry or image.suite or ""]
     docker(
         "build", "--force-rm", "--tag", image.name, *machine.network(),
         *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),

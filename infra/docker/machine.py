@@ -186,3 +186,10 @@ def go_settings() -> dict[str, str]:
     else:
         settings = {name: os.environ.get(name, "") for name in names}
     return {name: value for name, value in settings.items() if value}
+
+
+def maven_settings() -> dict[str, str]:
+    """The user's settings of Maven, which name mirrors, proxies and their passwords."""
+    with contextlib.suppress(OSError):
+        return {"MAVEN_SETTINGS": (Path.home() / ".m2" / "settings.xml").read_text()}
+    return {}

@@ -1,7 +1,7 @@
-"""Where versions come from: Debian's releases, and for some the Go module proxy. What they have is asked of them.
+"""Where versions come from: Debian's releases, and for some a registry of modules. What they have is asked of them.
 
 A stable release keeps its series for life, so a series (`3.5`) of one is known without asking. What exactly it has, and
-what there is in sid and at the module proxy, changes: each is asked when somebody needs to know, at most once a day,
+what there is in sid and in the registries, changes: each is asked when somebody needs to know, at most once a day,
 and never twice by one process, so that a run has one version from its beginning to its end.
 """
 
@@ -43,13 +43,10 @@ SERVERS: Final = [server for server in CARRIED if STANDS_FOR.get(server, server)
 SID: Final = "sid"
 """Debian's unstable release: what it carries changes from day to day."""
 
-MODULES: Final = "modules"
-"""The Go module proxy."""
+REGISTRIES: Final = {"modules": "Go module proxy", "maven": "Maven"}
+"""Registry -> what it is called. A server that it has is built by the recipe `SERVER-REGISTRY`."""
 
-WHERE: Final[Mapping[str, str]] = {
-    **{suite: f"Debian {suite}" for suite in (*base.SUITES, SID)},
-    MODULES: "Go module proxy",
-}
+WHERE: Final[Mapping[str, str]] = {suite: f"Debian {suite}" for suite in (*base.SUITES, SID)} | REGISTRIES
 """Source -> what it is called, in the order in which a version is looked for."""
 
 VERSION: Final = re.compile(r"\d+(\.\d+)*")
@@ -60,6 +57,7 @@ ASKED_EVERY: Final = 86400.0
 
 SUITE_ANSWERS_WITHIN: Final = 300.0
 PROXY_ANSWERS_WITHIN: Final = 10.0
+MAVEN_ANSWERS_WITHIN: Final = 600.0
 
 _VERSIONED: Final = [package.debian for package in PACKAGES.values() if package.versioned]
 
@@ -75,6 +73,13 @@ apt-cache policy $options PACKAGES $(apt-cache depends $options VERSIONED | sed 
 """
 """MIRROR is empty where the suite is the container's own."""
 
+_MAVEN: Final = Path(__file__).parents[1] / "images" / "zookeeper-maven" / "maven.sh"
+_METADATA: Final = """
+mvn -B -q dependency:get -Dtransitive=false -Dartifact="$ARTIFACT:RELEASE" >/tmp/log || true
+cat ~/.m2/repository/$(echo "$ARTIFACT" | tr .: //)/maven-metadata-*.xml || { grep ERROR /tmp/log >&2; exit 1; }
+"""
+"""Maven keeps a registry's list of versions once it was asked for the newest, whether or not it got that."""
+
 Had = Mapping[str, Sequence[str]]
 """Server -> versions, the newest first."""
 
@@ -83,7 +88,7 @@ _known: dict[str, Had] = {}
 
 def of(server: str) -> list[str]:
     """The sources that may have a server, in the order in which a version is looked for."""
-    return [*CARRIED[server], SID, *([MODULES] if PACKAGES[server].module else [])]
+    return [*CARRIED[server], SID, *PACKAGES[server].elsewhere]
 
 
 def ask(source: str, say: Say = machine.say) -> Had:
@@ -91,7 +96,7 @@ def ask(source: str, say: Say = machine.say) -> Had:
     if source not in _known:
         kept = _kept(source)
         if not kept.exists() or time.time() - kept.stat().st_mtime > ASKED_EVERY:
-            answer = _ask_modules() if source == MODULES else _ask_suite(source, say)
+            answer = _ask_registry(source, say) if source in REGISTRIES else _ask_suite(source, say)
             partial = kept.with_suffix(f".{os.getpid()}")
             partial.write_text(json.dumps(answer))
             partial.replace(kept)
@@ -119,6 +124,11 @@ def forget(source: str) -> None:
     _kept(source).unlink(missing_ok=True)
 
 
+def settings(source: str) -> dict[str, str]:
+    """Where this machine's client of a registry gets modules from, as build arguments; empty where it does not say."""
+    return machine.go_settings() if source == "modules" else machine.maven_settings()
+
+
 def upstream(version: str) -> str:
     """The server's own version in a Debian one: `5:8.0.2-3+deb13u1` is 8.0.2, `3.8.0+dfsg-2` is 3.8.0."""
     without_epoch = version.rpartition(":")[2]
@@ -127,8 +137,8 @@ def upstream(version: str) -> str:
 
 def _kept(source: str) -> Path:
     """The file that an answer is kept in: another question, or one to somebody else, has another."""
-    names = [[package.debian, package.module] for package in PACKAGES.values()]
-    question = [names, machine.go_settings().get("GOPROXY") if source == MODULES else _POLICY]
+    names = [[package.debian, *package.elsewhere.items()] for package in PACKAGES.values()]
+    question = [names, settings(source) if source in REGISTRIES else _POLICY]
     digest = hashlib.sha256(json.dumps(question).encode()).hexdigest()
     return machine.cache_dir() / f"versions-{source}-{digest[:12]}.json"
 
@@ -168,11 +178,18 @@ def _server(debian: str) -> str | None:
     return None
 
 
-def _ask_modules() -> dict[str, list[str]]:
-    return {server: _ask_module(server, package.module) for server, package in PACKAGES.items() if package.module}
+def _ask_registry(registry: str, say: Say) -> dict[str, list[str]]:
+    has: dict[str, list[str]] = {}
+    for server, package in PACKAGES.items():
+        if name := package.elsewhere.get(registry):
+            listed = _listed_by_go(server, name) if registry == "modules" else _listed_by_maven(server, name, say)
+            known = [version for version in listed if VERSION.fullmatch(version)]
+            buildable = [version for version in known if by_number(version) >= by_number(package.since)]
+            has[server] = sorted(buildable, key=by_number, reverse=True)
+    return has
 
 
-def _ask_module(server: str, module: str) -> list[str]:
+def _listed_by_go(server: str, module: str) -> list[str]:
     """As the module proxy lists its versions, by its protocol: this machine needs no Go."""
     import requests  # not before: the doctor looks into this module when nothing is installed yet
 
@@ -187,9 +204,20 @@ def _ask_module(server: str, module: str) -> list[str]:
             except requests.RequestException as error:
                 why = type(error).__name__  # not its words: an address may have a password in it
                 continue
-            versions = [line.strip().removeprefix("v") for line in answer.text.splitlines()]
-            return sorted(filter(VERSION.fullmatch, versions), key=by_number, reverse=True)
+            return [line.strip().removeprefix("v") for line in answer.text.splitlines()]
     raise Failed(f"no list of {server}'s versions: {why}")
+
+
+def _listed_by_maven(server: str, artifact: str, say: Say) -> list[str]:
+    """As Maven keeps its registry's list, in a container: this machine needs no Maven."""
+    base.ensure(base.SUITES[0], say)
+    say(f"asking Maven which versions of {server} there are (about a minute)")
+    output = docker(
+        "run", "--rm", *machine.network(), "--env", "MAVEN_SETTINGS", "--env", f"ARTIFACT={artifact}",
+        base.name(base.SUITES[0]), "sh", "-ec", f"{{ {_MAVEN.read_text()} }} >&2\n{_METADATA}",
+        timeout=MAVEN_ANSWERS_WITHIN, env={"MAVEN_SETTINGS": "", **machine.maven_settings()},
+    )  # fmt: skip
+    return re.findall(r"<version>\s*([^<\s]+)\s*</version>", output)
 
 
 def by_number(version: str) -> list[int]:

@@ -15,10 +15,11 @@ from infra.faults.target import Hit, Kind, Target
 
 Need = Literal[
     "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
-    "failover", "workers", "tap", "load", "maintenance",
+    "failover", "workers", "tap", "load", "maintenance", "skew",
 ]  # fmt: skip
 """What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused, `tap`
-that what passes between a client and its links can be read, `load` that keys are written beside the locks."""
+that what passes between a client and its links can be read, `load` that keys are written beside the locks,
+`skew` that the wall clock of a worker is moved."""
 
 Group = Literal["links", "servers", "clocks", "workers", "store"]
 """What faults are done to."""

@@ -56,8 +56,9 @@ def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() 
         assert "ARG SUITE" in (images.RECIPES / server / "Dockerfile").read_text()
         assert tuple(suites) == base.SUITES[: len(suites)]
         assert len(suites) == len(base.SUITES) or server in sources.STANDS_FOR
-    for recipe in images.BUILT_BY_GO:
-        assert "ARG GOPROXY=\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
+    for recipe, registry in images.REGISTRY.items():
+        setting = {"modules": "GOPROXY", "maven": "MAVEN_SETTINGS"}[registry]
+        assert f"ARG {setting}=\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
     for recipe, needed in images.NEEDS.items():
         dockerfile = (images.RECIPES / recipe / "Dockerfile").read_text()
         assert all(f"FROM fencepost/{name}:${{SUITE}} AS {name}\n" in dockerfile for name in needed)

@@ -22,6 +22,7 @@ HAD = {
     "bookworm": {"redis": ["7.0.15"], "etcd": ["3.4.23"], "postgres": ["15.18"]},
     "sid": {"redis": ["8.0.6"], "valkey": ["9.1.2"], "etcd": ["3.5.30"], "postgres": ["18.6"]},
     "modules": {"etcd": ["3.7.3", "3.7.2", "3.6.16", "3.6.0", "3.5.30", "3.5.16", "3.5.9", "3.5.0"]},
+    "maven": {"zookeeper": ["3.9.2", "3.8.4", "3.7.2"]},
 }
 POLICY = """\
 redis-server:
@@ -80,7 +81,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("etcd", "3.5.30", "etcd fencepost/etcd:3.5.30 sid 3.5.30", "trixie sid"),
     ("etcd", "3.5.9", "etcd-modules fencepost/etcd:3.5.9 trixie 3.5.9", "trixie sid modules"),
     ("etcd", "3.6.0", "etcd-modules fencepost/etcd:3.6.0 trixie 3.6.0", "sid modules"),
+    ("zookeeper", "3.8.4", "zookeeper-maven fencepost/zookeeper:3.8.4 trixie 3.8.4", "bookworm sid maven"),
     # The newest of a series that no stable suite has.
+    ("zookeeper", "3.7", "zookeeper-maven fencepost/zookeeper:3.7.2 trixie 3.7.2", "sid maven"),
     ("postgres", "18", "postgres fencepost/postgres:18.6 sid 18.6", "sid"),
     ("etcd", "3.6", "etcd-modules fencepost/etcd:3.6.16 trixie 3.6.16", "sid modules"),
 )
@@ -112,7 +115,7 @@ def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
     ("etcd", "3.5.15", [" 3.5.30, 3.5.16, 3.5.9, 3.5.0 (Go module proxy)"]),
     ("etcd", "3.8", ["3.5 (Debian trixie)", " 3.7.3, 3.6.16, 3.5.30 (Go module proxy)"]),
     ("redis", "8.0.5", ["8.0.2 (Debian trixie)", "7.0 (Debian bookworm)", "8.0.6 (Debian sid)"]),
-    ("zookeeper", "4", ["3.9 (Debian trixie)", "none (Debian sid)"]),
+    ("zookeeper", "4", ["3.9 (Debian trixie)", "none (Debian sid)", "3.9.2, 3.8.4, 3.7.2 (Maven)"]),
     ("redis", "valkey:7", ["8.1 (Debian trixie)", "9.1.2 (Debian sid)"]),
     ("redis", "valkey:", ["8.1 (Debian trixie)", "python -m infra versions"]),
     ("etcd", "3.55", ["3.5 (Debian trixie)"]),
@@ -202,12 +205,12 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
     assert "18.6" in told.out
     assert "the default" not in told.out
     assert "redis=8.0," not in told.out  # that is trixie's, whatever it has
-    for source in ("bookworm", "sid"):
+    for source in ("bookworm", "sid", "maven"):
         monkeypatch.delitem(HAD, source)
     with pytest.raises(NotPossible):
         sources.main()
     told = capsys.readouterr()
-    assert (told.out, len(told.err.splitlines())) == ("", 4)
+    assert (told.out, len(told.err.splitlines())) == ("", 5)
 
 
 @pytest.fixture(autouse=True)
@@ -329,3 +332,16 @@ class TestModules:
         with pytest.raises(Failed, match="no list of etcd's versions: HTTPError") as failed:
             sources.ask("modules")
         assert "secret" not in str(failed.value)
+
+    def test_maven_is_asked_in_a_container_with_the_users_settings(
+        self, engine: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        versions = "".join(f"<version>{version}</version>\n" for version in ("3.9.0", "3.10.1", "3.5.6-beta", "3.4.14", "3.9.10"))
+        engine.answers["docker run"] = f"<release>3.10.1</release><versions>\n{versions}</versions>"
+        monkeypatch.setenv("HOME", str(tmp_path))
+        (tmp_path / ".m2").mkdir()
+        (tmp_path / ".m2/settings.xml").write_text("<password>secret</password>")
+        assert sources.ask("maven") == {"zookeeper": ["3.10.1", "3.9.10", "3.9.0"]}
+        (run,) = [line for line in engine.called if line.startswith("docker run")]
+        assert " MAVEN_SETTINGS --env ARTIFACT=org.apache.zookeeper:zookeeper " in run
+        assert "secret" not in run

@@ -149,12 +149,14 @@ _PLAIN: Final = (
     ("started", "started"),
     ("host", "host"),
     ("Python", "python"),
+    ("workers run on", "interpreter"),
     ("clocks", "clock"),
 )
 _LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")
 """Options that set something of every lane."""
 _TOLD: Final = frozenset(
-    {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults", "column", "boundaries"}
+    {"plan_lines", "own_plan", "error", "versions", "seconds", "nodes", "lanes", "faults"}
+    | {"column", "boundaries", "clients"}
     | {key for _, key in _PLAIN}
 )
 """Keys of a trial's `about` that the page shows by name. The others are shown as JSON."""
@@ -179,6 +181,8 @@ def facts(record: TrialRecord) -> list[tuple[str, str]]:
         rows.append(("lasted", f"{about['seconds']:.1f} s"))
     ttls = sorted({lane.history.facts.ttl for lane in record.lanes if lane.history.facts.ttl})
     rows += (("time to live asked for", duration(ttl)) for ttl in ttls)
+    if clients := mapping(about.get("clients")):
+        rows.append(("client libraries", ", ".join(f"{name} {version}" for name, version in clients.items())))
     for lane, verbs in mapping(about.get("boundaries")).items():
         hit = (f"{verb}: {len(each['hit'])} of {each['messages']}" for verb, each in verbs.items())
         rows.append((f"messages at which {lane} was hit", ", ".join(hit)))
@@ -234,6 +238,7 @@ def again(record: TrialRecord, folder: Path) -> str:
     if about.get("version"):
         words += ["--version-of", f"{about['backend']}={about['version']}"]
     words += load_words(mapping(about.get("load")))
+    words += ["--python", str(about["interpreter"])] if about.get("interpreter") else []
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return shlex.join(words)

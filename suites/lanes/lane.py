@@ -170,18 +170,14 @@ class Lane:
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_fault(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """The properties to exercise before the first fault: those that say so (`Property.early`) and, where a fault
-        may leave the lock held for ever, all those that need no fault.
+        """The properties to exercise before the first fault: where it may leave the lock held for ever, all those that
+        need no fault.
         """
         hazards = self._standing("crash-release", faults).hazards
-        for_ever = any(hazard.mechanism == "never-expires" for hazard in hazards)
-        return tuple(
-            name
-            for name in self.properties
-            if self.asks(name, faults)
-            and not (PROPERTIES[name].under or name in OF_THE_SERVICE)
-            and (for_ever or PROPERTIES[name].early)
-        )
+        if all(hazard.mechanism != "never-expires" for hazard in hazards):
+            return ()
+        asked = (name for name in self.properties if self.asks(name, faults))
+        return tuple(name for name in asked if not (PROPERTIES[name].under or name in OF_THE_SERVICE))
 
     @property
     def not_applicable(self) -> str | None:

@@ -30,6 +30,8 @@ from suites.selection.bad_option import BadOption
 from suites.selection.profiles import PROFILES
 from suites.selection.selection import Selection
 from suites.selection.upgrade_stages import ONLY, ROLLING, Stage
+from suites.worker import interpreter
+from suites.worker.interpreter import Interpreter
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
 MOST_WORKERS: Final = 1_000
@@ -79,6 +81,8 @@ def options() -> dict[str, dict[str, Any]]:
     add("--target", target, **repeatable, metavar="BACKEND=HOST:PORT,...")
     hook = "what does this to a node of a target, as pause='ssh {node} ...'; repeatable; " + ", ".join(hooks.VERBS)
     add("--hook", hook, **repeatable, metavar="VERB='COMMAND'")
+    python = "what runs the workers: a virtual environment, or a Python, with client libraries of its own (and psycopg)"
+    add("--python", python, metavar="PATH")
     shard = "only the I-th of N parts, which take about as long as each other (python -m results merge puts "
     add("--shard", shard + "them together)", metavar="I/N")
     resume = "go on with a run that was interrupted, where it was: its name, its folder, or `last`"
@@ -130,6 +134,7 @@ def parse(option: Any) -> Selection:
     targets = _targets(option.target, version_of)
     commands = _hooks(option.hook, targets)
     plans = _plans(option.plan, targets)
+    python = _interpreter(option.python)
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
@@ -186,6 +191,7 @@ def parse(option: Any) -> Selection:
         named=bool(option.workload or ((plans or by_name) and not mutants)),
         stages=upgraded,
         planted=planted,
+        python=python,
     )
     return selection if option.shard is None else selection.only(shards.parse(option.shard))
 
@@ -215,6 +221,18 @@ def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
         if lane.ttl < lane.lock.min_ttl:
             raise BadOption(f"--ttl {load.ttl:g}: {lane.lock_name} needs {lane.lock.min_ttl:g} s or more (--lock)")
     return lanes
+
+
+def _interpreter(path: str | None) -> Interpreter | None:
+    """From now on locks may import what only this interpreter has. Raises BadOption."""
+    if path is None:
+        return None
+    try:
+        python = interpreter.ask(path)
+    except interpreter.BadInterpreter as error:
+        raise BadOption(f"--python {path}: {error}") from error
+    python.lend()
+    return python
 
 
 def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:

@@ -25,6 +25,7 @@ from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.profiles import PLAINEST, Profile
 from suites.selection.shards import Shard
 from suites.selection.upgrade_stages import ONLY, Stage
+from suites.worker.interpreter import Interpreter
 
 WORKERS: Final = 76
 """Workers in one trial, as a rule: more of them would wait for each other on two cores. Behind a tap, which passes each
@@ -77,6 +78,7 @@ class Selection:
     shard   which part of the whole is run; elsewhere: lanes and faults that other shards run.
     stages  of the upgrade to certify, or `ONLY` one.
     planted lanes with a bug, tried to calibrate a certification.
+    python  what runs the workers, None for the suite's own interpreter.
     """
 
     lanes: tuple[Lane, ...]
@@ -94,6 +96,7 @@ class Selection:
     elsewhere: frozenset[tuple[Lane, str]] = frozenset()
     stages: tuple[Stage, ...] = ONLY
     planted: tuple[Lane, ...] = ()
+    python: Interpreter | None = None
 
     @property
     def backends(self) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class TestBadInput:
             ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),
             ({"version_of": ["etcd=3.4", "etcd=3.5"]}, ["etcd=3.4", "etcd=3.5"]),
             ({"backend": ["nope"]}, BACKENDS),
+            ({"python": "/nowhere"}, ["--python /nowhere: does not run as Python 3.11 or newer", "No such file"]),
             ({"lock": ["redis", "redlock"], "backend": ["etcd"]}, ["redis on redis", "redlock on redis"]),
             ({"target": ["redis=a"]}, ["--target redis=a: 'a' is not HOST:PORT"]),
             ({"target": ["redis=a:1"], "version_of": ["redis=8.0"]}, ["--target redis=... runs what it runs"]),

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import venv
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, patch
 
+import psycopg
 import pytest
 
 from checkers import row_format
@@ -28,7 +30,7 @@ from suites.trial import lane_history, run_trial
 from suites.trial.lane_history import RunningLane
 from suites.trial.spec import Trial
 from suites.trial.worker_control import WorkerControl
-from suites.worker import recorder
+from suites.worker import interpreter, recorder
 from suites.worker.forkserver import NICE, in_a_line
 from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 from suites.worker.recorder import Recorder
@@ -195,6 +197,43 @@ class TestABug:
         record.note(text)
         record.page[row_format.STATE] = State.BROKEN
         assert Handle(spec, 1, record.page).reason() == text.rstrip()
+
+
+class TestAnotherInterpreter:
+    @pytest.fixture
+    def environment(self, tmp_path: Path) -> Path:
+        """A virtual environment with a library that ours does not have, and without psycopg."""
+        venv.create(tmp_path / "venv", symlinks=True)
+        (site,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
+        (site / "only_there.py").write_text("__version__ = '7.1'")
+        return tmp_path / "venv"
+
+    def test_runs_the_workers_on_its_own_libraries(
+        self, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert interpreter_refusal(environment).startswith("workers need psycopg there")
+        (site,) = (environment / "lib").glob("*/site-packages")
+        (site / "ours.pth").write_text(str(Path(psycopg.__file__).parents[1]))
+        python = interpreter.ask(str(environment))
+        assert (python.path, python.no_skew) == (str(environment / "bin" / "python"), "")
+        assert interpreter.ask(python.path) == python
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        python.lend()
+        file = tmp_path / "mine.py"
+        file.write_text(f"import only_there\nfrom {MODULE} import Free\n\n\nclass Mine(Free): ...\n")
+        with closing(ForkServer([registry.spelling(f"{file}:Mine")], python.path)) as server:
+            running(server, tmp_path, registry.spelling(f"{file}:Mine"))
+            assert server.clients["only_there"] == "7.1"
+
+    @pytest.mark.parametrize("path", ["/nowhere", "/bin/true", "/bin/false"])
+    def test_is_refused_where_it_cannot_run_workers(self, path: str) -> None:
+        assert interpreter_refusal(Path(path)).startswith("does not run as Python 3.11 or newer: ")
+
+
+def interpreter_refusal(path: Path) -> str:
+    with pytest.raises(interpreter.BadInterpreter) as refused:
+        interpreter.ask(str(path))
+    return str(refused.value)
 
 
 class TestReplacement:

@@ -14,7 +14,6 @@ from suites.lanes.lane import Lane, lanes_of
 from suites.lock import LockClient
 from suites.locks import lease_claims, registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
-from suites.locks.postgres_variants import HashtextLock
 from suites.locks.redis_single import RedisLock
 from suites.locks.zookeeper import ZooKeeperLock
 
@@ -156,6 +155,5 @@ def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
 def test_where_a_lock_may_be_held_for_ever_what_takes_no_fault_comes_before_the_fault() -> None:
     asked = {*lane(SetnxNoTtl).before_the_fault(("kill-holder",))}
     assert asked == {"server-exclusion", "holder-exclusion", "no-lost-update"}, "not crash-release"
-    assert lane(HashtextLock).before_the_fault(("kill-server",)) == ("independence",)
     assert lane(SetnxNoTtl).before_the_fault(("delayed-write",)) == ()
     assert lane(RedisLock).before_the_fault(("kill-holder",)) == ()

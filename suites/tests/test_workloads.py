@@ -74,6 +74,19 @@ def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWo
     assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
 
 
+@pytest.mark.parametrize(("number", "keys"), [(0, [0, 0, 0, 0]), (1, [1, 1, 2, 2])])
+def test_who_alone_asks_for_a_lock_takes_another_when_a_request_had_no_answer(
+    a_worker: MakeWorker, number: int, keys: list[int]
+) -> None:
+    worker = a_worker(WORKLOADS["apart"], 1, number=number, count=3)
+    lock_of(worker).fails |= {"a": Indeterminate("lost"), "b": Indeterminate("lost")}
+    worker._round()
+    lock_of(worker).fails.clear()
+    for _ in range(2):
+        worker._round()
+    assert rows(worker, F.ACQUIRE)["key"].tolist() == keys
+
+
 class TestNested:
     def test_an_inner_acquire_is_a_try_that_names_the_grant(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["nested"], 1)

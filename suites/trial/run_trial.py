@@ -239,6 +239,7 @@ class RunningTrial:
             "plan": self.plan.to_json(),
             "plan_lines": self.plan.describe(),
             **servers(self.environment, self.trial.backend),
+            "clients": self.server.clients,
             "started": self.started.isoformat(timespec="seconds"),
             "seconds": seconds,
             "missing_after_each_cycle": self.missing,

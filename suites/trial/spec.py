@@ -28,6 +28,7 @@ class Trial:
     profile  that chose the lanes; None: the user named locks or faults.
     planted  lane → the property that must name its bug, where it has one on purpose.
     members  what the nodes of a target are called; () where the cluster is ours.
+    python   what runs the workers, "" for the suite's own interpreter.
     """
 
     backend: str
@@ -42,6 +43,7 @@ class Trial:
     profile: str | None = None
     planted: Mapping[str, str] = field(default_factory=dict)
     members: tuple[str, ...] = ()
+    python: str = ""
 
     @property
     def name(self) -> str:

@@ -4,7 +4,8 @@ Eight workers start in a twentieth of a second this way. It speaks one JSON obje
 answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ..., "at": ...}``.
 It ends, and takes every worker along, when its standard input closes: when the harness has gone, however it went.
 
-Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the first fork (`suites.locks.registry`).
+Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the first fork (`suites.locks.registry`). It
+then says which client libraries these locks brought, and in which versions.
 """
 
 import ctypes
@@ -16,6 +17,7 @@ import signal
 import sys
 import time
 import traceback
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -54,7 +56,7 @@ def serve(locks: list[str]) -> None:
     selector = selectors.DefaultSelector()
     selector.register(0, selectors.EVENT_READ)
     selector.register(wake, selectors.EVENT_READ)
-    _say({"ready": os.getpid()})
+    _say({"ready": os.getpid(), "clients": _libraries()})
     pending = b""
     try:
         while True:
@@ -142,7 +144,19 @@ def in_a_line(error: BaseException, lock: str) -> str:
     return f"{summary} ({Path(places[-1].filename).name}:{places[-1].lineno}, in {places[-1].name})"
 
 
-def _say(message: dict[str, int]) -> None:
+def _libraries() -> dict[str, str]:
+    """Module → version, of all that was loaded and is neither Python's own nor ours."""
+    libraries: dict[str, str] = {}
+    for name in sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names):
+        try:
+            libraries[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if isinstance(version := getattr(sys.modules.get(name), "__version__", None), str):
+                libraries[name] = version
+    return libraries
+
+
+def _say(message: dict[str, Any]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
 
 

@@ -27,6 +27,12 @@ NAMED = 6
 ROWS = 50_000
 """Operations that one recording holds; it is sparse until they are written."""
 ROOT = Path(__file__).resolve().parents[2]
+_BEHIND_ITS_OWN = """
+import sys
+sys.path.append(sys.argv.pop(1))
+from suites.worker.forkserver import serve
+serve(sys.argv[1:])
+"""
 
 
 class TrialBroke(Exception):
@@ -101,10 +107,14 @@ class Handle:
 class ForkServer:
     """The interpreter that forks workers (`suites.worker.forkserver`); one for each environment.
 
-    locks  what to load before the first fork, as `suites.locks.registry` spells it.
+    locks   what to load before the first fork, as `suites.locks.registry` spells it.
+    python  another interpreter than ours, "" for ours; its own packages come before ours there.
+    clients module → version, of all that the locks have loaded; known once it has started.
     """
 
     locks: Sequence[str]
+    python: str = ""
+    clients: dict[str, str] = field(default_factory=dict)
     handles: dict[int, Handle] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _pending: bytes = b""
@@ -119,7 +129,7 @@ class ForkServer:
                 _stdin(server).write(json.dumps({"spawn": asdict(spec)}).encode() + b"\n")
         handles = []
         for spec in specs:
-            pid = self._read_until("pid")
+            pid = self._read_until("pid")["pid"]
             handle = Handle(spec, pid, recorder.map_page(spec.recording))
             self.handles[pid] = handle
             handles.append(handle)
@@ -184,25 +194,30 @@ class ForkServer:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+            env = {**os.environ, "GRPC_VERBOSITY": "NONE"}
+            if self.python:
+                command = [self.python, "-P", "-c", _BEHIND_ITS_OWN, str(ROOT)]
+            else:
+                command = [sys.executable, "-m", "suites.worker.forkserver"]
+                env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "suites.worker.forkserver", *self.locks],
+                [*command, *self.locks],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 cwd=ROOT,
                 start_new_session=True,  # Ctrl-C is for the harness, which then ends the workers in order
-                env={**os.environ, "GRPC_VERBOSITY": "NONE", "PYTHONPATH": path},
+                env=env,
             )
-            self._read_until("ready")
+            self.clients = self._read_until("ready")["clients"]
         return self._process
 
-    def _read_until(self, key: str) -> int:
+    def _read_until(self, key: str) -> dict[str, Any]:
         while True:
             message = self._read()
             self._take(message)
             if key in message:
-                return cast(int, message[key])
+                return message
 
     def _read(self) -> dict[str, Any]:
         assert self._process is not None

@@ -12,7 +12,7 @@ import importlib
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from checkers import row_format
@@ -115,6 +115,7 @@ class Worker:
         self.downgrader = self.client if isinstance(self.client, Downgrades) else None
         # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
         self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
+        self._mine = _dealt(self.workload.order, spec)
         self._in_line = self.client.fair or self._woken is not None or bool(self._sharer and self.workload.readers)
         self.store: StoreClient = self._connected(lambda: connect(spec, self.client))
         self._section = section
@@ -266,9 +267,9 @@ class Worker:
 
     def _key(self) -> int:
         """Index of the key that the next round asks for. Of many keys one stays contended."""
-        order, keys = self.workload.order, len(self.spec.keys)
-        if order:
-            return order[self.spec.number % len(order)]
+        if self._mine:  # the process has a new number after each request without an answer
+            return self._mine[self.process.number // self.spec.step % len(self._mine)]
+        keys = len(self.spec.keys)
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
 
     def _patience(self) -> float:
@@ -321,3 +322,10 @@ class Worker:
             except LockError as error:
                 self.recorder.note(f"could not connect: {error}")
                 time.sleep(_AGAIN)
+
+
+def _dealt(order: Sequence[int], spec: Spec) -> list[int]:
+    """The keys that a worker asks for, each after a request for the one before got no answer; none: any (`order`)."""
+    dealt = [order[number % len(order)] for number in range(spec.count) if order]
+    alone = dealt and dealt.count(dealt[spec.number]) == 1
+    return dealt[spec.number : spec.number + 1] + [key for key in range(len(spec.keys)) if alone and key not in dealt]

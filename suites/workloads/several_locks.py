@@ -23,11 +23,11 @@ RENEWED: Final = 5
 
 
 class Apart(Workload):
-    """Two unrelated locks. Two workers want the first, one the second: if it has to wait, the first is in its way."""
+    """Unrelated locks. Two workers want the first, one another: if it has to wait, the first is in its way."""
 
     name: ClassVar[str] = "apart"
     order: ClassVar[tuple[int, ...]] = (0, 1)
-    keys: ClassVar[int] = 2
+    keys: ClassVar[int] = 20
     workers: ClassVar[int] = 3
     unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for what the one held
 

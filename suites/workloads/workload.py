@@ -91,7 +91,9 @@ class Workload(ABC):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
     readers     the share of the workers that acquire as readers, in turns, where the lock can be shared.
     nests       whether the section acquires the lock again that it holds, where the lock allows it.
-    order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key.
+    order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key. Who is alone in
+                asking for its key takes a new one, as long as there are some, when a request got no answer: nobody
+                knows what keeps the old one.
     gives_up    the share of the rounds that ask for the lock with little patience, or only try.
     unasked     properties of the lock that the section cannot exercise.
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).

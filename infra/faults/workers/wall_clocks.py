@@ -41,7 +41,7 @@ SKEW_WORKERS: Final = Fault(
     lambda _, seconds: SkewWorkers(seconds),
     (real("seconds", 0.15, FAR, lambda rng: rng.randint(*SECONDS)),),
     spans=(1.0, 1.5, 2.0),
-    needs=NEEDS,
+    needs=(*NEEDS, "skew"),
     how="time-machine: what the workers' Python code takes for the time of day",
     sees="its own time of day jumps, and is another than that of all others",
 )

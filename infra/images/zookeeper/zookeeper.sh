@@ -4,6 +4,7 @@
 # ZK_ID       this server's number (1)
 # ZK_SERVERS  the ensemble as its peers see it: "server.1=zk1:2881:3881 server.2=zk2:2882:3882 ..."; none: a server alone
 # JVMFLAGS    more for Java
+# CLASSPATH   the server and its libraries (those of the Debian package)
 #
 # Its own line becomes 0.0.0.0 whatever it was: a server sends its election address to its peers, and 3.8 sends the
 # resolved one, which they cannot reach across the bridges of the star; a wildcard they ignore.
@@ -41,5 +42,5 @@ exec java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
     -Dzookeeper.leader.maxTimeToWaitForEpoch=200 \
     -Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0 \
     -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS \
-    $JVMFLAGS -cp "$jars/zookeeper.jar:$jars/slf4j-simple.jar" \
+    $JVMFLAGS -cp "${CLASSPATH:-$jars/zookeeper.jar:$jars/slf4j-simple.jar}" \
     org.apache.zookeeper.server.quorum.QuorumPeerMain /run/zookeeper/zoo.cfg
