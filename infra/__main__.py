@@ -58,8 +58,6 @@ COMMANDS: Final = click.Group(
         _command(
             "planted=docker.servers_with_bugs:main",
             "Servers with a bug planted in them: certify an upgrade to one, and the certificate must name it.",
-            FLAG(["--build"], help="make these images, all if none is named"),
-            Argument(["names"], nargs=-1, metavar="[SERVER:BUG]..."),
         ),
         _command(
             "up",

@@ -9,23 +9,17 @@ it is an image like any other, which is made where it is missing:
     pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from infra.backends import BACKENDS
-from infra.docker import images, machine
-from infra.docker.images import Image
-from infra.docker.machine import Say
-from infra.errors import UnknownName
-from infra.suggestions import instead
 
 
 @dataclass(frozen=True, slots=True)
 class Plant:
     """A server with a bug.
 
-    server  a recipe of `infra.docker.images`, for which there is a recipe `planted-<server>`.
+    server  a recipe of `infra.docker.images`, for which there is a recipe `planted-<server>`; its default version.
     name    what its wrapper calls the bug.
     bug     what the server does.
     """
@@ -36,11 +30,6 @@ class Plant:
 
     def __str__(self) -> str:
         return f"{self.server}:{self.name}"
-
-    @property
-    def image(self) -> Image:
-        """Of the default version of its server."""
-        return images.resolve(self.server, self.version)
 
     @property
     def version(self) -> str:
@@ -58,17 +47,8 @@ PLANTS: Final = tuple(
 )
 
 
-def main(names: Sequence[str] = (), say: Say = machine.say, *, build: bool = False) -> int:
-    """A line for each plant; with --build their images are made. Raises Failed, NotPossible or UnknownName."""
-    known = [str(plant) for plant in PLANTS]
-    if unknown := [name for name in names if name not in known]:
-        raise UnknownName(f"no bug {unknown[0]!r}; {instead(unknown[0], known)}")
+def main() -> int:
+    """A line for each plant, and what to ask for."""
     for plant in PLANTS:
-        if names and str(plant) not in names:
-            continue
-        if not build:
-            print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
-        else:
-            images.ensure(plant.image, say)
-            print(plant.spelling)
+        print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
     return 0

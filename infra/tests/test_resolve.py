@@ -336,7 +336,9 @@ class TestModules:
     def test_maven_is_asked_in_a_container_with_the_users_settings(
         self, engine: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        versions = "".join(f"<version>{version}</version>\n" for version in ("3.9.0", "3.10.1", "3.5.6-beta", "3.4.14", "3.9.10"))
+        versions = "".join(
+            f"<version>{version}</version>\n" for version in ("3.9.0", "3.10.1", "3.5.6-beta", "3.4.14", "3.9.10")
+        )
         engine.answers["docker run"] = f"<release>3.10.1</release><versions>\n{versions}</versions>"
         monkeypatch.setenv("HOME", str(tmp_path))
         (tmp_path / ".m2").mkdir()

@@ -16,7 +16,7 @@ from redis import Redis
 from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA
 from infra.cluster.clock_skew import Skew
-from infra.docker import images, sources
+from infra.docker import base, images, sources
 from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
@@ -68,8 +68,9 @@ def hosts() -> Iterator[OwnEnvironment]:
 def planted(request: pytest.FixtureRequest, hosts: OwnEnvironment) -> Plant:
     """In the place of the hosts. pytest puts together the tests that have a plant in common."""
     plant: Plant = request.param
-    images.ensure(plant.image)
-    become(hosts, plant.server, plant.image.name)
+    image = images.resolve(plant.server, plant.version)
+    images.ensure(image)
+    become(hosts, plant.server, image.name)
     return plant
 
 
@@ -173,7 +174,7 @@ def test_every_request_waits(redis: Redis) -> None:
 @plant("redis:lost-token", "redis:slow")
 class TestTheSameServer:
     def test_it_is_of_its_version_and_its_clock_can_be_moved(self, planted: Plant, environment: OwnEnvironment) -> None:
-        series = sources.CARRIED["redis"][PLANTS[0].image.suite or ""]
+        series = sources.CARRIED["redis"][base.SUITES[0]]
         assert version(environment.node(PRIMARY)).startswith(f"{series}.")
         assert environment.node(PRIMARY).process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
         node = environment.node(PRIMARY)
@@ -275,7 +276,7 @@ def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment
     """Its status, over HTTP."""
     node = environment.cluster("etcd").nodes[0]
     assert statistics.median(waits(lambda: until(lambda: BACKENDS["etcd"].probe(*node.address)))) >= 0.010
-    assert version(node).startswith(sources.CARRIED["etcd"][PLANTS[0].image.suite or ""])
+    assert version(node).startswith(sources.CARRIED["etcd"][base.SUITES[0]])
     node.kill()
     node.let_go()
     environment.cluster("etcd").await_ready()
@@ -337,7 +338,7 @@ class TestVoidGrant:
 
     def test_it_is_the_same_and_has_its_bug_after_a_kill(self, planted: Plant, environment: OwnEnvironment) -> None:
         node = environment.node("postgres")
-        assert version(node).startswith(f"{sources.CARRIED['postgres'][PLANTS[0].image.suite or '']}.")
+        assert version(node).startswith(f"{sources.CARRIED['postgres'][base.SUITES[0]]}.")
         with closing(session(environment)) as before:
             before.execute("CREATE TABLE planted AS SELECT 1 AS kept")
         node.kill()
