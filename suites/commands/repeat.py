@@ -74,7 +74,7 @@ def green_in_a_row(command: str) -> list[Repeated]:
 
 
 def in_words(command: str, runs: Sequence[Repeated]) -> str:
-    """How many were green in a row, and what follows (95 %, by the rule of three)."""
+    """How many were green in a row, and what follows with 95 % (1 - 0.05^(1/n), about 3/n)."""
     if not runs:
         return f"make {command}: none yet"
     trials, judged = sum(each.trials for each in runs), sum(each.judged for each in runs)
@@ -84,7 +84,7 @@ def in_words(command: str, runs: Sequence[Repeated]) -> str:
     commits = f"at {first}" if first == last else f"from {first} to {last}"
     return (
         f"make {command}: {len(runs)} green in a row {commits} ({what}), so with 95 % confidence "
-        f"fewer than {min(1.0, 3 / len(runs)):.0%} of runs and {3 / judged:.1g} of {unit} are red without cause"
+        f"fewer than {1 - 0.05 ** (1 / len(runs)):.0%} of runs and {3 / judged:.1g} of {unit} are red without cause"
     )
 
 
