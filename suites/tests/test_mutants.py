@@ -223,6 +223,13 @@ def test_scores_come_back_as_stored_and_the_readme_tells_them(tmp_path: Path, mo
     assert schedules.endswith(": `no-fault` 1, `other` 0; under the faults of a default run 2.")
 
 
+def test_what_every_mutant_changes_stands_there() -> None:
+    for mutant in catalogue().values():
+        modules = AlteredModules(mutant)
+        for change in mutant.changes:
+            compile(modules.source(change.module), change.module, "exec")
+
+
 @pytest.fixture(scope="module")
 def histories(tmp_path_factory: pytest.TempPathFactory) -> Histories:
     return Histories(["default"], tmp_path_factory.mktemp("stored"))
