@@ -46,26 +46,18 @@ class Indeterminate(LockError):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an acquire returned.
-
-    owner    identity of this grant, unique per acquire attempt (`new_owner`), never zero.
-    token    fencing token, or None for locks that have none.
-    sent     ns of CLOCK_MONOTONIC; just before the earliest request that the grant rests on was sent.
-    ttl      ns; the effective TTL that the server gave.
-    expires  ns of CLOCK_MONOTONIC; when the client must stop believing, unless it renews before. In a session this
-             counts from its creation or its last acknowledged keep-alive.
-             `NEVER` for a client that does not look at the clock.
-    session  identity of the lease or session behind it, 0 for none.
-    queued   ns of CLOCK_MONOTONIC; when the request was answered that put it into the queue, 0 where there is none.
-    """
+    """What an acquire returned."""
 
     name: str
-    owner: int
-    token: int | None
-    sent: int
-    ttl: int
+    owner: int  # identity of this grant, unique per acquire attempt (`new_owner`), never zero
+    token: int | None  # fencing token, or None for locks that have none
+    sent: int  # ns of CLOCK_MONOTONIC; just before the earliest request that the grant rests on was sent
+    ttl: int  # ns; the effective TTL that the server gave
+    # When the client must stop believing, unless it renews before (ns of CLOCK_MONOTONIC). In a session this counts
+    # from its creation or its last acknowledged keep-alive. `NEVER` for a client that does not look at the clock.
     expires: int
-    session: int = 0
+    session: int = 0  # identity of the lease or session behind it, 0 for none
+    # When the request was answered that put it into the queue (ns of CLOCK_MONOTONIC), 0 where there is none.
     queued: int = 0
 
 

@@ -65,16 +65,12 @@ _OF_SCHEDULES: Final = "schedules.json"
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """How a bug was caught first.
-
-    seconds  from the first attempt at a lock to the instant from which the property is certainly broken.
-    trials   how many trials of that run judged it broken, of how many that tried it.
-    """
+    """How a bug was caught first."""
 
     property: str
     fault: str
-    seconds: float
-    trials: tuple[int, int]
+    seconds: float  # from the first attempt at a lock to the instant from which the property is certainly broken
+    trials: tuple[int, int]  # how many trials of that run judged it broken, of how many that tried it
 
 
 @dataclass(frozen=True, slots=True)

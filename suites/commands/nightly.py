@@ -73,17 +73,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What to run.
-
-    options  for pytest.
-    product  the options that select what is tried: nights with the same can be compared.
-    results  where runs are stored.
-    """
+    """What to run."""
 
     jobs: tuple[Job, ...]
-    options: tuple[str, ...]
-    product: Mapping[str, Any]
-    results: Path
+    options: tuple[str, ...]  # for pytest
+    product: Mapping[str, Any]  # the options that select what is tried: nights with the same can be compared
+    results: Path  # where runs are stored
 
 
 def main(command: str, **options: Any) -> int:

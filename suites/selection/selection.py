@@ -34,16 +34,13 @@ of their messages on, half as many."""
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: does this property of this lane survive this fault? because: why it cannot be asked, or None.
-
-    stage  of an upgrade, empty where there is none.
-    """
+    """One test: does this property of this lane survive this fault? because: why it cannot be asked, or None."""
 
     lane: Lane
     property_id: str
     fault: str
     because: str | None
-    stage: str = ""
+    stage: str = ""  # of an upgrade, empty where there is none
 
     @property
     def id(self) -> str:
@@ -67,36 +64,27 @@ class Expected:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a run tries: lanes, faults, seed and versions.
-
-    faults  the columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
-    plans   those plans by name.
-    worlds  backend → what can be done to it, where that is not everything.
-    targets clusters that exist already, by backend; if there are any, nothing else is touched.
-    hooks   what can be done to their nodes.
-    named   whether the user named locks or faults: then the profile leaves nothing out.
-    shard   which part of the whole is run; elsewhere: lanes and faults that other shards run.
-    stages  of the upgrade to certify, or `ONLY` one.
-    planted lanes with a bug, tried to calibrate a certification.
-    python  what runs the workers, None for the suite's own interpreter.
-    """
+    """What a run tries: lanes, faults, seed and versions."""
 
     lanes: tuple[Lane, ...]
+    # The columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
     faults: tuple[str, ...]
     profile: Profile
     seed: int
     results: Path
     versions: Mapping[str, str] = field(default_factory=dict)
-    plans: Mapping[str, Plan] = field(default_factory=dict)
+    plans: Mapping[str, Plan] = field(default_factory=dict)  # those plans by name
+    # Backend → what can be done to it, where that is not everything.
     worlds: Mapping[str, World] = field(default_factory=dict)
+    # Clusters that exist already, by backend; if there are any, nothing else is touched.
     targets: Mapping[str, External] = field(default_factory=dict)
-    hooks: Hooks = field(default_factory=Hooks)
-    named: bool = False
-    shard: Shard | None = None
+    hooks: Hooks = field(default_factory=Hooks)  # what can be done to their nodes
+    named: bool = False  # whether the user named locks or faults: then the profile leaves nothing out
+    shard: Shard | None = None  # which part of the whole is run; elsewhere: lanes and faults that other shards run
     elsewhere: frozenset[tuple[Lane, str]] = frozenset()
-    stages: tuple[Stage, ...] = ONLY
-    planted: tuple[Lane, ...] = ()
-    python: Interpreter | None = None
+    stages: tuple[Stage, ...] = ONLY  # of the upgrade to certify, or `ONLY` one
+    planted: tuple[Lane, ...] = ()  # lanes with a bug, tried to calibrate a certification
+    python: Interpreter | None = None  # what runs the workers, None for the suite's own interpreter
 
     @property
     def backends(self) -> tuple[str, ...]:

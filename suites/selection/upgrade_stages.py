@@ -86,15 +86,12 @@ OF_UPGRADES: Final = (*ROLLING, *bugs_of_certification.COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One of the states in which an upgrade is judged, or the calibration.
-
-    versions  with which a trial begins, by backend; the default where a backend is not named.
-    columns   those tried in this stage alone; empty: the columns that the user selected.
-    """
+    """One of the states in which an upgrade is judged, or the calibration."""
 
     name: str = ""
+    # With which a trial begins, by backend; the default where a backend is not named.
     versions: Mapping[str, str] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # those tried in this stage alone; empty: the columns that the user selected
 
     def tries(self, column: str) -> bool:
         return column in self.columns if self.columns else column not in OF_UPGRADES

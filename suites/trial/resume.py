@@ -44,16 +44,12 @@ _ELSEWHERE: Final = ("results", "resume", "count", "until_failed")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Which trials of a run folder are kept.
+    """Which trials of a run folder are kept."""
 
-    trials  folder → the stored description of its trial.
-    done    backend, column (as in events), part and seconds of every part that needs no further trial.
-    aside   folder → in one line, why it is set aside.
-    """
-
-    trials: Mapping[Path, Mapping[str, Any]]
+    trials: Mapping[Path, Mapping[str, Any]]  # folder → the stored description of its trial
+    # Backend, column (as in events), part and seconds of every part that needs no further trial.
     done: tuple[tuple[str, str, int, float], ...]
-    aside: Mapping[Path, str]
+    aside: Mapping[Path, str]  # folder → in one line, why it is set aside
 
 
 def interrupted(name: str, root: Path) -> Run:

@@ -110,19 +110,13 @@ Answers = dict[tuple[str, str], list[CaseAnswer]]
 
 @dataclass(slots=True)
 class _Part:
-    """Lanes of a column that are tried together, and the answers of their trials.
+    """Lanes of a column that are tried together, and the answers of their trials."""
 
-    number   from 1, among the parts of the column.
-    answers  None before the trials, and where they came to no verdict.
-    failure  in a line, why there was no verdict; None where there is one, or before the trials.
-    error    the exception behind the failure, until the first case has raised it.
-    """
-
-    number: int
+    number: int  # from 1, among the parts of the column
     lanes: tuple[Lane, ...]
-    answers: Answers | None = None
-    failure: str | None = None
-    error: Exception | None = None
+    answers: Answers | None = None  # None before the trials, and where they came to no verdict
+    failure: str | None = None  # in a line, why there was no verdict; None where there is one, or before the trials
+    error: Exception | None = None  # the exception behind the failure, until the first case has raised it
 
 
 Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]

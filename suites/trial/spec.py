@@ -17,33 +17,22 @@ ACQUIRE_BEYOND_HOLD: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is tried.
-
-    column   the name of the column in the matrix: faults, a storm, a plan.
-    part     number of the part of the column's lanes; each part is a trial of its own.
-    attempt  counts the trials of one positive control.
-    stage    of an upgrade, empty where there is none.
-    version  of the backend, as the user spelled it.
-    plan     the user's own, or a storm; None: the plan is drawn from the seed.
-    profile  that chose the lanes; None: the user named locks or faults.
-    planted  lane → the property that must name its bug, where it has one on purpose.
-    members  what the nodes of a target are called; () where the cluster is ours.
-    python   what runs the workers, "" for the suite's own interpreter.
-    """
+    """What is tried."""
 
     backend: str
-    column: str
+    column: str  # the name of the column in the matrix: faults, a storm, a plan
     seed: int
     lanes: tuple[Lane, ...]
-    part: int = 1
-    attempt: int = 1
-    stage: str = ""
-    version: str | None = None
-    plan: Plan | None = None
-    profile: str | None = None
+    part: int = 1  # number of the part of the column's lanes; each part is a trial of its own
+    attempt: int = 1  # counts the trials of one positive control
+    stage: str = ""  # of an upgrade, empty where there is none
+    version: str | None = None  # of the backend, as the user spelled it
+    plan: Plan | None = None  # the user's own, or a storm; None: the plan is drawn from the seed
+    profile: str | None = None  # that chose the lanes; None: the user named locks or faults
+    # Lane → the property that must name its bug, where it has one on purpose.
     planted: Mapping[str, str] = field(default_factory=dict)
-    members: tuple[str, ...] = ()
-    python: str = ""
+    members: tuple[str, ...] = ()  # what the nodes of a target are called; () where the cluster is ours
+    python: str = ""  # what runs the workers, "" for the suite's own interpreter
 
     @property
     def name(self) -> str:

@@ -105,15 +105,11 @@ class Handle:
 
 @dataclass(slots=True)
 class ForkServer:
-    """The interpreter that forks workers (`suites.worker.forkserver`); one for each environment.
+    """The interpreter that forks workers (`suites.worker.forkserver`); one for each environment."""
 
-    locks   what to load before the first fork, as `suites.locks.registry` spells it.
-    python  another interpreter than ours, "" for ours; its own packages come before ours there.
-    clients module → version, of all that the locks have loaded; known once it has started.
-    """
-
-    locks: Sequence[str]
-    python: str = ""
+    locks: Sequence[str]  # what to load before the first fork, as `suites.locks.registry` spells it
+    python: str = ""  # another interpreter than ours, "" for ours; its own packages come before ours there
+    # Module → version, of all that the locks have loaded; known once it has started.
     clients: dict[str, str] = field(default_factory=dict)
     handles: dict[int, Handle] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
