@@ -16,25 +16,18 @@ from enum import IntEnum
 MAGIC = b"FENCEREC"
 VERSION = 2
 
-HEADER = 4096
-"""Bytes before the first row: magic, version, row size, then the controls below."""
+HEADER = 4096  # bytes before the first row: magic, version, row size, then the controls below
 
-PREAMBLE = struct.Struct("<8sII")
-"""magic, format version, bytes per row."""
+PREAMBLE = struct.Struct("<8sII")  # magic, format version, bytes per row
 
 # Controls: single bytes and words, each written by one side only, so that no lock is needed.
-RUN = 64
-"""Harness: a `Run` value."""
-STATE = 65
-"""Worker: a `State` value."""
+RUN = 64  # harness: a `Run` value
+STATE = 65  # worker: a `State` value
 
-CLOCK_WANTED = 72
-"""Harness: how far the worker's wall clock is to be ahead (int64, ns)."""
-CLOCK_IS = 80
-"""Worker: how far it is (int64, ns)."""
+CLOCK_WANTED = 72  # harness: how far the worker's wall clock is to be ahead (int64, ns)
+CLOCK_IS = 80  # worker: how far it is (int64, ns)
 
-PID = 88
-"""Worker: its process (int64)."""
+PID = 88  # worker: its process (int64)
 
 MESSAGES = 512
 """The tap (`suites.worker.tap`): how many verbs had an n-th message of the server, of each of `VERBS` and for each n up
@@ -47,40 +40,25 @@ RENEWAL = 256
 are the main thread's, so that both can be held at once."""
 
 # Offsets from there.
-ARMED_GATE = 0
-"""Harness: the `Gate` to stop at, 0 for none."""
-ARMED_ACTION = 1
-"""Harness: the `Action` to take there; this and the next two are written before ARMED_GATE."""
-ARMED_KEY = 8
-"""Harness: the index of the key that must be held there, `NONE` for any (int64)."""
-SPAN = 16
-"""Harness: how long a call takes; how long after the gate a freeze comes (int64, ns)."""
-THAWED = 2
-"""Harness: 1 when who was caught may go on."""
-REACHED_GATE = 3
-"""Worker: the gate at which the thread took the armed action; written after the words about it."""
-PASSING = 4
-"""Worker: 1 while the thread is at a gate, so that the harness knows when it can be caught no more."""
-ARMED_VERB = 5
-"""Harness: at the gates of the tap, in which of `VERBS`."""
-ARMED_MESSAGE = 6
-"""Harness: and at which of its messages, from 1."""
-TAPPING = 7
-"""The tap: 1 while a message of the thread is at its gates, as PASSING."""
-REACHED_AT = 24
-"""Worker: when (int64, ns)."""
-REACHED_OWNER = 32
-"""Worker: the grant that it held there (int64)."""
-REACHED_KEY = 40
-"""Worker: the index of the key that it held there (int64)."""
-REACHED_PROCESS = 48
-"""Worker: the thread's process number (int64)."""
+ARMED_GATE = 0  # harness: the `Gate` to stop at, 0 for none
+ARMED_ACTION = 1  # harness: the `Action` to take there; this and the next two are written before ARMED_GATE
+ARMED_KEY = 8  # harness: the index of the key that must be held there, `NONE` for any (int64)
+SPAN = 16  # harness: how long a call takes; how long after the gate a freeze comes (int64, ns)
+THAWED = 2  # harness: 1 when who was caught may go on
+REACHED_GATE = 3  # worker: the gate at which the thread took the armed action; written after the words about it
+PASSING = 4  # worker: 1 while the thread is at a gate, so that the harness knows when it can be caught no more
+ARMED_VERB = 5  # harness: at the gates of the tap, in which of `VERBS`
+ARMED_MESSAGE = 6  # harness: and at which of its messages, from 1
+TAPPING = 7  # the tap: 1 while a message of the thread is at its gates, as PASSING
+REACHED_AT = 24  # worker: when (int64, ns)
+REACHED_OWNER = 32  # worker: the grant that it held there (int64)
+REACHED_KEY = 40  # worker: the index of the key that it held there (int64)
+REACHED_PROCESS = 48  # worker: the thread's process number (int64)
 ROUNDS = 56
 """Worker: how many of the thread's rounds have ended so far (int64): of the main thread from an acquire to its release
 and what follows, of the renewal thread a request and its answer."""
 
-CURRENT = 64
-"""Worker: the offset of the row of what the thread asks of a lock, and has no answer to yet; 0 for nothing (int64)."""
+CURRENT = 64  # worker: the offset of the row of what the thread asked a lock and has no answer to, 0 for none (int64)
 
 COUNT = struct.Struct("<H")
 WORD = struct.Struct("<q")
@@ -107,14 +85,12 @@ ROW = struct.Struct("<qqqqqqqqqiiIBBBB")
 
 # Offsets in a row that a completion writes to.
 RET = 8
-ANSWER = struct.Struct("<qqqqq")
-"""At RET: ret, sent, ttl, token, owner."""
+ANSWER = struct.Struct("<qqqqq")  # at RET: ret, sent, ttl, token, owner
 VALUE = 48
 BASE = 56
 SESSION = 64
 ERROR = 76
-OUTCOME = 85
-"""The completion writes this byte last."""
+OUTCOME = 85  # the completion writes this byte last
 REASON = 86
 
 FIELDS = (
@@ -147,10 +123,8 @@ error    index into the lane's table of error texts, 0 for none.
 key      index into the lane's keys.
 """
 
-NONE = -1
-"""No token; the initial value."""
-INFINITY = 1 << 62
-"""ns; later than anything, with room to add a TTL."""
+NONE = -1  # no token; the initial value
+INFINITY = 1 << 62  # ns; later than anything, with room to add a TTL
 
 
 class F(IntEnum):
@@ -163,32 +137,25 @@ class F(IntEnum):
     SESSION_OPEN = 7
     KEEP_ALIVE = 8
     SESSION_CLOSE = 9
-    BELIEF = 10
-    """A probe of the client's own opinion: ok = it believes that it holds ``owner``, fail = it does not."""
+    BELIEF = 10  # a probe of the client's own opinion: ok = it believes that it holds ``owner``, fail = it does not
     LOST = 11
     """The client noticed that it no longer holds ``owner``: from here on it is not inside. ``sent`` is when it was due
     to notice: when its belief ended. Between the two it did not run. A client that is asked for its belief may have
     ended it at any time since ``base``, when it last said that it holds."""
-    EFFECT = 12
-    """The holder did something that no fence can refuse and nobody can undo (it sent an e-mail): the job ``value``."""
+    EFFECT = 12  # the holder did the job ``value``, which no fence can refuse and nobody can undo (it sent an e-mail)
     STALL = 13
     """The machine stalled the process: from its invocation to its completion the worker's sentinel thread, which sleeps
     for short times only, did not run, or another of its threads waited for a CPU for most of that time."""
     CAS = 14
     """Compare and set: ``base`` is what was expected, ``value`` what was to be stored. These and what follows are never
     recorded by the suite: they come with histories from elsewhere."""
-    APPEND = 15
-    """``value`` was appended to what stands under the key."""
-    ADD = 16
-    """``value`` was added: to a set as an element, to a counter as a number."""
-    TRANSACT = 17
-    """``value`` is a sequence of reads and writes, done at once: ``(("r", key, value), ("w", key, value), ...)``."""
-    GENERATE = 18
-    """``value`` is the identity that was handed out."""
+    APPEND = 15  # ``value`` was appended to what stands under the key
+    ADD = 16  # ``value`` was added: to a set as an element, to a counter as a number
+    TRANSACT = 17  # ``value`` is reads and writes, done at once: ``(("r", key, value), ("w", key, value), ...)``
+    GENERATE = 18  # ``value`` is the identity that was handed out
 
 
-ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)
-"""What asks for a lock."""
+ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)  # what asks for a lock
 VERBS = {F.ACQUIRE: F.ACQUIRE, F.TRY_ACQUIRE: F.ACQUIRE, F.RELEASE: F.RELEASE, F.RENEW: F.RENEW, F.KEEP_ALIVE: F.RENEW}
 """What a worker asks of a lock → the verb that it is."""
 
@@ -198,10 +165,8 @@ class Outcome(IntEnum):
 
     PENDING = 0
     OK = 1
-    FAIL = 2
-    """It certainly did not happen."""
-    INFO = 3
-    """Unknown: it may have happened, may happen later, or never."""
+    FAIL = 2  # it certainly did not happen
+    INFO = 3  # unknown: it may have happened, may happen later, or never
 
 
 class Reason(IntEnum):
@@ -213,18 +178,13 @@ class Reason(IntEnum):
     STALE_TOKEN = 3
     UNAVAILABLE = 4
     DENIED = 5
-    TIMEOUT = 6
-    """An acquire whose own timeout passed and left nothing behind: no evidence of anything."""
+    TIMEOUT = 6  # an acquire whose own timeout passed and left nothing behind: no evidence of anything
 
 
-FINAL = 1
-"""flags: a read after everything else, when the trial had settled."""
-LATE = 2
-"""flags: a write sent on purpose after the release, to exercise the fence."""
-SHARED = 4
-"""flags: an acquire (and its release) that tolerates others of its kind beside it: a reader's."""
-NESTED = 8
-"""flags: an acquire of what this client holds already (and the release that undoes it): it is part of that grant."""
+FINAL = 1  # flags: a read after everything else, when the trial had settled
+LATE = 2  # flags: a write sent on purpose after the release, to exercise the fence
+SHARED = 4  # flags: an acquire (and its release) that tolerates others of its kind beside it: a reader's
+NESTED = 8  # flags: an acquire of what this client holds already, or the release that undoes it: part of that grant
 
 
 class Gate(IntEnum):
@@ -233,20 +193,13 @@ class Gate(IntEnum):
     AFTER_ACQUIRE = 1
     BETWEEN_READ_AND_WRITE = 2
     BEFORE_RELEASE = 3
-    IN_RENEWAL = 4
-    """Just before a renewal or keep-alive is sent, by the thread that sends them."""
-    WHILE_WAITING = 5
-    """The same of a keep-alive, while the worker holds nothing and waits for a lock."""
-    AFTER_RENEWAL = 6
-    """Just after a renewal or keep-alive was acknowledged, by the same thread."""
-    AT_REQUEST = 7
-    """The n-th request of an acquire or a release is on its way to the server: of the tap (`suites.worker.tap`)."""
-    AT_ANSWER = 8
-    """The n-th message of the server in it is on its way to the client: likewise."""
-    AT_RENEWAL_REQUEST = 9
-    """As AT_REQUEST, of a renewal or keep-alive."""
-    AT_RENEWAL_ANSWER = 10
-    """As AT_ANSWER, of a renewal or keep-alive."""
+    IN_RENEWAL = 4  # just before a renewal or keep-alive is sent, by the thread that sends them
+    WHILE_WAITING = 5  # the same of a keep-alive, while the worker holds nothing and waits for a lock
+    AFTER_RENEWAL = 6  # just after a renewal or keep-alive was acknowledged, by the same thread
+    AT_REQUEST = 7  # the n-th request of an acquire or a release is on its way to the server: of `suites.worker.tap`
+    AT_ANSWER = 8  # the n-th message of the server in it is on its way to the client: likewise
+    AT_RENEWAL_REQUEST = 9  # as AT_REQUEST, of a renewal or keep-alive
+    AT_RENEWAL_ANSWER = 10  # as AT_ANSWER, of a renewal or keep-alive
 
 
 class Action(IntEnum):
@@ -256,19 +209,14 @@ class Action(IntEnum):
     STALL = 2
     """Only the thread at the gate waits until it is thawed, and then goes on where it was. Of the main thread: a hung
     job, whose lock is renewed all the while. Of the renewal thread: a hung renewal, which is sent late."""
-    KILL = 3
-    """SIGKILL."""
-    DIE = 4
-    """Only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew."""
-    CALL = 5
-    """A stall that ends by itself after SPAN: a long call of somebody else's service."""
-    LOSE = 6
-    """Only at an answer: it is lost, and whatever the server says on that connection from then on."""
+    KILL = 3  # SIGKILL
+    DIE = 4  # only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew
+    CALL = 5  # a stall that ends by itself after SPAN: a long call of somebody else's service
+    LOSE = 6  # only at an answer: it is lost, and whatever the server says on that connection from then on
     LATE = 7
     """Only at a request: it waits, and whatever is sent on that connection after it, until it is thawed; then it is
     delivered, whether the client still waits for its answer or not."""
-    RESET = 8
-    """Only at an answer: the connection is reset instead."""
+    RESET = 8  # only at an answer: the connection is reset instead
 
 
 class Run(IntEnum):
@@ -276,8 +224,7 @@ class Run(IntEnum):
 
     WAIT = 0
     GO = 1
-    FINISH = 2
-    """Release what is held, close the client and exit."""
+    FINISH = 2  # release what is held, close the client and exit
 
 
 class State(IntEnum):
@@ -287,5 +234,4 @@ class State(IntEnum):
     READY = 1
     RUNNING = 2
     DONE = 3
-    BROKEN = 4
-    """The adapter raised what it may not raise: the trial is aborted, the text is among the errors."""
+    BROKEN = 4  # the adapter raised what it may not raise: the trial is aborted, the text is among the errors
