@@ -71,17 +71,12 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A property that a lock promises.
-
-    under      patterns of fault names under which it is promised, `ANY` for all; `NO_FAULT` is always included.
-    stores     patterns of store modes for which it is promised.
-    workloads  patterns of workloads for which it is promised.
-    """
+    """A property that a lock promises."""
 
     property: str
-    under: tuple[str, ...] = (ANY,)
-    stores: tuple[str, ...] = (ANY,)
-    workloads: tuple[str, ...] = (ANY,)
+    under: tuple[str, ...] = (ANY,)  # patterns of fault names, `ANY` for all; `NO_FAULT` is always included
+    stores: tuple[str, ...] = (ANY,)  # patterns of store modes for which it is promised
+    workloads: tuple[str, ...] = (ANY,)  # patterns of workloads for which it is promised
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
         """Whether it promises this property under every one of these faults, in this store mode and workload."""

@@ -38,37 +38,25 @@ _NAMED: Final = 3
 
 
 class Least(NamedTuple):
-    """What proves that a history is invalid.
+    """What proves that a history is invalid."""
 
-    rows     the operations, in order of invocation.
-    minimal  whether none of them can be left out; not where the budget was spent before that was known.
-    story    the same in sentences.
-    """
-
-    rows: tuple[int, ...] = ()
-    minimal: bool = False
-    story: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()  # the operations, in order of invocation
+    minimal: bool = False  # whether none of them can be left out; not where the budget was spent before that was known
+    story: tuple[str, ...] = ()  # the same in sentences
 
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """What a model says of a history, and its proof, which is made when it is asked for: it can cost more than that.
+    """What a model says of a history, and its proof, which is made when it is asked for: it can cost more than that."""
 
-    valid       None: unknown; `reason` says which key and why.
-    operations  how many the model speaks of.
-    kind        invalid: what happened, a short term (`checkers.properties.conclusions` has its sentence).
-    key         invalid: the index of the key, `operations.WHOLE` where the model knows none.
-    least       called where valid is False; `rows`, `minimal` and `story` are its parts.
-    order       called where valid is True: rows, those of each key in an order that explains every answer.
-    """
-
-    valid: bool | None
+    valid: bool | None  # None: unknown; `reason` says which key and why
     model: str
-    operations: int
-    kind: str = ""
-    key: int = WHOLE
+    operations: int  # how many the model speaks of
+    kind: str = ""  # invalid: what happened, a short term (`checkers.properties.conclusions` has its sentence)
+    key: int = WHOLE  # invalid: the index of the key, `operations.WHOLE` where the model knows none
     reason: str = ""
-    least: Callable[[], Least] = Least
+    least: Callable[[], Least] = Least  # called where valid is False; `rows`, `minimal` and `story` are its parts
+    # Called where valid is True: rows, those of each key in an order that explains every answer.
     order: Callable[[], Rows] = lambda: np.empty(0, np.int64)
 
     @property

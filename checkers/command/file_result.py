@@ -7,21 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """The answer on one file.
+    """The answer on one file."""
 
-    valid       True, False, or None: unknown.
-    model       its name; empty for a recording that was judged under its properties.
-    operations  how many the history has.
-    lines       for people.
-    witness     for JSON: what proves that it is invalid, or None.
-    reason      why it is unknown, or what kind of violation it is; empty where it is valid.
-    more        for JSON: whatever else there is to say.
-    """
-
-    valid: bool | None
-    model: str
-    operations: int
-    lines: tuple[str, ...]
-    witness: Any = None
-    reason: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    valid: bool | None  # True, False, or None: unknown
+    model: str  # its name; empty for a recording that was judged under its properties
+    operations: int  # how many the history has
+    lines: tuple[str, ...]  # for people
+    witness: Any = None  # for JSON: what proves that it is invalid, or None
+    reason: str = ""  # why it is unknown, or what kind of violation it is; empty where it is valid
+    more: Mapping[str, Any] = field(default_factory=dict)  # for JSON: whatever else there is to say

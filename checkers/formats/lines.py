@@ -39,19 +39,13 @@ class LineShape(NamedTuple):
 
 
 class Notation(NamedTuple):
-    """How values are written.
+    """How values are written."""
 
-    learn    the shape of a line that is one event, None if it cannot have one.
-    value_of the value of a text that is exactly one value; raises ValueError for any other.
-    atom     pattern of what stands in a list, of the commonest kinds only, and what stands between two.
-    as_json  such lists, put between brackets with commas between them, as JSON.
-    """
-
-    learn: Callable[[str], LineShape | None]
-    value_of: Callable[[str], Any]
-    atom: str
+    learn: Callable[[str], LineShape | None]  # the shape of a line that is one event, None if it cannot have one
+    value_of: Callable[[str], Any]  # the value of a text that is exactly one value; raises ValueError for any other
+    atom: str  # pattern of what stands in a list, of the commonest kinds only, and what stands between two
     between: str
-    as_json: Callable[[bytes], bytes]
+    as_json: Callable[[bytes], bytes]  # such lists, put between brackets with commas between them, as JSON
 
     def lists(self) -> str:
         """Pattern of an atom or a list, nested up to three deep. Whatever it matches is one value."""

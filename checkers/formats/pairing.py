@@ -21,29 +21,18 @@ _TYPE_NAMES: Final = {int(code): name for name, code in TYPES.items()}
 
 
 class Ordered(NamedTuple):
-    """Events in the order in which they happened, with what their words mean; each array has one element an event.
+    """Events in the order in which they happened, with what their words mean; each array has one element an event."""
 
-    event    which event of the file.
-    at       ns, or its place in the order: 1, 2, 3, ...
-    type     `vocabulary.INVOKE` or a `row_format.Outcome`.
-    verb     index into `vocabulary.KINDS`, -1 for a nemesis' own words.
-    process  number of the process; -1 for the nemesis.
-    """
-
-    event: Numbers
-    at: Numbers
-    type: Numbers
-    verb: Numbers
-    process: Numbers
+    event: Numbers  # which event of the file
+    at: Numbers  # ns, or its place in the order: 1, 2, 3, ...
+    type: Numbers  # `vocabulary.INVOKE` or a `row_format.Outcome`
+    verb: Numbers  # index into `vocabulary.KINDS`, -1 for a nemesis' own words
+    process: Numbers  # number of the process; -1 for the nemesis
 
 
 @dataclass(frozen=True, slots=True)
 class PairedOperations:
-    """The operations of a file, one row each in order of invocation.
-
-    invoked, ended  which event of the file; -1 where nothing ended it.
-    inv, ret        when: ns or places; ret 0 where nothing ended it.
-    """
+    """The operations of a file, one row each in order of invocation."""
 
     events: EventColumns
     f: Numbers
@@ -51,10 +40,10 @@ class PairedOperations:
     sign: Numbers
     outcome: Numbers
     process: Numbers
-    invoked: Numbers
-    ended: Numbers
-    inv: Numbers
-    ret: Numbers
+    invoked: Numbers  # which event of the file
+    ended: Numbers  # likewise, -1 where nothing ended it
+    inv: Numbers  # ns or places
+    ret: Numbers  # likewise, 0 where nothing ended it
 
     def __len__(self) -> int:
         return len(self.f)

@@ -4,18 +4,12 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One place where a condition fails.
+    """One place where a condition fails."""
 
-    kind     what happened, in the terms of `checkers.properties.stories`.
-    at       ns; the instant from which the property is certainly broken.
-    rows     the operations that prove it, the one that broke the rule last.
-    holders  acquire rows of the grants involved where the engine knows them; else they follow from the rows.
-    """
-
-    kind: str
-    at: int
-    rows: tuple[int, ...]
-    holders: tuple[int, ...] = ()
+    kind: str  # what happened, in the terms of `checkers.properties.stories`
+    at: int  # ns; the instant from which the property is certainly broken
+    rows: tuple[int, ...]  # the operations that prove it, the one that broke the rule last
+    holders: tuple[int, ...] = ()  # acquire rows of the grants involved where known; else they follow from the rows
 
 
 class OutOfBudget(Exception):

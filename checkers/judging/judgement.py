@@ -31,17 +31,11 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What was said about a property under the faults of a trial.
+    """What was said about a property under the faults of a trial."""
 
-    claimed   it is promised under every one of them, and no hazard says otherwise.
-    hazards   those that can break it under one of them.
-    answered  each fault has its claim or its hazard: what no hazard explains is then a broken promise.
-    certain   the hazard that must show, or None.
-    """
-
-    claimed: bool
-    hazards: tuple[Hazard, ...]
-    answered: bool
+    claimed: bool  # it is promised under every one of them, and no hazard says otherwise
+    hazards: tuple[Hazard, ...]  # those that can break it under one of them
+    answered: bool  # each fault has its claim or its hazard: what no hazard explains is then a broken promise
 
     @property
     def said(self) -> bool:
@@ -54,6 +48,7 @@ class Standing:
 
     @property
     def certain(self) -> Hazard | None:
+        """The one that must show."""
         return next((hazard for hazard in self.hazards if hazard.certain), None)
 
 

@@ -21,16 +21,12 @@ Unit = Literal["count", "ns", "ratio"]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One number. Counts and ns are integers, ratios floats.
-
-    number  None: not reached or not known, which the measure's definition explains.
-    of      what it is about where there are several of a kind: a phase, a fault, a process; else empty.
-    """
+    """One number. Counts and ns are integers, ratios floats."""
 
     name: str
-    number: int | float | None
+    number: int | float | None  # None: not reached or not known, which the measure's definition explains
     unit: Unit
-    of: str = ""
+    of: str = ""  # what it is about where there are several of a kind: a phase, a fault, a process; else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +41,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The answer of one measure on one history.
-
-    definition   what is measured, in one line; conditions and sources stand with the function.
-    values       empty where nothing can be said at all.
-    unexercised  why the values say nothing about the lock, or None.
-    rows         witnesses: the few operations of each of the first cases, as row numbers of the history.
-    alert        why somebody should look at this, or None.
-    property     the property that judges the same matter, or None: its result weighs, these numbers explain.
-    """
+    """The answer of one measure on one history."""
 
     name: str
-    definition: str
-    values: tuple[Value, ...]
-    unexercised: str | None = None
-    rows: tuple[tuple[int, ...], ...] = ()
-    alert: str | None = None
-    property: str | None = None
+    definition: str  # what is measured, in one line; conditions and sources stand with the function
+    values: tuple[Value, ...]  # empty where nothing can be said at all
+    unexercised: str | None = None  # why the values say nothing about the lock, or None
+    rows: tuple[tuple[int, ...], ...] = ()  # witnesses: row numbers of the few operations of each of the first cases
+    alert: str | None = None  # why somebody should look at this, or None
+    property: str | None = None  # the one that judges the same matter: its result weighs, these numbers explain
 
     def __getitem__(self, name: str) -> int | float | None:
         """The number of that name, ``name@of`` where there are several of it. Raises KeyError."""

@@ -21,31 +21,20 @@ COUNTED: Final = 1
 
 
 class TokenGaps(NamedTuple):
-    """Tokens that were skipped between those of two grants.
+    """Tokens that were skipped between those of two grants."""
 
-    missing      how many.
-    around       acquire rows of the grants on both sides.
-    unexplained  how many of them no unknown acquire can have got.
-    step         what tokens that follow one another differ by, at the median; 0 where there are no two.
-    """
-
-    missing: int
-    around: list[tuple[int, int]]
-    unexplained: int
-    step: int
+    missing: int  # how many
+    around: list[tuple[int, int]]  # acquire rows of the grants on both sides
+    unexplained: int  # how many of them no unknown acquire can have got
+    step: int  # what tokens that follow one another differ by, at the median; 0 where there are no two
 
 
 class Refusal(NamedTuple):
-    """A refusal by a holder whom nobody knows.
+    """A refusal by a holder whom nobody knows."""
 
-    row      of the refused acquire.
-    phantom  number of the grant that it gives away; one number may stand for several grants.
-    blocked  ns; for the last of each phantom: how long others then asked until somebody known got it, else 0.
-    """
-
-    row: int
-    phantom: int
-    blocked: int
+    row: int  # of the refused acquire
+    phantom: int  # number of the grant that it gives away; one number may stand for several grants
+    blocked: int  # ns; for the last of each phantom: how long others then asked until somebody known got it, else 0
 
 
 @measure("token-gap", "no_lock")

@@ -80,23 +80,16 @@ def belief_end(hold: Hold) -> int:
 
 
 class RenewedLease(NamedTuple):
-    """What is renewed: one grant, or a session with all its grants. Times in ns.
+    """What is renewed: one grant, or a session with all its grants. Times in ns."""
 
-    begun    earliest instant of the lease; ttl: the shortest that it can last.
-    renewed  rows of acknowledged renewals; refused: rows of those to which the service said that the lease is over.
-    closed   from here on its client may have ended it; `INFINITY` for never.
-    touched  what prolonged it besides, as (earliest instant, known since).
-    session  whether it outlives its grants.
-    """
-
-    begun: int
-    ttl: int
+    begun: int  # earliest instant of the lease
+    ttl: int  # the shortest that it can last
     holds: tuple[Hold, ...]
-    renewed: tuple[int, ...]
-    refused: tuple[int, ...]
-    closed: int
-    touched: tuple[tuple[int, int], ...] = ()
-    session: bool = False
+    renewed: tuple[int, ...]  # rows of acknowledged renewals
+    refused: tuple[int, ...]  # rows of renewals to which the service said that the lease is over
+    closed: int  # from here on its client may have ended it; `INFINITY` for never
+    touched: tuple[tuple[int, int], ...] = ()  # what prolonged it besides, as (earliest instant, known since)
+    session: bool = False  # whether it outlives its grants
 
 
 def _examine_renewal(view: View) -> Examined:

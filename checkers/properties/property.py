@@ -42,17 +42,12 @@ ONE_HOLDER: Final = EXCLUDES | {Need.ONE_PERMIT}
 @final
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What the check of a property found in a history.
-
-    counters   of what it looked at, beside those of `Property.exercise`.
-    undecided  why the answer is not known where nothing was found, or None.
-    unjudged   why a pass would mean nothing, as far as only a finished history can tell; or None.
-    """
+    """What the check of a property found in a history."""
 
     findings: Sequence[Finding]
-    counters: Mapping[str, int] = field(default_factory=dict)
-    undecided: str | None = None
-    unjudged: str | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)  # of what it looked at, beside `Property.exercise`'s
+    undecided: str | None = None  # why the answer is not known where nothing was found, or None
+    unjudged: str | None = None  # why a pass would mean nothing, as far as only a finished history can tell; or None
     proof: Proof | None = None
 
 

@@ -86,16 +86,12 @@ def _holder(view: View, hold: Hold, later: int, at: int) -> int:
 
 
 class Crash(NamedTuple):
-    """A holder that will not release. Times in ns.
-
-    free     from here on the lock should be free for others, the bound aside.
-    resumed  when a hung holder went on, `INFINITY` where it has not yet, or is dead.
-    """
+    """A holder that will not release. Times in ns."""
 
     hold: Hold
     fault: FaultInterval
-    free: int
-    resumed: int
+    free: int  # from here on the lock should be free for others, the bound aside
+    resumed: int  # when a hung holder went on, `INFINITY` where it has not yet, or is dead
 
 
 def _examine_crash_release(view: View) -> Examined:
@@ -120,21 +116,14 @@ def _exercise_crash_release(view: View) -> Exercise:
 
 
 class WaitForLease(NamedTuple):
-    """How others waited for what a dead or hung holder held. Times in ns.
-
-    waiting    when somebody certainly waited while the lock should have been free.
-    over       whether that ended with a grant, and nothing is in doubt before it.
-    in_time    whether it was granted within the bound.
-    late       from when on the bound was certainly missed, or None.
-    successor  acquire row of who got it at last, or None.
-    """
+    """How others waited for what a dead or hung holder held. Times in ns."""
 
     crash: Crash
-    waiting: list[Span]
-    over: bool
-    in_time: bool
-    late: int | None
-    successor: int | None
+    waiting: list[Span]  # when somebody certainly waited while the lock should have been free
+    over: bool  # whether that ended with a grant, and nothing is in doubt before it
+    in_time: bool  # whether it was granted within the bound
+    late: int | None  # from when on the bound was certainly missed, or None
+    successor: int | None  # acquire row of who got it at last, or None
 
 
 def _waits(view: View) -> list[WaitForLease]:

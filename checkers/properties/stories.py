@@ -32,30 +32,18 @@ Conclusion = Callable[[View, Finding], str]
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a story; `str` makes the text of it.
+    """One sentence of a story; `str` makes the text of it."""
 
-    at       ns; where it stands among the others.
-    subject  who did it: "worker 1". Empty for a fault and for the conclusion.
-    owns     whether it is about something of the subject's: "worker 1's write ...".
-    what     what was done, up to the token under which it was done.
-    token    that token, `NONE` where there is none.
-    then     what follows the token, after a comma.
-    more     further clauses, each after a semicolon.
-    rows     the operations in it.
-    known    tokens that the reader knows from it: its own, and one that was granted.
-    fault    what it tells of where it is about a fault on nodes or links.
-    """
-
-    at: int
-    subject: str
-    what: str
-    owns: bool = False
-    token: int = NONE
-    then: str = ""
-    more: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
-    known: frozenset[int] = frozenset()
-    fault: FaultInterval | None = None
+    at: int  # ns; where it stands among the others
+    subject: str  # who did it: "worker 1". Empty for a fault and for the conclusion
+    what: str  # what was done, up to the token under which it was done
+    owns: bool = False  # whether it is about something of the subject's: "worker 1's write ..."
+    token: int = NONE  # that token, `NONE` where there is none
+    then: str = ""  # what follows the token, after a comma
+    more: tuple[str, ...] = ()  # further clauses, each after a semicolon
+    rows: tuple[int, ...] = ()  # the operations in it
+    known: frozenset[int] = frozenset()  # tokens that the reader knows from it: its own, and one that was granted
+    fault: FaultInterval | None = None  # what it tells of where it is about a fault on nodes or links
 
     def __str__(self) -> str:
         return self.after(())
