@@ -86,23 +86,19 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A property that a lock is documented to break under a fault: a positive control.
-
-    under      patterns of fault names; `NO_FAULT` for what is broken without any, and then under any as well.
-    mechanism  of `checkers.judging.excuses_by_fault`: the predicate that must explain a violation that it excuses.
-    certain    whether one to three trials must show it; else its absence is no failure. Under several faults, which may
-               mask it, no hazard is certain.
-    nodes      patterns of the nodes that the fault must have hit: those that the lock rests on.
-    workloads  patterns of workloads in which it can show.
-    """
+    """A property that a lock is documented to break under a fault: a positive control."""
 
     property: str
-    under: tuple[str, ...]
-    mechanism: str
+    under: tuple[str, ...]  # patterns of fault names; `NO_FAULT`: it is broken without any, and then under any as well
+    mechanism: (
+        str  # of `checkers.judging.excuses_by_fault`: the predicate that must explain a violation that it excuses
+    )
     stores: tuple[str, ...] = (ANY,)
+    # Whether one to three trials must show it; else its absence is no failure. Under several faults, which may mask it,
+    # no hazard is certain.
     certain: bool = True
-    nodes: tuple[str, ...] = (ANY,)
-    workloads: tuple[str, ...] = (ANY,)
+    nodes: tuple[str, ...] = (ANY,)  # patterns of the nodes that the fault must have hit: those that the lock rests on
+    workloads: tuple[str, ...] = (ANY,)  # patterns of workloads in which it can show
 
     def unprovoked(self) -> bool:
         return NO_FAULT in self.under

@@ -37,24 +37,19 @@ class BadHistory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FaultInterval:
-    """One fault, from the start of its application to the end of its healing (ns; 0 where it never came).
+    """One fault, from the start of its application to the end of its healing (ns; 0 where it never came)."""
 
-    name     the fault's name in the plan.
-    kind     what was done: cut, slow, reset, pause, kill, restart, wipe, disk, clock, freeze, stall, call, failover,
-             version, refuse, skew, maintenance.
-    target   whom it hit, resolved at the moment of impact.
-    owner    for faults on workers: the grant held by the one that was hit; `process` likewise (-1 for none).
-    """
-
-    name: str
+    name: str  # in the plan
+    # What was done: cut, slow, reset, pause, kill, restart, wipe, disk, clock, freeze, stall, call, failover, version,
+    # refuse, skew, maintenance.
     kind: str
-    target: str
+    target: str  # whom it hit, resolved at the moment of impact
     begun: int
     applied: int
     healing: int
     healed: int
-    owner: int = 0
-    process: int = -1
+    owner: int = 0  # for faults on workers: the grant held by the one that was hit
+    process: int = -1  # likewise its process, -1 for none
 
     @property
     def over(self) -> int:
@@ -64,42 +59,29 @@ class FaultInterval:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something of the lane's that a member of the service holds.
-
-    created, changed  the numbers that the service gave to the changes which made it, and made it what it is; 0 where
-                      it numbers none.
-    session           the lease or session that it ends with, 0 for none.
-    value             a digest of what it holds.
-    """
+    """Something of the lane's that a member of the service holds."""
 
     name: str
-    created: int
-    changed: int
-    session: int
-    value: str
+    created: int  # the number that the service gave to the change which made it, 0 where it numbers none
+    changed: int  # likewise of the change which made it what it is
+    session: int  # the lease or session that it ends with, 0 for none
+    value: str  # a digest of what it holds
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a member held, asked past all links, once it had every change that was acknowledged before it was asked.
-
-    asked, answered  ns.
-    first, last      the numbers of the latest change that it had when it began to answer, and when it had answered.
-    whole            a digest of all changes of all keys, up to one that every member has; "" where it tells none.
-    beside           how many keys must be there that a client wrote beside the locks, when nobody writes any more.
-    lost, undead     the names of those that this member lacks, and of removed ones that it holds.
-    """
+    """What a member held, asked past all links, once it had every change that was acknowledged before it was asked."""
 
     member: str
-    asked: int
-    answered: int
-    first: int
-    last: int
+    asked: int  # ns
+    answered: int  # ns
+    first: int  # the number of the latest change that it had when it began to answer
+    last: int  # likewise when it had answered
     entries: tuple[Entry, ...]
-    whole: str = ""
-    beside: int = 0
-    lost: tuple[str, ...] = ()
-    undead: tuple[str, ...] = ()
+    whole: str = ""  # a digest of all changes of all keys, up to one that every member has; "" where it tells none
+    beside: int = 0  # how many keys must be there that a client wrote beside the locks, when nobody writes any more
+    lost: tuple[str, ...] = ()  # the names of those that this member lacks
+    undead: tuple[str, ...] = ()  # the names of removed ones that it holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +293,8 @@ def bad_row(history: History, row: int, what: str) -> BadHistory:
 def malformed(history: History) -> str | None:
     """What no recorder can have written, in one line with the row, or None."""
     c = history.columns
+    acquires = (c["f"] == row_format.F.ACQUIRE) | (c["f"] == row_format.F.TRY_ACQUIRE)
+    granted = acquires & (c["outcome"] == row_format.Outcome.OK)
     checks = (
         ("rows are not in the order of invocation", np.diff(c["inv"], prepend=c["inv"][:1]) < 0),
         ("invoked at a time that is not positive", c["inv"] <= 0),
@@ -319,19 +303,13 @@ def malformed(history: History) -> str | None:
         ("completed before it was invoked", (c["outcome"] != row_format.Outcome.INFO) & (c["ret"] < c["inv"])),
         ("a key that the lane does not have", c["key"] >= max(len(history.facts.keys), 1)),
         ("an error text that is missing", (c["error"] < 0) | (c["error"] >= max(len(history.errors), 1))),
-        ("a granted acquire without an owner", _granted(c) & (c["owner"] == 0)),
-        ("a granted acquire without a session", _granted(c) & (c["session"] == 0) & (history.facts.lease == "session")),
+        ("a granted acquire without an owner", granted & (c["owner"] == 0)),
+        ("a granted acquire without a session", granted & (c["session"] == 0) & (history.facts.lease == "session")),
     )
     for what, bad in checks:
         if bad.any():
             return f"row {int(np.argmax(bad))}: {what}"
-    grants = np.sort(c["owner"][_granted(c) & (c["flags"] & row_format.NESTED == 0)])
+    grants = np.sort(c["owner"][granted & (c["flags"] & row_format.NESTED == 0)])
     if (grants[1:] == grants[:-1]).any():
         return "two grants share one owner"
     return None
-
-
-def _granted(c: Columns) -> npt.NDArray[Any]:
-    acquire = (c["f"] == row_format.F.ACQUIRE) | (c["f"] == row_format.F.TRY_ACQUIRE)
-    granted: npt.NDArray[Any] = acquire & (c["outcome"] == row_format.Outcome.OK)
-    return granted

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from checkers.history.history import History
 from checkers.models.engine_answer import Engine
@@ -22,23 +22,17 @@ Certify = Callable[[History, Settings, bool, Sequence[int]], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """One model, ready for use.
-
-    kinds        what it speaks of: operations of other kinds are left out of everything.
-    make         the sequential specification for a history; None for a class that has none (leases, `set-full`).
-    engine       what decides most histories of the class, or None: all keys are left to the search.
-    keyed        each key is judged alone, with a state of its own; else all keys share one.
-    needs_times  means nothing where times are only places in the order of events.
-    certify      where there is no sequential specification: whether a proof (valid: all rows that count, in order;
-                 invalid: the rows that contradict each other) is accepted: None if it is, else what is wrong with it.
-    """
+    """One model, ready for use."""
 
     name: str
-    kinds: frozenset[F]
+    kinds: frozenset[F]  # what it speaks of: operations of other kinds are left out of everything
+    # The sequential specification for a history; None for a class that has none (leases, `set-full`).
     make: Callable[[History, Settings], Model | None]
-    engine: Engine | None = None
-    keyed: bool = True
-    needs_times: bool = False
+    engine: Engine | None = None  # what decides most histories of the class, or None: all keys are left to the search
+    keyed: bool = True  # each key is judged alone, with a state of its own; else all keys share one
+    needs_times: bool = False  # means nothing where times are only places in the order of events
+    # Where there is no sequential specification: whether a proof (valid: all rows that count, in order; invalid: the
+    # rows that contradict each other) is accepted: None if it is, else what is wrong with it.
     certify: Certify | None = None
 
 
@@ -73,15 +67,13 @@ def _made(place: str, history: History, settings: Settings) -> Model | None:
 def make(maker: Any, history: History, settings: Settings) -> Model:
     """A model of its class (see `Model`). Raises whatever the class raises."""
     if hasattr(maker, "of"):
-        model: Model = maker.of(history, settings)
-        return model
+        return cast(Model, maker.of(history, settings))
     try:
         named = inspect.signature(maker).parameters.values()
         takes = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in named)
     except (TypeError, ValueError):
         takes = False
-    made: Model = maker(settings) if takes else maker()
-    return made
+    return cast(Model, maker(settings) if takes else maker())
 
 
 _LOCK: Final = frozenset({F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE})

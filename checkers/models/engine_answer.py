@@ -17,17 +17,11 @@ Rows = npt.NDArray[np.int64]
 
 
 class Conflict(NamedTuple):
-    """A contradiction within one key.
+    """A contradiction within one key. `checkers.proofs.shrink` makes the least of its rows and of what they need."""
 
-    kind  what happened, a short term; its sentence stands in `checkers.properties.conclusions`.
-    key   index into the history's keys.
-    rows  operations that contradict each other, the one that broke the rule last. `checkers.proofs.shrink` makes the
-          least of them and whatever else their sub-history needs to be closed.
-    """
-
-    kind: str
-    key: int
-    rows: tuple[int, ...]
+    kind: str  # what happened, a short term; its sentence stands in `checkers.properties.conclusions`
+    key: int  # index into the history's keys
+    rows: tuple[int, ...]  # operations that contradict each other, the one that broke the rule last
 
 
 class EngineAnswer(NamedTuple):

@@ -177,23 +177,16 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a model needs to know beside the history. Options of ``python -m checkers`` have the same names.
+    """What a model needs to know beside the history. Options of ``python -m checkers`` have the same names."""
 
-    initial      the value before everything; `UNSET`: nil (of a register), nothing (of a collection), 0 (of a counter).
-    permits      how many may hold at once.
-    ttl          ns; of leases whose grants do not say it. 0: not known.
-    drift        how much faster than true time the server's clock may run, as a fraction.
-    failed_cas   what a failed compare-and-set proves: ``observes`` that the value was another, ``ignored`` nothing.
-    nil_read     what a read that returned nil says: ``value`` that nil was there, ``unknown`` nothing.
-    strict_try   whether a failed try-acquire, refused because held, proves that somebody held.
-    store        rule of a fenced store: a store mode of `Facts`.
-    """
-
+    # The value before everything; `UNSET`: nil (of a register), nothing (of a collection), 0 (of a counter).
     initial: Any = UNSET
-    permits: int = 1
-    ttl: int = 0
-    drift: float = 0.0
+    permits: int = 1  # how many may hold at once
+    ttl: int = 0  # ns; of leases whose grants do not say it. 0: not known
+    drift: float = 0.0  # how much faster than true time the server's clock may run, as a fraction
+    # What a failed compare-and-set proves: ``observes`` that the value was another, ``ignored`` nothing.
     failed_cas: Literal["observes", "ignored"] = "observes"
+    # What a read that returned nil says: ``value`` that nil was there, ``unknown`` nothing.
     nil_read: Literal["value", "unknown"] = "value"
-    strict_try: bool = False
-    store: str = "fence-writes"
+    strict_try: bool = False  # whether a failed try-acquire, refused because held, proves that somebody held
+    store: str = "fence-writes"  # rule of a fenced store: a store mode of `Facts`

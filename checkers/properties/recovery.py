@@ -23,18 +23,14 @@ AGAIN: Final = 6
 
 
 class KeyRecovery(NamedTuple):
-    """How long it took, on one key, until somebody got the lock after the heal. Times in ns.
+    """How long it took, on one key, until somebody got the lock after the heal. Times in ns."""
 
-    row     the request from which the bound counts, from `since` on.
-    late    until the return of a grant, or the last deed of any worker, less the time in which the machine stalled or
-            the trial itself had no answer, and where the bound was missed less that in which nobody wanted the lock.
-    missed  when the bound had passed, None where it had not.
-    """
-
-    row: int
-    since: int
+    row: int  # the request from which the bound counts
+    since: int  # from when on it counts
+    # Until the return of a grant, or the last deed of any worker, less the time in which the machine stalled or the
+    # trial itself had no answer, and where the bound was missed less that in which nobody wanted the lock.
     late: int
-    missed: int | None = None
+    missed: int | None = None  # when the bound had passed, None where it had not
 
 
 def _examine(view: View) -> Examined:
