@@ -180,54 +180,51 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
                 state[s + _HELD] = held + 1
             if ret[i] > _return(state[s + _GRANTED], ret):
                 state[s + _GRANTED] = i + 1
-            if ret[i] > _return(state[s + _RETURNED], ret):
-                state[s + _RETURNED] = i + 1
         elif unknown:
             if held == state[s + _GUESSES] or (how == DEPTH and held > 1):
                 strange = how == DEPTH and held > 1 and status & _SPARE > 0
                 state[s + _STATUS] = status | _SPARE
             else:
                 count = _guessed(walk, i, s, how, count)
-        else:
-            if not held:
-                if state[s + _GHOST]:
-                    strange = how == EITHER and status & _MORE > 0  # a reader's or a writer's
-                    acquire[count] = state[s + _GHOST] - 1
-                    release[count] = i
-                    count += 1
-                    state[s + _GHOST] = 0
-                elif status & _MORE:
-                    strange = True
-                else:
-                    failed[failures] = i
-                    failed_with[failures] = -1
-                    failures += 1
-                    state[s + _STATUS] = _FAILED
-            elif t < _return(state[s + _GRANTED], ret):
+        elif not held:
+            if state[s + _GHOST]:
+                strange = how == EITHER and status & _MORE > 0  # a reader's or a writer's
+                acquire[count] = state[s + _GHOST] - 1
+                release[count] = i
+                count += 1
+                state[s + _GHOST] = 0
+            elif status & _MORE:
                 strange = True
             else:
-                held -= 1
-                state[s + _HELD] = held
-                if held < state[s + _GUESSES]:  # not what the unanswered release did after all
-                    strange = state[s + _GHOST] > 0
-                    in_order = False
-                    _corrected(walk, i, s, how)
-                elif how == DEPTH and held:
-                    # At one instant: it may as well have released the whole first, and acquired again.
-                    strange = status & _SPARE > 0 or t == _return(state[s + _GRANTED], ret)
-                else:
-                    acquire[count] = state[s + _OPEN] - 1
-                    release[count] = i
-                    if how == DEPTH or (turns and t == _return(state[s + _GRANTED], ret)):
-                        # An earlier release may be the last one instead.
-                        strange = ret[i] < _return(state[s + _RETURNED], ret)
-                    if how == COUNT:
-                        # At one instant: which of several it releases decides whether there is room.
-                        strange = held > 0 and ret[acquire[count]] == t
-                        state[s + _OPEN] = _next(acquire[count], after, newest)
-                    count += 1
-            if ret[i] > _return(state[s + _RETURNED], ret):
-                state[s + _RETURNED] = i + 1
+                failed[failures] = i
+                failed_with[failures] = -1
+                failures += 1
+                state[s + _STATUS] = _FAILED
+        elif t < _return(state[s + _GRANTED], ret):
+            strange = True
+        else:
+            held -= 1
+            state[s + _HELD] = held
+            if held < state[s + _GUESSES]:  # not what the unanswered release did after all
+                strange = state[s + _GHOST] > 0
+                in_order = False
+                _corrected(walk, i, s, how)
+            elif how == DEPTH and held:
+                # At one instant: it may as well have released the whole first, and acquired again.
+                strange = status & _SPARE > 0 or t == _return(state[s + _GRANTED], ret)
+            else:
+                acquire[count] = state[s + _OPEN] - 1
+                release[count] = i
+                if how == DEPTH or (turns and t == _return(state[s + _GRANTED], ret)):
+                    # An earlier release may be the last one instead.
+                    strange = ret[i] < _return(state[s + _RETURNED], ret)
+                if how == COUNT:
+                    # At one instant: which of several it releases decides whether there is room.
+                    strange = held > 0 and ret[acquire[count]] == t
+                    state[s + _OPEN] = _next(acquire[count], after, newest)
+                count += 1
+        if not unknown and ret[i] > _return(state[s + _RETURNED], ret):
+            state[s + _RETURNED] = i + 1
         if strange:
             state[s + _STATUS] = _ODD
             odd[key[i]] = True

@@ -266,15 +266,11 @@ def _met(known: Known, now: Numbers, code: int, masks: int) -> bool:
     at = known.heads[code % len(known.heads)]
     while at >= 0:
         if known.hashes[at] == code:
-            same = True
             for word in range(stride):
-                if word < masks and store[at * stride + word] != now[word]:
-                    same = False
+                there = store[at * stride + word]
+                if (there & ~now[word] != 0) if word >= masks else (there != now[word]):
                     break
-                if word >= masks and store[at * stride + word] & ~now[word] != 0:
-                    same = False
-                    break
-            if same:
+            else:
                 return True
         at = known.links[at]
     return False
