@@ -49,12 +49,11 @@ def mutex(shape: HistoryShape) -> History:
     """
     rng = np.random.default_rng(shape.seed)
     rows = _holds(shape, rng)
-    acquires = np.flatnonzero(rows["f"] == F.ACQUIRE)
+    # The k-th acquire and the k-th release are of one owner.
+    acquires, releases = np.flatnonzero(rows["f"] == F.ACQUIRE), np.flatnonzero(rows["f"] == F.RELEASE)
     spared = NONE
     ghost: Table | None = None
     if shape.bad:
-        # The k-th acquire and the k-th release are of one owner.
-        releases = np.flatnonzero(rows["f"] == F.RELEASE)
         room = np.flatnonzero(rows["inv"][releases] - rows["ret"][acquires] >= 8)
         if not len(room):
             raise TooSmall(f"no hold of {shape} is long enough for another inside it")
@@ -73,9 +72,9 @@ def mutex(shape: HistoryShape) -> History:
         choice = _sample(rng, len(acquires), shape.unknown, spared)
         never, freed = choice[::2], choice[1::2]
         rows["outcome"][acquires[never]] = Outcome.INFO
-        rows["outcome"][np.flatnonzero(rows["f"] == F.RELEASE)[freed]] = Outcome.INFO
+        rows["outcome"][releases[freed]] = Outcome.INFO
         gone = np.zeros(len(rows["f"]), bool)
-        gone[np.flatnonzero(rows["f"] == F.RELEASE)[never]] = True
+        gone[releases[never]] = True
         rows = {name: column[~gone] for name, column in rows.items()}
     return _history("mutex", shape, rows, ghost)
 

@@ -29,7 +29,6 @@ def check(model: str, histories: Sequence[History]) -> tuple[tuple[bool | None, 
 
 
 def judge(model: str, histories: Sequence[History]) -> tuple[bool | None, ...]:
-    """The results."""
     return tuple(decide(history, model, Settings()).valid for history in histories)
 
 

@@ -8,6 +8,7 @@ movable grants, or all, are compared pair by pair, which is sound.
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from math import inf
 from typing import Any, Final
 
@@ -238,9 +239,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
     that is too tight as a whole. After a conflict the walk begins anew with the later grant, so that each stands alone.
     """
     start, latest, core_end, reader = windows.start, windows.latest, windows.core_end, windows.reader
-    soonest = [latest[n] for n in order]
-    for place in range(len(order) - 2, -1, -1):
-        soonest[place] = min(soonest[place], soonest[place + 1])
+    soonest = list(accumulate((latest[n] for n in reversed(order)), min))[::-1]
     active: list[int] = []
     chain: list[int] = []
     over = written = 0  # the ends of all grants so far, and of the writers among them
@@ -281,7 +280,6 @@ def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
 
 
 def _in_any_order(windows: Windows, deadline: float, order: list[int]) -> Iterator[tuple[int, ...]]:
-    """See `conflicts`."""
     forced, movable = _parted(windows, range(len(windows.start)))
     if any(windows.reader):
         yield from in_order(windows, forced)

@@ -143,7 +143,7 @@ def _places(problem: Problem, order: list[int], n: int) -> Iterator[list[int]]:
     """An order with one more grant, at each place of its key."""
     key = problem.grants.key
     mine = [place for place, other in enumerate(order) if key[other] == key[n]]
-    places = range(mine[0], mine[-1] + 2) if mine else range(len(order), len(order) + 1)
+    places = range(mine[0], mine[-1] + 2) if mine else [len(order)]
     for place in reversed(places):
         yield [*order[:place], n, *order[place:]]
 

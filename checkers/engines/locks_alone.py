@@ -104,8 +104,7 @@ def tries(history: History) -> Column:
     """Rows of the tries that were refused because somebody held."""
     c = history.columns
     refused = (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
-    rows: Column = np.flatnonzero(refused & (c["f"] == F.TRY_ACQUIRE))
-    return rows
+    return np.flatnonzero(refused & (c["f"] == F.TRY_ACQUIRE))
 
 
 def explained(history: History, holds: Stretched, refused: Column, *, own: bool) -> Column:

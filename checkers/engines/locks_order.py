@@ -75,8 +75,7 @@ def _inside(member: Column, acknowledged: Column, slot: Column, slots: int) -> C
 def merged(order: Order, other: Order) -> Column:
     """The rows of an order with others put in at their points and phases: 0 before all others, 4 after all."""
     rows, points, phases = (np.concatenate(pair) for pair in zip(order, other, strict=True))
-    sequence: Column = rows[np.lexsort((np.arange(len(rows)), phases, points))]
-    return sequence
+    return rows[np.lexsort((np.arange(len(rows)), phases, points))]
 
 
 class RefusedTries(NamedTuple):
@@ -126,5 +125,4 @@ def stretched(
     whole_hold = np.concatenate((hold, at, np.full(len(extra), len(key))))
     whole_kind = np.concatenate((kind, np.full(len(tries), 1), np.full(len(extra), 0)))
     whole_point = np.concatenate((point, np.maximum(c["inv"][tries], begun), np.zeros(len(extra), np.int64)))
-    order: Column = whole_rows[np.lexsort((whole_rows, whole_point, whole_kind, whole_hold))]
-    return order
+    return whole_rows[np.lexsort((whole_rows, whole_point, whole_kind, whole_hold))]

@@ -85,7 +85,7 @@ def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -
 
 
 class SearchTable(NamedTuple):
-    """The operations of one key, as in `search_plan.Plan`, and the states that they can reach."""
+    """The operations of one key, as in `SearchPlan`, and the states that they can reach."""
 
     begins: Numbers  # of each operation the first event at which it is in flight
     kinds: Numbers  # of each: those of one kind are interchangeable

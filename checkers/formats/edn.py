@@ -57,11 +57,11 @@ RECORD: Final = re.compile(r"#[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w$-]*+)++")
 
 
 class Reader:
-    """Reads one form after the other, from `at` on. begun: where the last began, tags and what was discarded aside."""
+    """Reads one form after the other. at: of the next; begun: of the last, tags and what was discarded aside."""
 
-    def __init__(self, text: str, at: int = 0) -> None:
+    def __init__(self, text: str) -> None:
         self._text = text
-        self.at = self.begun = at
+        self.at = self.begun = 0
 
     def line(self, at: int | None = None) -> int:
         """Line of a place in the text, from 0."""

@@ -105,8 +105,7 @@ def different(atoms: Numbers) -> list[int]:
     seen = np.zeros(int(atoms.max(initial=ABSENT)) + 2, bool)
     seen[atoms] = True
     seen[ABSENT] = False
-    atoms_seen: list[int] = np.flatnonzero(seen).tolist()
-    return atoms_seen
+    return np.flatnonzero(seen).tolist()
 
 
 def missing(field: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.formats import edn, lines
-from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
+from checkers.formats.event_columns import FIELDS, NEEDED, NUMBERS, EventColumns
 from checkers.formats.lines import LineShape
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import FrozenMap, shown, spelled
@@ -155,7 +155,7 @@ def _shape(line: str) -> LineShape | None:
     except edn.Malformed:
         return None
     rest = line[last : reader.at]
-    if ";" in line or reader.peek() or not {"process", "type", "f"} <= set(fields):
+    if ";" in line or reader.peek() or not set(NEEDED) <= set(fields):
         return None
     return LineShape(pattern + re.escape(rest) + r"[ \t\r,]*\n?$", tuple(fields))
 

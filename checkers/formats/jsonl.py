@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from checkers.formats import lines
-from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
+from checkers.formats.event_columns import FIELDS, NEEDED, NUMBERS, EventColumns
 from checkers.formats.lines import LineShape
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import DEEPEST, frozen_map, shown
@@ -103,9 +103,8 @@ def _shape(line: str) -> LineShape | None:
         pairs = _decoded(line)
     except ValueError:
         return None
-    if not isinstance(pairs, _Pairs) or not {"process", "type", "f"} <= {key for key, _ in pairs} or not line.isascii():
-        return None
-    if len({key for key, _ in pairs}) < len(pairs):
+    keys = [key for key, _ in pairs] if isinstance(pairs, _Pairs) else []
+    if not line.isascii() or not set(NEEDED) <= set(keys) or len(set(keys)) < len(keys):
         return None
     pattern, fields, at = "^", [], line.index("{") + 1
     last = 0

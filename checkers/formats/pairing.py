@@ -119,8 +119,7 @@ def _processes(events: EventColumns) -> Numbers:
         else:
             line = events.first("process", place)
             raise events.source.bad(line, f"{shown(plain(value))} is not a process: a number or a name is wanted")
-    column: Numbers = table[events.column("process")]
-    return column
+    return table[events.column("process")]
 
 
 def _order(events: EventColumns, *, timed: bool) -> tuple[Numbers, Numbers]:

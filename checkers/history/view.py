@@ -42,8 +42,7 @@ class View:
         mask = any_of(self.array("f"), kinds)
         if outcomes:
             mask &= any_of(self.array("outcome"), outcomes)
-        rows: list[int] = np.flatnonzero(mask).tolist()
-        return rows
+        return np.flatnonzero(mask).tolist()
 
     def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
         """As `rows`, without acquires of what their holder had already, and the releases that undid them."""

@@ -97,8 +97,8 @@ def ns(name: str, number: int | None, of: str = "") -> Value:
     return Value(name, None if number is None else int(number), "ns", of)
 
 
-def ratio(name: str, number: float | None, of: str = "") -> Value:
-    return Value(name, None if number is None else float(number), "ratio", of)
+def ratio(name: str, number: float | None) -> Value:
+    return Value(name, None if number is None else float(number), "ratio")
 
 
 def silent(reason: str) -> Reading:

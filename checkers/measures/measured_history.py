@@ -85,7 +85,7 @@ class MeasuredHistory(View):
     @cached_property
     def untimed(self) -> str | None:
         """Why the history says nothing about how long anything took, or None."""
-        if not self.foreign or self.recorded.clock is None:
+        if self.in_ns:
             return None
         _, times = _moments(self.recorded)
         if not len(times) or times[0] == times[-1]:

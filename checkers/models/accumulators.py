@@ -191,7 +191,7 @@ class Counter(Accumulator):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._initial: Any = settings.initial if is_number(settings.initial) else 0
+        self._initial: int | float = settings.initial if is_number(settings.initial) else 0
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
@@ -205,8 +205,7 @@ class Counter(Accumulator):
 
     @property
     def initial(self) -> State:
-        initial: State = self._initial
-        return initial
+        return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:

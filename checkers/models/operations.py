@@ -181,8 +181,7 @@ class ByKey:
 
     @cached_property
     def _mask(self) -> npt.NDArray[np.bool_]:
-        mask: npt.NDArray[np.bool_] = self._wanted[self._source.history.columns["f"]]
-        return mask
+        return self._wanted[self._source.history.columns["f"]]
 
     @cached_property
     def _rows(self) -> Rows:

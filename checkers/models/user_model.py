@@ -129,10 +129,9 @@ def _made(name: str, maker: Any, history: History, settings: Settings) -> Own:
     return Own(name, model)
 
 
-def _hashable(state: Any) -> State:
+def _hashable(state: State) -> State:
     hash(state)
-    made: State = state
-    return made
+    return state
 
 
 def _in_a_line(error: BaseException) -> str:

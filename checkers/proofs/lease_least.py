@@ -54,8 +54,7 @@ def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
     key, session = history.columns["key"], history.columns["session"]
     here = np.isin(key, key[list(rows)])
     met = np.unique(session[here])
-    near: Sequence[int] = np.flatnonzero(here | np.isin(session, met[met != 0])).tolist()
-    return near
+    return np.flatnonzero(here | np.isin(session, met[met != 0])).tolist()
 
 
 def _part(e: LeaseEvents, row: int) -> Set[int]:
