@@ -26,7 +26,8 @@ import importlib
 import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
+from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
@@ -91,12 +92,9 @@ class Kernel(Generic[P, R]):
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__module__ = function.__module__
-        self._plain: FunctionType | None = None
-        self._callee: Any = None
         self._compiled: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """See the module."""
         return self.sized(max(map(_length, args), default=0), *args, **kwargs)
 
     def sized(self, rows: int, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -107,7 +105,7 @@ class Kernel(Generic[P, R]):
             form = self._compiled_form(rows, frozen)
             if form is not None:
                 return cast(R, form(*frozen))
-        return cast(R, _arrays(self.plain_form()(*map(_lists, args))))
+        return cast(R, _arrays(self.plain_form(*map(_lists, args))))
 
     @property
     def loaded(self) -> bool:
@@ -119,21 +117,19 @@ class Kernel(Generic[P, R]):
         """Whether the compiled form costs no waiting: it is in memory, or asked for by `always`."""
         return self.loaded if _forced is None else _forced
 
+    @cached_property
     def plain_form(self) -> FunctionType:
         """The function over lists, which calls the plain forms of other kernels."""
-        if self._plain is None:
-            self._plain = self._with_globals({"np": _Lists}, Kernel.plain_form)
-        return self._plain
+        return self._with_globals({"np": _Lists}, attrgetter("plain_form"))
 
     def nopython_form(self) -> FunctionType:
         """The function for numba, which calls what numba makes of other kernels."""
-        return self._with_globals({}, Kernel.callee)
+        return self._with_globals({}, attrgetter("callee"))
 
+    @cached_property
     def callee(self) -> Any:
         """What a compiled kernel calls in this one's place: compiled with it, and kept with it."""
-        if self._callee is None:
-            self._callee = compiler().njit(nogil=True)(self.nopython_form())
-        return self._callee
+        return compiler().njit(nogil=True)(self.nopython_form())
 
     def uses(self) -> dict[str, Any]:
         """Global name → value, of all that the function refers to."""

@@ -40,7 +40,7 @@ LONGEST: Final = INFINITY >> 2
 
 _ABOUT: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 
-_refusal = is_refusal.plain_form()
+_refusal = is_refusal.plain_form
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ PATIENCE: Final = 10_000
 
 Unit = TypeVar("Unit")
 
-_earliest_end = earliest_end.plain_form()
+_earliest_end = earliest_end.plain_form
 
 
 @dataclass(frozen=True, slots=True)
