@@ -40,7 +40,7 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     longest = np.argsort(-lasted, kind="stable")[:1]
     return Reading(
         (
-            ns("longest", int(lasted.max(initial=0))),
+            ns("longest", lasted.max(initial=0)),
             ns("total", total),
             ns("asked", gaps.waited),
             count("gaps", len(lasted)),
@@ -75,7 +75,7 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
         if gaps is not None:
             begun = gaps.begin >= fault.begun
             begun &= gaps.begin <= (INFINITY if first is None else first)
-            values.append(ns("gap", int((gaps.end - gaps.begin)[begun].max(initial=0)), name))
+            values.append(ns("gap", (gaps.end - gaps.begin)[begun].max(initial=0), name))
     values += [count("faults", len(faults)), count("recovered", recovered)]
     if not any(fault.healed for fault in faults):
         return Reading(tuple(values), "no fault was healed")
@@ -115,7 +115,7 @@ def deadlock(measured: MeasuredHistory) -> Reading:
         (
             ns("longest", longest),
             ns("allowed", allowed or None),
-            count("keys", int((lasted > allowed).sum() if allowed else 0)),
+            count("keys", (lasted > allowed).sum() if allowed else 0),
         ),
         measured.idle,
         (_waiters(measured, worst, int(begin[worst]), int(end[worst])),) if longest else (),

@@ -65,10 +65,10 @@ def starvation(measured: MeasuredHistory) -> Reading:
     passed = None if measured.crowded else _bypasses(measured)
     values = [
         count("workers", len(names)),
-        count("least_grants", int(shares.min())),
-        count("most_grants", int(shares.max())),
+        count("least_grants", shares.min()),
+        count("most_grants", shares.max()),
         ratio("jain", int(shares.sum()) ** 2 / (len(names) * sum(share**2 for share in shares.tolist()))),
-        count("most_bypasses", 0 if passed is None else int(passed.times.max(initial=0))),
+        count("most_bypasses", 0 if passed is None else passed.times.max(initial=0)),
     ]
     witness: tuple[tuple[int, ...], ...] = ()
     if measured.untimed is None:
@@ -79,7 +79,7 @@ def starvation(measured: MeasuredHistory) -> Reading:
             ordered = np.sort(lasted)
             median = quantile(ordered, 500)
             values += [
-                ns("longest_wait", int(ordered[-1])),
+                ns("longest_wait", ordered[-1]),
                 ns("median_wait", median),
                 ratio("longest_by_median", int(ordered[-1]) / median if median else None),
             ]

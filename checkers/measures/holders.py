@@ -54,7 +54,7 @@ def possible_overlap(measured: MeasuredHistory) -> Reading:
     readers = holds.shared
     touching = meeting(begin, over) - meeting(begin[readers], over[readers])
     return Reading(
-        (count("pairs", touching - _definite(measured)), count("open", int((holds.freed > measured.finish).sum()))),
+        (count("pairs", touching - _definite(measured)), count("open", (holds.freed > measured.finish).sum())),
         measured.idle,
     )
 
@@ -151,12 +151,12 @@ def hold_versus_ttl(measured: MeasuredHistory) -> Reading:
     return Reading(
         (
             count("holds", len(holds)),
-            ns("ttl", int(ttl.min())),
-            ns("margin_min", int(ordered[0])),
+            ns("ttl", ttl.min()),
+            ns("margin_min", ordered[0]),
             *(ns(f"margin_p{percent}", quantile(ordered, 10 * percent)) for percent in (1, 10, 50, 90)),
-            ns("longest_hold", int(lasted.max())),
-            count("outlived", int(outlived.sum())),
-            count("met_another", int((outlived & (measured.superseded < holds.left)).sum())),
+            ns("longest_hold", lasted.max()),
+            count("outlived", outlived.sum()),
+            count("met_another", (outlived & (measured.superseded < holds.left)).sum()),
             count("beyond_twice_ttl", len(long)),
         ),
         None,

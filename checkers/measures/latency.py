@@ -109,10 +109,10 @@ def _by_phase(measured: MeasuredHistory, waits: Waits) -> Reading:
 def _quantiles(phase: str, lasted: Ints, done: Flags) -> list[Value]:
     estimate = kaplan_meier(lasted, done)
     return [
-        count("answered", int(done.sum()), phase),
-        count("censored", int((~done).sum()), phase),
+        count("answered", done.sum(), phase),
+        count("censored", (~done).sum(), phase),
         *(ns(name, survival_quantile(*estimate, permille), phase) for name, permille in QUANTILES),
-        ns("longest", int(lasted[done].max(initial=0)) if done.any() else None, phase),
+        ns("longest", lasted[done].max(initial=0) if done.any() else None, phase),
     ]
 
 

@@ -187,7 +187,7 @@ def dirty_value(measured: MeasuredHistory) -> Reading:
     rows = np.flatnonzero(dirty)
     unexercised = None if failed.any() else "no write was refused or failed"
     return Reading(
-        (count("reads", len(rows)), count("failed_writes", int(failed.sum()))),
+        (count("reads", len(rows)), count("failed_writes", failed.sum())),
         unexercised if reads.any() else "nothing was read",
         tuple((int(np.argmax(failed & (named == named[row]))), int(row)) for row in rows[:WITNESSES]),
         "a value was read that nobody may have written" if len(rows) else None,
