@@ -25,16 +25,11 @@ from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.witness import tell
 from checkers.row_format import Outcome
 
-BUDGET: Final = 60.0
-"""Seconds, where nothing else is said."""
-NO_ORDER: Final = "no-order"
-"""Kind of a conflict that the search found."""
-SHRINKING: Final = 10.0
-"""Seconds at most that are spent on making a proof small."""
-OVERTIME: Final = 0.1
-"""Part of the budget that is left for that where all was spent to find out."""
-_NAMED: Final = 3
-"""Keys that a reason names; the rest are counted."""
+BUDGET: Final = 60.0  # seconds, where nothing else is said
+NO_ORDER: Final = "no-order"  # kind of a conflict that the search found
+SHRINKING: Final = 10.0  # seconds at most that are spent on making a proof small
+OVERTIME: Final = 0.1  # part of the budget that is left for that where all was spent to find out
+_NAMED: Final = 3  # keys that a reason names; the rest are counted
 
 
 class Least(NamedTuple):

@@ -25,10 +25,8 @@ from checkers.formats.formats import load_any
 from checkers.history.history import History, save
 from checkers.row_format import NONE, F, Outcome
 
-UNANSWERED: Final = (0, 20, 50, 100)
-"""Operations without an answer, in bad histories of one key."""
-SPEND: Final = 10.0
-"""Seconds of CPU time after which Porcupine is not asked again."""
+UNANSWERED: Final = (0, 20, 50, 100)  # operations without an answer, in bad histories of one key
+SPEND: Final = 10.0  # seconds of CPU time after which Porcupine is not asked again
 
 
 class WrongResult(Exception):

@@ -23,13 +23,10 @@ from checkers.engines.fenced_accesses import (
 )
 from checkers.engines.kernel import Column, kernel
 
-UNREAD = -1
-"""An unknown write of which nobody read."""
+UNREAD = -1  # an unknown write of which nobody read
 INITIAL = -2
-REPEATED = -3
-"""Several writes of this value may have been accepted, or one beside the initial value."""
-UNSURE = -4
-"""Likewise, and one of them was never answered."""
+REPEATED = -3  # several writes of this value may have been accepted, or one beside the initial value
+UNSURE = -4  # likewise, and one of them was never answered
 UNWRITTEN = -5
 
 

@@ -34,14 +34,10 @@ from checkers.row_format import INFINITY, F, Outcome
 
 BLAME: Final = {BLIND: "granted-inside-a-hold", TOLD: "renewal-lied", UNREFUSED: "release-lied", FULL: "lost-early"}
 
-SECONDS: Final = 20.0
-"""What all keys that need a search may take together."""
-WITNESSES: Final = 10
-"""Conflicts that are made as small as they can be; the rest name the grants that have no room together."""
-MINIMIZING: Final = 5.0
-"""Seconds that this may take for all of them."""
-SMALL: Final = 400
-"""Operations of a conflict that is made smaller one operation at a time."""
+SECONDS: Final = 20.0  # what all keys that need a search may take together
+WITNESSES: Final = 10  # conflicts that are made as small as they can be; others name the grants that have no room
+MINIMIZING: Final = 5.0  # seconds that this may take for all of them
+SMALL: Final = 400  # operations of a conflict that is made smaller one operation at a time
 
 _Point = tuple[int, int, int, int, int]
 """(ns, rank, place of its grant in their order, or -1 for what is about a session, what it is, row): as sorted."""

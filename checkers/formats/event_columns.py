@@ -9,20 +9,16 @@ import numpy as np
 from checkers.formats.source import Numbers, SourceFile
 from checkers.history.foreign_values import Atoms, shown, spelled
 
-ABSENT: Final = -1
-"""In a column of atoms: the event does not say."""
-UNSAID: Final = int(np.iinfo(np.int64).min)
-"""In a column of numbers: the event does not say."""
+ABSENT: Final = -1  # in a column of atoms: the event does not say
+UNSAID: Final = int(np.iinfo(np.int64).min)  # in a column of numbers: the event does not say
 
 NUMBERS: Final = ("index", "time", "token", "ttl")
 ATOMS: Final = ("process", "type", "f", "value", "key", "owner", "session", "error", "reason", "shared")
 FIELDS: Final = (*NUMBERS, *ATOMS)
 """What an event may say that means something here. Whatever else it says is read and passed over."""
 
-NEEDED: Final = ("process", "type", "f")
-"""What every event must say."""
-_LARGEST: Final = 1 << 61
-"""Leaves room to shift times and to add a TTL."""
+NEEDED: Final = ("process", "type", "f")  # what every event must say
+_LARGEST: Final = 1 << 61  # leaves room to shift times and to add a TTL
 
 
 class EventColumns:

@@ -19,14 +19,10 @@ import pyarrow as pa
 from checkers.formats.event_columns import ABSENT, NEEDED, NUMBERS, UNSAID, EventColumns, missing
 from checkers.formats.source import Numbers, SourceFile
 
-CHUNK: Final = 1 << 18
-"""Lines that are in Arrow's hands at once."""
-ATTEMPTS: Final = 8
-"""Shapes in a row that hardly any line has, before the rest is left to the complete parser."""
-LONGEST: Final = 4000
-"""Characters of a pattern; a line with ever more keys makes none."""
-FEW: Final = 64
-"""Lines that are not worth a shape."""
+CHUNK: Final = 1 << 18  # lines that are in Arrow's hands at once
+ATTEMPTS: Final = 8  # shapes in a row that hardly any line has, before the rest is left to the complete parser
+LONGEST: Final = 4000  # characters of a pattern; a line with ever more keys makes none
+FEW: Final = 64  # lines that are not worth a shape
 
 _SIMPLE: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,17})\Z")
 

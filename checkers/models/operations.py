@@ -147,10 +147,8 @@ class Operations(Sequence[Operation]):
         return map(Operation, *(self.source.read(name, rows) for name in Operation._fields))
 
 
-_BLOCK: Final = 1 << 14
-"""Rows that are made at once."""
-_OFTEN: Final = 16
-"""As many questions cost about as much as sorting."""
+_BLOCK: Final = 1 << 14  # rows that are made at once
+_OFTEN: Final = 16  # as many questions cost about as much as sorting
 
 
 class ByKey:

@@ -20,10 +20,8 @@ from checkers.models.operations import Operations, Source
 from checkers.properties.conclusions import CONCLUSIONS
 from checkers.row_format import LATE, NONE, F, Reason
 
-TOLD: Final = 40
-"""Operations that get a sentence; of more, the last ones."""
-_SECONDS: Final = 0.5
-"""What finding out what should have been may cost."""
+TOLD: Final = 40  # operations that get a sentence; of more, the last ones
+_SECONDS: Final = 0.5  # what finding out what should have been may cost
 
 _DEEDS: Final[Mapping[F, tuple[str, str, str]]] = {
     F.ACQUIRE: (
