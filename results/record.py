@@ -5,20 +5,18 @@ summary.json is read into the types of this module, and its JSON Schema is made 
 begins with the name of a field is the description of that field in the schema.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from msgspec import Meta
 
 from checkers.claims import Verdict
+from checkers.history.counting import grouped as grouped
 from checkers.history.history import Facts, History
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-
-Item = TypeVar("Item")
-Key = TypeVar("Key", bound=Hashable)
 
 CPU_PARTS: Final = ("workers", "harness", "links", "servers", "store")
 """What used CPU time in a trial (`TrialRecord.about`, "cpu": seconds each)."""
@@ -231,14 +229,6 @@ def mapping(value: object) -> Mapping[str, Any]:
 def words(value: object) -> list[str]:
     """A JSON array that was stored without a fixed shape, as texts: a command line; empty where it is anything else."""
     return list(map(str, value)) if isinstance(value, list) else []
-
-
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Key → its items. Keys stand in the order in which they first occur."""
-    groups: dict[Key, list[Item]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def settled(cells: Iterable[Cell]) -> list[Cell]:

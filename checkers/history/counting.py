@@ -89,7 +89,7 @@ def meeting(begin: Ints, end: Ints) -> int:
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Key → its items, in their order."""
+    """Key → its items. Keys stand in the order in which they first occur."""
     result: dict[K, list[T]] = {}
     for item in items:
         result.setdefault(key(item), []).append(item)
