@@ -60,7 +60,7 @@ class FaultInjection(Protocol):
 
 
 class Momentary:
-    """A fault injection that is over at once."""
+    """A fault injection that is over at once. The classes below undo more, each before those that follow as bases."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Momentary:
         """There is nothing to undo."""
 
 
-class OnNodes:
+class OnNodes(Momentary):
     """A fault injection that is undone where all nodes are let go."""
 
     __slots__ = ()
@@ -76,25 +76,17 @@ class OnNodes:
     def heal(self, target: Target) -> None:
         for node in target.cluster.nodes:
             node.let_go(target.by)
+        super().heal(target)
 
 
-class OnWorkers:
+class OnWorkers(Momentary):
     """A fault injection that is undone where its workers are let go."""
 
     __slots__ = ()
 
     def heal(self, target: Target) -> None:
         target.actors.let_go(target.by)
-
-
-class OnWorkersAndNodes(OnWorkers, OnNodes):
-    """A fault injection that is undone where its workers are let go, and then all nodes."""
-
-    __slots__ = ()
-
-    def heal(self, target: Target) -> None:
-        OnWorkers.heal(self, target)
-        OnNodes.heal(self, target)
+        super().heal(target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from infra.backends.backend import Trait
 from infra.faults import link_proof
-from infra.faults.fault import SPANS, Fault
+from infra.faults.fault import SPANS, Fault, Momentary
 from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, must, some_nodes
 from infra.faults.gate_scripts import catch, catch_within, hits_of, let_go, run_traps
 from infra.faults.link_proof import DOWN, SHOWS
@@ -47,13 +47,14 @@ def heal_clients(target: Target) -> None:
     link_proof.await_answers(target, client_pairs(target))
 
 
-class OnClientLinks:
+class OnClientLinks(Momentary):
     """A fault injection that is undone where links are let go, and whose heal is proven through those of clients."""
 
     __slots__ = ()
 
     def heal(self, target: Target) -> None:
         heal_clients(target)
+        super().heal(target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from infra.faults import fault
-from infra.faults.fault import Fault, FaultInjection, Need, OnWorkers, OnWorkersAndNodes
+from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers
 from infra.faults.gate_scripts import GateTrap, Script, run_scripts
 from infra.faults.target import Action, Hit, Kind, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
@@ -123,7 +123,7 @@ def _of_another(pair: Pair) -> Iterator[tuple[Verb, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class CrashAtEveryMessage(OnWorkersAndNodes):
+class CrashAtEveryMessage(OnWorkers, OnNodes):
     """All pairs at the same message, one server, and then all at the next."""
 
     def describe(self) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import fault, link_proof
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnWorkersAndNodes
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnNodes, OnWorkers
 from infra.faults.fault_options import LEADER, choice, number, within
 from infra.faults.gate_scripts import GateTrap, Script, catch, catch_within, hits_of, let_go, run_traps
-from infra.faults.links.cuts import CutClients, client_pairs, heal_clients
+from infra.faults.links.cuts import CutClients, OnClientLinks, client_pairs
 from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN
@@ -30,7 +30,7 @@ INTRUDES_WITHIN: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class CutHolder:
+class CutHolder(OnWorkers, OnClientLinks):
     """The client group of the holder that is caught first; in the other lanes a holder of the same group."""
 
     how: Cut
@@ -60,13 +60,9 @@ class CutHolder:
         words = "whose workers have just acquired"
         return [*(replace(hit, target=f"{hit.target}, {words}") for hit in cuts), *stalls]
 
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-        heal_clients(target)
-
 
 @dataclass(frozen=True, slots=True)
-class CrashAfterAcquire(OnWorkersAndNodes):
+class CrashAfterAcquire(OnWorkers, OnNodes):
     """The leader, or the first server, is killed and started again in `apply`, before the holders do anything."""
 
     def describe(self) -> str:
@@ -98,7 +94,7 @@ def crash_one(target: Target) -> Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class LateRelease:
+class LateRelease(OnWorkers, OnClientLinks):
     """A release whose two halves lie on two sides of its lease's end, as when a client first looks whether the lock is
     its own and then deletes it. One that is a single request is over before its client is frozen.
 
@@ -135,10 +131,6 @@ class LateRelease:
                 trap.thaw_all()
 
         return [slow, *hits_of(run_traps(target, script, catch_within(ttl) + 1.5 * ttl))]
-
-    def heal(self, target: Target) -> None:
-        target.actors.let_go(target.by)
-        heal_clients(target)
 
 
 CUT_HOLDER: Final = Fault(
