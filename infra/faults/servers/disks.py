@@ -7,6 +7,7 @@ own disk does. A follower that does not keep what it was told is dropped after s
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from infra.backends.backend import Trait, Written
@@ -141,39 +142,32 @@ def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Opti
 _WAITED_FOR: Final = _disks(lambda site: site.backend.disks)
 """Disks that a write waits for."""
 
+_OF_DISKS: Final = partial(Fault, kind="disk", spans=SPANS, needs=("disk",))
+
 DISKS: Final = (
     # Slow enough to be felt, fast enough that nobody is deposed.
-    Fault(
+    _OF_DISKS(
         "slow-disk",
-        "disk",
-        "every synchronisation of a disk takes some tens of milliseconds more",
-        lambda _, nodes, delay_ms: SlowDisk(nodes, delay_ms),
-        (_WAITED_FOR, number("delay_ms", 1, 10_000, within(DELAYS), "a number of milliseconds")),
-        spans=SPANS,
-        needs=("disk",),
+        summary="every synchronisation of a disk takes some tens of milliseconds more",
+        inject=lambda _, nodes, delay_ms: SlowDisk(nodes, delay_ms),
+        options=(_WAITED_FOR, number("delay_ms", 1, 10_000, within(DELAYS), "a number of milliseconds")),
         how="strace beside the server delays fsync and its kin",
         sees="every acknowledged write takes so much longer, and what waits behind it",
     ),
     # What deposes etcd leaders in real life.
-    Fault(
+    _OF_DISKS(
         "stall-disk",
-        "disk",
-        "no synchronisation of a disk ends, until it heals",
-        lambda _, nodes: SlowDisk(nodes, None),
-        (_WAITED_FOR,),
-        spans=SPANS,
-        needs=("disk",),
+        summary="no synchronisation of a disk ends, until it heals",
+        inject=lambda _, nodes: SlowDisk(nodes, None),
+        options=(_WAITED_FOR,),
         how="the same with a delay of an hour, broken off",
         sees="no write is acknowledged until the heal (etcd: until another leads); Redis answers nothing at all",
     ),
-    Fault(
+    _OF_DISKS(
         "fill-disk",
-        "disk",
-        "no room is left on a disk",
-        lambda _, nodes: FillDisk(nodes),
-        (_disks(),),
-        spans=SPANS,
-        needs=("disk",),
+        summary="no room is left on a disk",
+        inject=lambda _, nodes: FillDisk(nodes),
+        options=(_disks(),),
         how="ballast in a file without a name on the volume, a tmpfs of limited size",
         sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
     ),
