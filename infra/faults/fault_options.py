@@ -135,9 +135,13 @@ def number(
     return Option(name, check, draw)
 
 
-def any_below(name: str, count: Callable[[Site], int]) -> Option:
-    """The index of one of so many."""
-    return number(name, 0, lambda site: count(site) - 1, lambda rng, site, _: rng.randrange(count(site)), "a number")
+def follower(name: str) -> Option:
+    """The index of a node among those that do not lead."""
+
+    def draw(rng: random.Random, site: Site, _: Options) -> int:
+        return rng.randrange(len(site.members) - 1)
+
+    return number(name, 0, lambda site: len(site.members) - 2, draw, "a number")
 
 
 def real(name: str, least: float, most: float, draw: Callable[[random.Random], float]) -> Option:

@@ -20,7 +20,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.faults import fault
 from infra.faults.fault import SPANS, Fault, FaultInjection, await_noticed
-from infra.faults.fault_options import ALL_GROUPS, FEW_GROUPS, Option, Options, Site, any_below, different, must, one_of
+from infra.faults.fault_options import ALL_GROUPS, FEW_GROUPS, Option, Options, Site, different, follower, must, one_of
 from infra.faults.links.cuts import HOW, CutClients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
@@ -120,11 +120,6 @@ def _isolate(how: Cut, whom: str, follower: int | None = None) -> CutPeers:
     return CutPeers(how, f"isolate {whom} from its peers ({how})", _isolated(follower))
 
 
-def followers(site: Site) -> int:
-    """How many nodes there are besides the leader."""
-    return len(site.members) - 1
-
-
 _OF_PEERS: Final = partial(Fault, kind="cut", spans=SPANS, about="election", trait=Trait.LEADER, needs=("peer-links",))
 
 
@@ -133,7 +128,7 @@ def _cut_nodes(how: Cut) -> Fault:
         f"cut-nodes-{how}",
         summary=f"a follower loses its peers, not its clients ({how})",
         inject=lambda _, follower: _isolate(how, f"follower {follower + 1}", follower),
-        options=(any_below("follower", followers),),
+        options=(follower("follower"),),
         trait=Trait.PEERS,
         how=HOW[how],
         sees="one node answers with errors, or not at all",

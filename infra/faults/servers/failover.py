@@ -6,6 +6,7 @@ given out a second time. Where it goes by consensus nothing may be lost, but who
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from infra.backends.backend import ServerRefused, Trait
@@ -13,9 +14,8 @@ from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
-from infra.faults.fault_options import any_below, number, within
+from infra.faults.fault_options import follower, number, within
 from infra.faults.link_question import PATIENCE
-from infra.faults.links.partitions import followers
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
@@ -150,37 +150,33 @@ def _address(endpoint: str) -> tuple[str, int]:
     return host, int(port)
 
 
+_FAILOVER: Final = partial(Fault, kind="failover", needs=("failover",))
+
 FAILOVERS: Final = (
-    Fault(
+    _FAILOVER(
         "promote-replica",
-        "failover",
-        "redis1's replica takes its place before it was told the latest writes",
-        lambda site, behind_ms: PromoteReplica(site.members[0], site.backend.auxiliaries[0].name, behind_ms),
-        (number("behind_ms", 0, 60_000, within(BEHIND), "a number of milliseconds"),),
+        summary="redis1's replica takes its place before it was told the latest writes",
+        inject=lambda site, behind_ms: PromoteReplica(site.members[0], site.backend.auxiliaries[0].name, behind_ms),
+        options=(number("behind_ms", 0, 60_000, within(BEHIND), "a number of milliseconds"),),
         spans=SPANS,
         trait=Trait.REPLICA,
-        needs=("failover",),
         how="replication dropped, REPLICAOF NO ONE, proxies of clients led to the replica; back by a full copy",
         sees="connections closed; then a server that lacks the latest acknowledged writes",
     ),
-    Fault(
+    _FAILOVER(
         "change-leader",
-        "failover",
-        "another member becomes the leader",
-        lambda _, to: ChangeLeader(to),
-        (any_below("to", followers),),
+        summary="another member becomes the leader",
+        inject=lambda _, to: ChangeLeader(to),
+        options=(follower("to"),),
         trait=Trait.LEADER,
-        needs=("failover",),
         how="etcd: the leader transfers its office; ZooKeeper, which cannot: it is stopped and started",
         sees="etcd: a pause of milliseconds; ZooKeeper: connections closed, an election",
     ),
-    Fault(
+    _FAILOVER(
         "terminate-backends",
-        "failover",
-        "every session of PostgreSQL's is terminated",
-        fault.always(TerminateBackends()),
+        summary="every session of PostgreSQL's is terminated",
+        inject=fault.always(TerminateBackends()),
         trait=Trait.SESSION_PROCESSES,
-        needs=("failover",),
         how="pg_terminate_backend",
         sees="connections end with an error of class 57; session locks are free",
     ),
