@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access
@@ -137,25 +138,18 @@ class Postgres(Backend):
         "by dump and restore", ("PGDATA",), _BEGIN, _VERSIONS, _other_major, _DUMP, _RESTORE, _BACK, done=_DONE
     )
 
-    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """By a login, so it needs the password."""
-        return self._logged_in(host, port, access)
-
     def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
-        return self._bouncer if node == BOUNCER else self.probe
+        """Of PgBouncer by its console, whatever becomes of PostgreSQL behind it."""
+        return partial(self.probe, database=BOUNCER) if node == BOUNCER else self.probe
 
-    def _bouncer(self, host: str, port: int, access: Access) -> Health | None:
-        """PgBouncer itself, by its console, whatever becomes of PostgreSQL behind it."""
-        health = self._logged_in(host, port, access, BOUNCER)
-        return health and Health(health.version.partition("/")[0])  # it says 1.24.1/bouncer
-
-    def _logged_in(self, host: str, port: int, access: Access, database: str | None = None) -> Health | None:
+    def probe(self, host: str, port: int, access: Access = OPEN, database: str | None = None) -> Health | None:
+        """By a login, so it needs the password."""
         import psycopg
 
         try:
             with closing(_connect(f"{host}:{port}", access, LOGS_IN_WITHIN, dbname=database)) as connection:
                 version = connection.info.parameter_status("server_version") or ""
-                health = Health(version.partition(" ")[0])
+                health = Health(version.partition(" ")[0].partition("/")[0])  # PgBouncer says 1.24.1/bouncer
                 if database == BOUNCER:
                     return health  # its console knows no SELECT
                 sent = time.time()
