@@ -18,18 +18,19 @@ EXPLAINS_WITHIN: Final = 3.0
 """Seconds for a node to say why it does not let us in."""
 
 
-def converse(
-    endpoint: str, question: bytes, access: Access, patience: float = PATIENCE, *, strict: bool = False
-) -> str:
-    """Ask, and read until the other side closes or is silent: what came. strict: OSError unless it closed in order."""
+def converse(endpoint: str, question: bytes, access: Access, *, explain: bool = False) -> str:
+    """Ask, and read until the other side closes or is silent: what came.
+
+    explain: wait for up to `EXPLAINS_WITHIN` seconds instead of `PATIENCE`. Raises OSError unless it closed in order.
+    """
     reply = b""
     try:
-        with access.connect(endpoint, patience) as connection:
+        with access.connect(endpoint, EXPLAINS_WITHIN if explain else PATIENCE) as connection:
             connection.sendall(question)
             while chunk := connection.recv(65536):
                 reply += chunk
     except OSError:
-        if strict:
+        if explain:
             raise
     return reply.decode(errors="replace")
 

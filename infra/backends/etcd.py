@@ -26,7 +26,7 @@ from infra.backends.backend import (
     Trait,
     Write,
 )
-from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, converse, digest, unexpected
+from infra.backends.conversation import PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
 
@@ -258,7 +258,7 @@ class Etcd(Backend):
             b"POST /v3/maintenance/status HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
             % (endpoint.encode(), len(body), body)
         )
-        reply = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
+        reply = converse(endpoint, question, access, explain=True)
         if "HTTP request to an HTTPS server" in reply:
             return f"it speaks TLS: put {TLS} before the first host"
         return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, access)

@@ -21,7 +21,7 @@ from infra.backends.backend import (
     ServerRefused,
     Trait,
 )
-from infra.backends.conversation import EXPLAINS_WITHIN, converse, digest, unexpected, with_clock
+from infra.backends.conversation import converse, digest, unexpected, with_clock
 from infra.errors import Failed
 from infra.waiting import comes_true
 
@@ -216,7 +216,7 @@ class Redis(Backend):
 
     def refusal(self, endpoint: str, access: Access) -> str:
         question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"
-        reply = converse(endpoint, question, access, EXPLAINS_WITHIN, strict=True)
+        reply = converse(endpoint, question, access, explain=True)
         error = next((line[1:] for line in reply.splitlines() if line.startswith("-")), "")
         if error.startswith("NOAUTH"):
             return f"it wants a password: {variable(self.name, 'password')}"

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
 from infra.backends.backend import WRITES, Address, Backend, Health, Held, Package, ServerRefused, Trait, Write
-from infra.backends.conversation import EXPLAINS_WITHIN, converse, digest, exactly, unexpected
+from infra.backends.conversation import converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
 CAUGHT_UP_WITHIN: Final = 5.0
@@ -137,7 +137,7 @@ class ZooKeeper(Backend):
             client.close()
 
     def refusal(self, endpoint: str, access: Access) -> str:
-        reply = converse(endpoint, self.question, access, EXPLAINS_WITHIN, strict=True)
+        reply = converse(endpoint, self.question, access, explain=True)
         if "not in the whitelist" in reply:
             return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
         return unexpected(reply, access)
