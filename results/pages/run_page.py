@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from checkers.claims import NO_FAULT, Verdict
+from checkers.claims import Verdict
 from checkers.properties.stories import listing
 from results.pages import rates, scorecard, web
 from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
-from results.report.descriptions import GROUPS, Descriptions, explained, meaning, property_text
+from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
 from results.text import count, few, moment, plain, plain_lines, span
 
 _MOST_FAILURES: Final = 100
@@ -238,7 +238,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
                 {
                     "lock": lock,
                     "properties": _properties(cases),
-                    **_names("faults", sorted({_fault(case.first.fault) for case in cases})),
+                    **_names("faults", sorted({fault_name(case.first.fault) for case in cases})),
                     "lanes": len({case.first.lane for case in cases}),
                     "first": cases[0].first,
                 }
@@ -252,10 +252,6 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
 def _properties(cases: Iterable[grid.CellGroup]) -> str:
     return listing(sorted({case.first.property for case in cases}))
-
-
-def _fault(name: str) -> str:
-    return "no fault" if name == NO_FAULT else name
 
 
 def _names(key: str, names: Sequence[str]) -> dict[str, str]:
@@ -291,7 +287,7 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     rows = []
     for because, mine in grouped(grid.not_run(cells), lambda cell: grid.reason(cell.because)).items():
         locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
-        faults = sorted({_fault(cell.fault) if cell.fault else "every fault" for cell in mine})
+        faults = sorted({fault_name(cell.fault) if cell.fault else "every fault" for cell in mine})
         properties = sorted({cell.property for cell in mine if cell.property}) or ["all"]
         named = {**_names("locks", locks), **_names("faults", faults), **_names("properties", properties)}
         rows.append({"because": because, "count": len(mine), **named})

@@ -81,6 +81,10 @@ class Descriptions:
         return group if group in GROUPS else UNGROUPED
 
 
+def fault_name(fault: str) -> str:
+    return WITHOUT if fault == NO_FAULT else fault
+
+
 def groups(fault: str) -> tuple[str, ...]:
     """The groups of a fault, or of several that overlap (a+b), in the order of `COLUMNS`."""
     hit = {

@@ -16,7 +16,7 @@ from checkers.claims import NO_FAULT, Verdict
 from checkers.properties.stories import listing
 from results.record import Cell, grouped, versions
 from results.report import grid, sentences
-from results.report.descriptions import explained
+from results.report.descriptions import explained, fault_name
 from results.terminal.output import Printer
 from results.text import cut, few, typed
 
@@ -250,7 +250,7 @@ def _mechanisms(cases: list[grid.CellGroup], printer: Printer) -> None:
 
 def _in_words(faults: Sequence[str]) -> str:
     in_order = sorted(faults, key=lambda name: name != NO_FAULT)
-    return listing(["no fault" if name == NO_FAULT else name for name in in_order])
+    return listing([fault_name(name) for name in in_order])
 
 
 def _reasons(cells: list[Cell], printer: Printer) -> None:
