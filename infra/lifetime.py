@@ -24,9 +24,8 @@ def exit_when_asked() -> None:
 
 @contextlib.contextmanager
 def asked_once() -> Iterator[None]:
-    """Within this the first SIGINT, SIGTERM or SIGHUP is SystemExit, so that clean-ups run, and the later ones wait.
-
-    They do so until the process has ended: what is being healed is healed, though somebody is impatient.
+    """Within this the first SIGINT, SIGTERM or SIGHUP raises SystemExit, so that clean-ups run. Later ones only print a
+    line, until the process has ended: nobody interrupts a heal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -61,7 +60,7 @@ def at_exit(clean_up: Callable[[], None]) -> None:
 
 
 def printable(error: BaseException) -> None:
-    """Give every place in the tracebacks of `error`, and of what it came from, a line: its function's first for none.
+    """Give places without a line, in the tracebacks of `error` and its causes, the first line of their function.
 
     Python's compiler adds instructions that belong to no line. A signal may arrive there, and pytest cannot print that.
     """

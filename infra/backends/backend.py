@@ -357,7 +357,7 @@ class Backend(ABC):
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """What one of `copies` holds of the names that are wanted, once it has all that was acknowledged before, and
-        the change numbered `since`: up to that one `whole` goes, and it is empty for 0. Raises one of NO_ANSWER.
+        the change numbered `since`. `Held.whole` covers the changes up to that one. Raises one of NO_ANSWER.
         """
         raise NotImplementedError
 
@@ -366,8 +366,8 @@ class Backend(ABC):
         raise NotImplementedError
 
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
-        """End every session of clients but our own; the processes that had them (Trait.SESSION_PROCESSES). wait: until
-        a condition is true; whether it came true. Raises Failed, or ServerRefused if it cannot be told.
+        """End all sessions of clients but our own. Returns the processes that had them (Trait.SESSION_PROCESSES).
+        wait: waits for a condition, and returns whether it came true. Raises Failed, or ServerRefused.
         """
         raise NotImplementedError
 

@@ -36,7 +36,7 @@ def converse(endpoint: str, question: bytes, access: Access, *, explain: bool = 
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes. Raises OSError or ServerRefused."""
+    """Reads so many bytes. Raises OSError or ServerRefused."""
     received = b""
     while len(received) < size:
         if not (chunk := connection.recv(size - len(received))):
@@ -46,7 +46,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def digest(value: object) -> str:
-    """Of what a member holds, to be compared with what another one does."""
+    """Digest of what a member holds, to compare members with each other."""
     return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
 

@@ -100,7 +100,7 @@ class Etcd(Backend):
     question = b"GET /version HTTP/1.0\r\n\r\n"
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """A member that knows a leader."""
+        """None also where the member knows no leader."""
         try:
             status = _ask((host, port), "/v3/maintenance/status", {}, PATIENCE, access)
         except NO_ANSWER:
@@ -117,7 +117,7 @@ class Etcd(Backend):
         )
 
     def leader(self, healths: Sequence[Health | None]) -> int | None:
-        """Members say whom they follow, so a majority of them decides as well."""
+        """The member that a majority says it follows."""
         known = [(index, health) for index, health in enumerate(healths) if health]
         for index, health in known:
             followers = [other for _, other in known if (other.leader, other.term) == (health.me, health.term)]
@@ -133,7 +133,7 @@ class Etcd(Backend):
         return b"GET /version HTTP/1.0\r\nX-Padding: " + b"x" * size + b"\r\n\r\n"
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        """A key under a lease of seconds."""
+        """Puts a key under a lease of seconds."""
         lease = _ask(address, "/v3/lease/grant", {"TTL": 2}, patience, access)["ID"]
         value = base64.b64encode(b"x" * size).decode()
         _ask(address, "/v3/kv/put", {"key": _KEY, "value": value, "lease": lease}, patience, access)
@@ -184,7 +184,7 @@ class Etcd(Backend):
         return frozenset(base64.b64decode(each["key"]).decode().removeprefix(WRITES) for each in reply.get("kvs", ()))
 
     def hand_over(self, leader: Server, successor: Health) -> bool:
-        """It goes on without its office."""
+        """The old leader stays a member."""
         try:
             _ask(leader.address, "/v3/maintenance/transfer-leadership", {"targetID": successor.me}, HANDED_OVER_WITHIN)
         except NO_ANSWER:
@@ -216,7 +216,7 @@ class Etcd(Backend):
         raise Failed(f"{server.name} was told to compact its history, and keeps it")
 
     def agreed_version(self, address: Address) -> str:
-        """Seconds after the last of them has become what it is."""
+        """It changes seconds after the last member was replaced."""
         try:
             reply = _ask(address, "/version", None, CHANGED_WITHIN)
         except NO_ANSWER:
@@ -224,7 +224,7 @@ class Etcd(Backend):
         return str(reply.get("etcdcluster", ""))
 
     def peer_url(self, member: str) -> str:
-        """By which the other members know this one."""
+        """The URL by which the other members know this one."""
         return f"http://{member}:{self.peer_ports['peer'] + self.members.index(member) + 1}"
 
     def replace_member(self, others: Sequence[Address], member: str) -> None:
@@ -244,7 +244,7 @@ class Etcd(Backend):
             time.sleep(_TRY_EVERY)
 
     def lost_place(self, others: Sequence[Address], member: str) -> bool:
-        """So it is once the one who was there was removed, be it that a new one was added, until that starts."""
+        """True from the removal of the old member until a new one in its place has started."""
         views, peer = [], self.peer_url(member)
         for address in others:
             with contextlib.suppress(*NO_ANSWER, Failed):

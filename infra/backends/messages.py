@@ -71,7 +71,7 @@ class ZooKeeperMessages:
 
 
 class _Frames:
-    """Of one direction: the bytes of a frame that are there already."""
+    """Splits the bytes of one direction into frames."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -164,7 +164,7 @@ class Postgres(Backend):
         return struct.pack(">i", 4 + len(startup)) + startup
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        """A temporary table."""
+        """Makes a temporary table."""
         import psycopg
 
         rows = -(-size // _ROW)
@@ -179,7 +179,7 @@ class Postgres(Backend):
             raise ServerRefused(str(error)) from error
 
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
-        """Of the database of locks."""
+        """Those of the database of locks."""
         import psycopg
 
         endpoint, options = "{}:{}".format(*server.address), "-c statement_timeout=3000"

@@ -144,7 +144,7 @@ class Redis(Backend):
     replication = RedisReplication()
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """Loading its file counts as not serving."""
+        """None also while it loads its file."""
         sent = time.time()
         reply = converse(f"{host}:{port}", _login(access) + _ASK, access)
         reply = reply.removeprefix("+OK\r\n" if access.password else "")
@@ -161,7 +161,7 @@ class Redis(Backend):
         return with_clock(health, int(now) / 1e6, sent, answered) if now else health
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """The replica follows the first."""
+        """Also, the replica follows the first."""
         return super().whole(healths, auxiliaries) and all(
             self.replication.follows(replica, healths[0]) for replica in auxiliaries
         )
@@ -170,7 +170,7 @@ class Redis(Backend):
         return b"EXISTS " + b"x" * size + b"\r\n"
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        """A key that expires at once."""
+        """Sets a key that expires at once."""
         with access.connect("{}:{}".format(*address), patience) as connection:
             connection.sendall(_command(b"SET", _KEY, b"x" * size, b"PX", b"1"))
             if (reply := connection.recv(200)) != b"+OK\r\n":
@@ -227,7 +227,7 @@ class Redis(Backend):
 
 
 def _in_order(value: object) -> object:
-    """Of what has no order of its own each server gives its own."""
+    """Sorted, where each server would give its own order."""
     if isinstance(value, dict):
         return sorted(value.items())
     return sorted(value) if isinstance(value, set) else value
@@ -265,12 +265,12 @@ def _version(info: Mapping[str, str]) -> str:
 
 
 def _login(access: Access) -> bytes:
-    """What a connection begins with."""
+    """The command that logs in; empty without a password."""
     if not access.password:
         return b""
     return _command(*(word.encode() for word in ("AUTH", access.user, access.password) if word))
 
 
 def _command(*words: bytes) -> bytes:
-    """As Redis' protocol writes it."""
+    """A command in Redis' protocol."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)

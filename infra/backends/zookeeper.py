@@ -52,7 +52,7 @@ class ZooKeeper(Backend):
     disks = ("leader", "follower")
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """In a quorum."""
+        """None also where it is in no quorum."""
         reply = converse(f"{host}:{port}", self.question, access)
         version = re.search(r"Zookeeper version: ([0-9.]+)", reply)
         mode = re.search(r"^Mode: (\w+)", reply, re.MULTILINE)
@@ -72,12 +72,12 @@ class ZooKeeper(Backend):
         return super().whole(healths, auxiliaries) and one_leads
 
     def long_question(self, size: int) -> bytes:
-        """To go on with a session that never was."""
+        """A request to resume a session that does not exist."""
         request = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + b"x" * size + b"\0"
         return struct.pack(">i", len(request)) + request
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        """A session with an ephemeral node."""
+        """Opens a session and creates an ephemeral node in it."""
         with access.connect("{}:{}".format(*address), patience) as connection:
             session = _Session(connection)
             session.create(f"/{_NAME}-{time.time_ns()}", b"x" * size, _EPHEMERAL)
@@ -85,7 +85,7 @@ class ZooKeeper(Backend):
 
     @contextlib.contextmanager
     def writing(self, address: Address, patience: float) -> Iterator[Write]:
-        """Nodes that are nobody's, below the root."""
+        """Persistent nodes below the root."""
         with OPEN.connect("{}:{}".format(*address), patience) as connection:
             session = _Session(connection)
 
@@ -165,7 +165,7 @@ class _Session:
             raise ServerRefused("no session")
 
     def ask(self, kind: int, what: bytes = b"") -> bytes:
-        """The answer behind its head."""
+        """The body of the answer."""
         self._number += 1
         reply = self._converse(struct.pack(">ii", self._number, kind) + what)
         if (code := struct.unpack(">i", reply[12:16])[0]) != 0:

@@ -99,9 +99,9 @@ def ahead(skews: Sequence[Skew], now: int) -> float:
 
 
 def astray(healths: Mapping[str, Health | None], right: Health | None) -> list[str]:
-    """The nodes whose clocks are not right, a line each, by what they told and by what one told whose clock is.
+    """A line for each node whose clock is not right. right: what a node told whose clock is.
 
-    Not by this machine's own: the engine may run in a virtual machine, which has another.
+    This machine's clock is not asked: the engine may run in a virtual machine, which has another.
     """
     return [
         f"{node}'s clock is {abs(wrong):.1f} s {'ahead' if wrong > 0 else 'behind'}"
@@ -183,7 +183,7 @@ def _write_running(client: DockerClient, container: str, command: Sequence[str])
 
 
 def _write_stopped(client: DockerClient, container: str, place: PurePosixPath, content: bytes) -> None:
-    """A new file in the place of the old, which nobody maps any more."""
+    """Replace the file, which nobody maps any more."""
     file = tarfile.TarInfo(place.name)
     file.size, file.mode, file.mtime = len(content), 0o666, int(time.time())
     archive = io.BytesIO()

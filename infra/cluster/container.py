@@ -47,7 +47,7 @@ class ServerProcess(Protocol):
     def state(self) -> State: ...
 
     def start(self) -> None:
-        """It is down, and its clock is set."""
+        """Start it: it is down, and its clock is set."""
 
     def pause(self) -> None:
         """Freeze it: it goes silent, its connections stay open."""
@@ -85,7 +85,7 @@ class ServerProcess(Protocol):
         return False
 
     def set_clock(self, skews: Sequence[Skew]) -> None:
-        """To the sum of these."""
+        """Set its clock to the sum of these."""
 
 
 @dataclass(eq=False, slots=True)

@@ -13,12 +13,12 @@ from infra.errors import Failed
 
 
 def note(environment: str, pid: int) -> None:
-    """It is about to be frozen, on account of this environment."""
+    """Make a note: it is about to be frozen, on account of this environment."""
     _file(environment, pid).write_text(owner.label_of(pid))
 
 
 def forget(environment: str, pid: int) -> None:
-    """It goes on. Idempotent."""
+    """Remove the note: it goes on. Idempotent."""
     _file(environment, pid).unlink(missing_ok=True)
 
 
@@ -60,7 +60,7 @@ def _folder() -> Path:
 
 
 def _stopped(pid: int) -> bool:
-    """Whether it is; where nobody tells (macOS) what was noted counts."""
+    """Whether a process is frozen; True where the system does not tell (macOS)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except OSError:

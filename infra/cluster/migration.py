@@ -22,7 +22,7 @@ WITHIN: Final = 180
 
 
 class Carry:
-    """Of a node's data to another image. Every verb raises Failed with the last words of what refused."""
+    """Carries a node's data to another image. Every verb raises Failed with the last words of what refused."""
 
     def __init__(self, client: DockerClient, container: str, former: str, image: str, migration: Migration) -> None:
         """container: the node's. former: the image that wrote its data."""

@@ -21,10 +21,10 @@ class DoesNotStart(Failed):
 
 
 def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
-    """Another image on a node's data. Returns when it serves: how its data came there, empty where they stayed.
+    """Start another image on a node's data. Returns when it serves: how its data were carried, or empty.
 
-    Raises DoesNotStart with its last words when it ends, or does not take the data of another major version; then these
-    are there as they were. Raises Failed when it does not get ready.
+    Raises DoesNotStart with its last words when it ends, or does not take the data of another major version; the data
+    are as before then. Raises Failed when it does not get ready.
     """
 
     def decided() -> bool:
@@ -76,9 +76,9 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
 
 
 def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
-    """Start a node that ended by itself; a member whose place was given away before it was wiped, as a new one.
+    """Start a node that ended by itself. A member that was removed from its cluster is wiped, and starts as a new one.
 
-    It would end again on its old data. Such a half is left by who is killed in the middle of `Node.wipe`.
+    A process that is killed during `Node.wipe` leaves such a member: it would end again on its old data.
     """
     backend = BACKENDS[node.backend]
     if backend.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":

@@ -69,7 +69,7 @@ def find(client: DockerClient) -> list[FoundEnvironment]:
 def reap(client: DockerClient, say: Say) -> list[str]:
     """Remove the environments whose owner is dead and return their names. Raises Failed.
 
-    Passes over those of which only networks are left that the engine cannot remove, as somebody has found before.
+    Skips those of which only networks are left that the engine cannot remove.
     """
     dead = [each.name for each in find(client) if each.dead and not _only_leaked(client, each.name)]
     for name in dead:

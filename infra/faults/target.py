@@ -121,9 +121,8 @@ class Actors(Protocol):
         """Let it go on, or end a call early; one whose renewal died gets another. Idempotent."""
 
     def settled(self, victim: Victim) -> bool:
-        """Whether what it was at when it was caught has ended since it was thawed, or the worker no longer lives.
-
-        That is, its release included, or its renewal, where it was caught in that.
+        """Whether what it was doing when it was caught has ended since it was thawed, its release included (only its
+        renewal, where it was caught in that), or the worker no longer lives.
         """
 
     def let_go(self, by: str) -> None:

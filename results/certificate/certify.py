@@ -203,7 +203,7 @@ def _where(losses: Sequence[Loss]) -> str:
 
 
 def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterator[str]:
-    """That the new version lacks judgements of the old one."""
+    """Whether the new version lacks judgements of the old one."""
     if not comparison.common:
         yield "no judgement is there on both versions"
     elif alone := len(_unanswered(comparison.changes, contents.cells)):
@@ -249,9 +249,8 @@ def left_out(contents: RunContents) -> Iterator[str]:
 
 
 def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:
-    """Judgements of the old version that the new version does not have.
-
-    Left out is what is no promise and did not come up on the new version, such as a stale attempt without a fence.
+    """Judgements of the old version that the new one lacks, but for what is no promise and did not come up there, such
+    as a stale attempt without a fence.
     """
     on_the_new = (cell for cell in cells if cell.stage == CANDIDATE and cell.trial)
     did_not_come_up = {question(cell) for cell in on_the_new if cell.word is Verdict.NOT_APPLICABLE}

@@ -216,8 +216,8 @@ def news(before: RunContents | None, after: RunContents, older: Sequence[RunCont
 
 
 def _recalled(earlier: Sequence[RunContents], after: RunContents) -> RunContents:
-    """The first of the earlier runs. For cells that are broken in `after` and without evidence in this run, it gets the
-    verdict of the last run with evidence, if that was broken too: a night without evidence makes no old violation new.
+    """The first of the earlier runs. A cell without evidence there that is broken in `after` gets the verdict of the
+    last run with evidence, if that was broken too: a night without evidence makes no old violation new.
     """
     last, *older = [by_name(run.cells) for run in earlier]
     recalled: dict[Name, list[Cell]] = {}

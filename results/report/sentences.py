@@ -146,10 +146,8 @@ def lane_word(lane: LaneRecord) -> Verdict:
 
 
 def leading(lane: LaneRecord) -> Judgement | None:
-    """The judgement that a lane's story and picture are about.
-
-    The heaviest judgement that has a violation; of equal ones, the one with the longest witness. Without any violation,
-    the heaviest judgement.
+    """The judgement that a lane's story and picture are about: the heaviest with a violation, of equal ones that with
+    the longest witness; without any violation the heaviest.
     """
 
     def rank(judgement: Judgement) -> tuple[bool, int, int]:

@@ -128,9 +128,9 @@ def _is(health: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:
 
 
 def _await_health(target: Target, node: Node, is_so: Callable[[Health, int], bool]) -> bool:
-    """Wait until what a node tells, at a moment (ns of the wall clock), is so; whether it came to be.
+    """Wait until `is_so` holds for what a node tells at a moment (ns of the wall clock). Returns whether it came true.
 
-    Of one that does not answer nothing is asked while another fault is on.
+    A node that does not answer passes while another fault is on.
     """
 
     def looked() -> bool:

@@ -104,10 +104,10 @@ class Roll(fault.Momentary):
         return f"replace {many} by version {self.version}, {self.lead} {place}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """A hit for each, proven by the version that it says it is. On the way back to what they were booted with the
-        first that refuses is the last, and stays what it was; on the way there its DoesNotStart is raised.
+        """A hit for each, proven by the version that it says it is. The first that refuses stays what it was and is the
+        last, if they are to become what they were booted with; else its DoesNotStart is raised.
 
-        Where all have gone over they agree on it when this returns, if they have to (Trait.COMMON_VERSION).
+        When all have gone over, they agree on the version (Trait.COMMON_VERSION) before this returns.
         """
         image = images.resolve(target.backend, self.version)
         images.ensure(image)
@@ -152,9 +152,9 @@ def _others(target: Target, image: str) -> list[Node]:
 
 
 def _go_over(target: Target, node: Node, image: str) -> str:
-    """Another image on the data of a member, and of its replica; from then on they are meant to be that.
+    """Start another image on the data of a member, and of its replica, which from then on are meant to run it.
 
-    Returns what became of it, in words. Raises DoesNotStart with its last words; then all are what they were.
+    Returns what became of it, in words. Raises DoesNotStart with its last words; all are what they were then.
     """
     before, was = node.version(), node.process.image()
     pair = _pair_of(target, node)
