@@ -55,8 +55,7 @@ def read(root: Path) -> RunContents:
             problems.append(f"{folder}: aborted: {error_}")
     blank: dict[str, Any] = {"counters": {}, "story": (), "page": None, "trial": "", "seed": 0, "attempt": 0}
     cells += (Cell(word=Verdict.NOT_APPLICABLE, **asdict(item), **blank) for item in not_run(root, problems))
-    here = f"{root}/"
-    short = tuple(problem.removeprefix(here) for problem in problems)
+    short = tuple(problem.removeprefix(f"{root}/") for problem in problems)
     return RunContents(tuple(cells), tuple(lanes), short, tuple(planted))
 
 

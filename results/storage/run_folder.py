@@ -53,7 +53,7 @@ class RunFolder:
         """Make a run of an empty folder. started: ISO 8601."""
         (path / "trials").mkdir()
         files.write_json(path / "run.json", {"started": started, "about": dict(about)})
-        return cls(path, hold(path))
+        return cls(path, hold(path / "run.json"))
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -65,7 +65,7 @@ class RunFolder:
     @classmethod
     def join(cls, path: Path) -> Self:
         """A run that another process has opened. It goes on until both are closed. Raises BadFile."""
-        return replace(cls.open(path), going_on=hold(path))
+        return replace(cls.open(path), going_on=hold(path / "run.json"))
 
     def about(self) -> dict[str, Any]:
         """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
@@ -165,9 +165,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def hold(root: Path) -> BinaryIO:
-    """Mark the run of this folder as going on, until the returned file is closed or this process ends."""
-    file = (root / "run.json").open("rb")
+def hold(run_file: Path) -> BinaryIO:
+    """Mark the run of this run.json as going on, until the returned file is closed or this process ends."""
+    file = run_file.open("rb")
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
 
@@ -196,8 +196,7 @@ def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
         new = files.partial_name(path)
         try:
             write(new)
-            file = new.open("rb")
-            fcntl.flock(file, fcntl.LOCK_SH)
+            file = hold(new)
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
