@@ -90,9 +90,7 @@ class Hazard:
 
     property: str
     under: tuple[str, ...]  # patterns of fault names; `NO_FAULT`: it is broken without any, and then under any as well
-    mechanism: (
-        str  # of `checkers.judging.excuses_by_fault`: the predicate that must explain a violation that it excuses
-    )
+    mechanism: str  # of `checkers.judging.excuses_by_fault`: what must explain a violation that it excuses
     stores: tuple[str, ...] = (ANY,)
     # Whether one to three trials must show it; else its absence is no failure. Under several faults, which may mask it,
     # no hazard is certain.

@@ -16,15 +16,12 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyOffsets(NamedTuple):
-    """Times in which no two keys meet.
+    """Times in which no two keys meet."""
 
-    places  for each column of times, shape (n,): ``key * width + rank`` of the time among all of them, from 1 on, so
-            that what is just before a place, or after it, is of the same key.
-    times   the distinct times in order.
-    """
-
+    # For each column of times, shape (n,): ``key * width + rank`` of the time among all of them, from 1 on, so
+    # that what is just before a place, or after it, is of the same key.
     places: tuple[Ints, ...]
-    times: Ints
+    times: Ints  # the distinct times in order
     width: int
 
     def key(self, places: Ints) -> Ints:

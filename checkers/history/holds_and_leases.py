@@ -28,31 +28,8 @@ _NO_DEEDS: Final = (F.RENEW, F.RELEASE, F.LOST)
 class Hold(NamedTuple):
     """One acquire that succeeded. Times in ns, rows as row numbers of the history, -1 for none.
 
-    start     earliest instant at which the server can have granted it: ``sent``, else the invocation.
-    ret       when the acquire returned.
-    shared    a reader's: beside other readers, but no writer.
-    renewals  invocation and return of its acknowledged renewals, but for those that overtook its downgrade: a writer
-              becomes a reader in a history when it asks for that, and its server knows later.
-    release   row of its first release, however that ended.
-    lost      row of its client's first notice that the lock is gone.
-    released  invocation of the first release that succeeded or may have, of the closing of its session, or of a later
-              acquire of the same name in the same session; `INFINITY` for none.
-    freeing   invocation of the release that returned first among those that succeeded; `INFINITY` for none.
-    freed     return of that release.
-    believed  when its client was due to notice the loss that it noticed; `INFINITY` for none.
-    sure      when its client last said that it holds, before it noticed a loss and asked for no release; `INFINITY` for
-              no such loss, and if it is not asked. Its belief ended at any time since.
-    left      when the client was no longer inside: invocation of the release or notice of the loss, else of the last
-              thing that it did under this grant, or of an acknowledged renewal: a killed worker holds nothing. Without
-              a lease, a client that noticed a loss was inside until `sure`, or until it did something after that.
 
     As a scheduling problem:
-
-    latest    latest server instant: the acquire's return, or an acknowledged renewal's, whichever came first.
-    length    what the grant itself adds to the lease: the TTL, or 0 where only the session is extended.
-    fixed     the lease cannot end before this, whenever it began: renewals, keep-alives, creation.
-    renewed   invocation of the last acknowledged renewal of this grant, 0 for none: it was in force then.
-    free      from here on it may have been released, or be gone with its client where no lease ends it.
     """
 
     row: int
@@ -62,24 +39,34 @@ class Hold(NamedTuple):
     token: int
     session: int
     inv: int
-    start: int
-    ret: int
+    start: int  # earliest instant at which the server can have granted it: ``sent``, else the invocation
+    ret: int  # when the acquire returned
     ttl: int
-    shared: bool = False
+    shared: bool = False  # a reader's: beside other readers, but no writer
+    # Invocation and return of its acknowledged renewals, but for those that overtook its downgrade: a writer
+    # becomes a reader in a history when it asks for that, and its server knows later.
     renewals: tuple[tuple[int, int], ...] = ()
-    release: int = -1
-    lost: int = -1
+    release: int = -1  # row of its first release, however that ended
+    lost: int = -1  # row of its client's first notice that the lock is gone
+    # Invocation of the first release that succeeded or may have, of the closing of its session, or of a later
+    # acquire of the same name in the same session; `INFINITY` for none.
     released: int = INFINITY
+    # Invocation of the release that returned first among those that succeeded; `INFINITY` for none.
     freeing: int = INFINITY
-    freed: int = INFINITY
-    believed: int = INFINITY
+    freed: int = INFINITY  # return of that release
+    believed: int = INFINITY  # when its client was due to notice the loss that it noticed; `INFINITY` for none
+    # When its client last said that it holds, before it noticed a loss and asked for no release; `INFINITY` for
+    # no such loss, and if it is not asked. Its belief ended at any time since.
     sure: int = INFINITY
+    # When the client was no longer inside: invocation of the release or notice of the loss, else of the last
+    # thing that it did under this grant, or of an acknowledged renewal: a killed worker holds nothing. Without a
+    # lease, a client that noticed a loss was inside until `sure`, or until it did something after that.
     left: int = INFINITY
-    latest: int = 0
-    length: int = 0
-    fixed: int = 0
-    renewed: int = 0
-    free: int = INFINITY
+    latest: int = 0  # latest server instant: the acquire's return, or an acknowledged renewal's, whichever came first
+    length: int = 0  # what the grant itself adds to the lease: the TTL, or 0 where only the session is extended
+    fixed: int = 0  # the lease cannot end before this, whenever it began: renewals, keep-alives, creation
+    renewed: int = 0  # invocation of the last acknowledged renewal of this grant, 0 for none: it was in force then
+    free: int = INFINITY  # from here on it may have been released, or be gone with its client where no lease ends it
 
     @property
     def expiry(self) -> int:

@@ -25,18 +25,14 @@ class Conflict(NamedTuple):
 
 
 class EngineAnswer(NamedTuple):
-    """What an engine says of a history.
+    """What an engine says of a history."""
 
-    conflicts  at least one for every key that is certainly invalid.
-    undecided  key → why the engine leaves it to the search.
-    order      called without arguments: all rows of the decided keys that took effect, answered ones and the unknown
-               ones that are needed, so that the rows of each key stand in an order of linearization points. Failed
-               operations that are evidence stand where they fit; failed ones that prove nothing are left out. Only
-               meaningful where no key has a conflict; built on demand, as it costs more than the check.
-    """
-
-    conflicts: tuple[Conflict, ...]
-    undecided: dict[int, str]
+    conflicts: tuple[Conflict, ...]  # at least one for every key that is certainly invalid
+    undecided: dict[int, str]  # key → why the engine leaves it to the search
+    # Called without arguments: all rows of the decided keys that took effect, answered ones and the unknown ones
+    # that are needed, so that the rows of each key stand in an order of linearization points. Failed operations
+    # that are evidence stand where they fit; failed ones that prove nothing are left out. Only meaningful where
+    # no key has a conflict; built on demand, as it costs more than the check.
     order: Callable[[], Rows]
 
 

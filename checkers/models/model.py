@@ -113,13 +113,11 @@ class Peers(Protocol):
 
 
 class Deduction(NamedTuple):
-    """What follows from the answers of the operations of one key.
-
-    rows  valid: all that took effect, in an order that explains every answer. Invalid: some that contradict each other,
-          as far as is known; the last one has no place.
-    """
+    """What follows from the answers of the operations of one key."""
 
     valid: bool
+    # Valid: all that took effect, in an order that explains every answer. Invalid: some that contradict each
+    # other, as far as is known; the last one has no place.
     rows: Sequence[int]
 
 

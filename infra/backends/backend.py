@@ -118,24 +118,18 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A server as it can be had.
+    """A server as it can be had."""
 
-    server     what users call it, and the folder of its recipe in `infra/images/`.
-    debian     the Debian package whose version is the server's.
-    series     stable suite -> the series that it carries for life; the default suite stands first.
-    versioned  whether the package only depends on the one with the server, which has the major version in its name
-               (`postgresql` on `postgresql-17`).
-    elsewhere  registry (`sources.REGISTRIES`) -> what the server is called there; since: the oldest version to build.
-    needs      the recipes whose images its own takes files out of.
-    """
-
-    server: str
-    debian: str
-    series: Mapping[str, str]
+    server: str  # what users call it, and the folder of its recipe in `infra/images/`
+    debian: str  # the Debian package whose version is the server's
+    series: Mapping[str, str]  # stable suite -> the series that it carries for life; the default suite stands first
+    # Whether the package only depends on the one with the server, which has the major version in its name
+    # (`postgresql` on `postgresql-17`).
     versioned: bool = False
+    # Registry (`sources.REGISTRIES`) -> what the server is called there; since: the oldest version to build.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     since: str = "0"
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # the recipes whose images its own takes files out of
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,19 +57,13 @@ printf "\\\\$(printf %03o $next)" 1<>"$1"
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """One way in which a clock is wrong; several add up. Raises ValueError("field: what is wrong").
+    """One way in which a clock is wrong; several add up. Raises ValueError("field: what is wrong")."""
 
-    offset     seconds ahead; negative: behind.
-    rate       seconds that pass on it in a real second: 2.0 is twice as fast, 0.5 half as fast, 1.0 right.
-    amplitude  strobe: it is so many seconds ahead and so many behind by turns, ...
-    period     ... both within so many seconds. Both are 0 or neither is.
-    since      ns of the real wall clock: where drift and strobe begin. Of this machine; the engine's is taken to agree.
-    """
-
-    offset: float = 0.0
-    rate: float = 1.0
-    amplitude: float = 0.0
-    period: float = 0.0
+    offset: float = 0.0  # seconds ahead; negative: behind
+    rate: float = 1.0  # seconds that pass on it in a real second: 2.0 is twice as fast, 0.5 half as fast, 1.0 right
+    amplitude: float = 0.0  # strobe: it is so many seconds ahead and so many behind by turns, ...
+    period: float = 0.0  # ... both within so many seconds. Both are 0 or neither is
+    # Where drift and strobe begin, in ns of the real wall clock. Of this machine; the engine's is taken to agree.
     since: int = field(default_factory=time.time_ns)
 
     def __post_init__(self) -> None:

@@ -48,19 +48,15 @@ _environment = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ComposeSettings:
-    """What docker-compose.yml is filled in with.
-
-    images   variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images.
-    publish  whether Toxiproxy's ports are published on 127.0.0.1.
-    existing the members that join a cluster which exists, when they have no data: see Trait.MEMBERSHIP.
-    """
+    """What docker-compose.yml is filled in with."""
 
     name: str
     slot: int
     owner: str
     password: str
-    images: Mapping[str, str]
-    publish: bool = False
+    images: Mapping[str, str]  # variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images
+    publish: bool = False  # whether Toxiproxy's ports are published on 127.0.0.1
+    # The members that join a cluster which exists, when they have no data: see Trait.MEMBERSHIP.
     existing: frozenset[str] = frozenset()
 
     def variables(self) -> dict[str, str]:

@@ -55,12 +55,9 @@ REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules"} | {
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for).
+    """An image: the user's own, or ours with its suite (and the exact version, when one was asked for)."""
 
-    recipe  the folder of `infra/images/` that ours is made from; of the user's own the server that it should be.
-    """
-
-    recipe: str
+    recipe: str  # the folder of `infra/images/` that ours is made from; of the user's own the server that it should be
     name: str
     suite: str | None = None
     version: str | None = None

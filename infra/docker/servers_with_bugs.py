@@ -17,16 +17,12 @@ from infra.backends import BACKENDS
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A server with a bug.
+    """A server with a bug."""
 
-    server  a recipe of `infra.docker.images`, for which there is a recipe `planted-<server>`; its default version.
-    name    what its wrapper calls the bug.
-    bug     what the server does.
-    """
-
+    # A recipe of `infra.docker.images`, for which there is a recipe `planted-<server>`; its default version.
     server: str
-    name: str
-    bug: str
+    name: str  # what its wrapper calls the bug
+    bug: str  # what the server does
 
     def __str__(self) -> str:
         return f"{self.server}:{self.name}"

@@ -230,17 +230,12 @@ def by_number(version: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A version that can be had here.
+    """A version that can be had here."""
 
-    server  a backend, or another server for one.
-    source  see `WHERE`.
-    series  what gives this version as well, empty where that gives another.
-    """
-
-    server: str
+    server: str  # a backend, or another server for one
     version: str
-    source: str
-    series: str = ""
+    source: str  # see `WHERE`
+    series: str = ""  # what gives this version as well, empty where that gives another
 
     @property
     def spellings(self) -> str:

@@ -91,14 +91,10 @@ class OnWorkers(Momentary):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What faults can be done here, and to whom.
+    """What faults can be done here, and to whom."""
 
-    missing  what is not possible -> the reason why.
-    members  the names of the members of a target's cluster; () where the cluster is one of ours.
-    """
-
-    missing: Mapping[Need, str] = field(default_factory=dict)
-    members: Members = ()
+    missing: Mapping[Need, str] = field(default_factory=dict)  # what is not possible -> the reason why
+    members: Members = ()  # the names of the members of a target's cluster; () where the cluster is one of ours
 
     def without(self, need: Need, reason: str) -> Self:
         """The same, but this is not possible either."""
@@ -120,45 +116,30 @@ NO_TAP: Final = "messages are counted only where a trial starts the clients"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to hurt, as it stands in the register.
+    """One way to hurt, as it stands in the register."""
 
-    name     as in plans and on the command line.
-    kind     what it does, as `FaultInterval.kind`.
-    summary  one line for people who choose.
-    inject   (site, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
-    options  what a plan fixes about it, in the order in which chance decides.
-    spans    how long it goes on by default, in `Fault.unit`s, of which a seed draws one; () for what is over at once.
-    about    what that unit is: a lease, an election (a lease where there are none), or the longest call of a client.
-    trait    what the backend must have; the backend says why it has it not.
-    needs    what must be possible.
-    least    how many nodes there must be; a target may have fewer than ours.
-    how      how it is done, in a few words.
-    sees     what a client sees of it, in a few words.
-    planned  the reason why it is only done where a plan says how, "" where it can be asked for by its name.
-    waits    of what strikes those who wait, in their sessions: seconds by which workers must be ready to wait longer
-             for a lock than they are else, so that it can show.
-    lasting  whether what it does is never undone, so that a plan with it can be run only once.
-    renewal  whether it strikes a renewal: what renews nothing never meets it.
-    workload the workload whose lanes it strikes, which meet nothing else; "": all the others.
-    """
-
-    name: str
-    kind: Kind
-    summary: str
+    name: str  # as in plans and on the command line
+    kind: Kind  # what it does, as `FaultInterval.kind`
+    summary: str  # one line for people who choose
+    # (site, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
     inject: Callable[..., FaultInjection]
-    options: tuple[Option, ...] = ()
+    options: tuple[Option, ...] = ()  # what a plan fixes about it, in the order in which chance decides
+    # How long it goes on by default, in `Fault.unit`s, of which a seed draws one; () for what is over at once.
     spans: tuple[float, ...] = ()
+    # What that unit is: a lease, an election (a lease where there are none), or the longest call of a client.
     about: Literal["lease", "election", "call"] = "lease"
-    trait: Trait | None = None
-    needs: tuple[Need, ...] = ()
-    least: int = 1
-    how: str = ""
-    sees: str = ""
-    planned: str = ""
-    lasting: bool = False
+    trait: Trait | None = None  # what the backend must have; the backend says why it has it not
+    needs: tuple[Need, ...] = ()  # what must be possible
+    least: int = 1  # how many nodes there must be; a target may have fewer than ours
+    how: str = ""  # how it is done, in a few words
+    sees: str = ""  # what a client sees of it, in a few words
+    planned: str = ""  # the reason why it is only done where a plan says how, "" where it can be asked for by its name
+    lasting: bool = False  # whether what it does is never undone, so that a plan with it can be run only once
+    # Of what strikes those who wait, in their sessions: seconds by which workers must be ready to wait longer for
+    # a lock than they are else, so that it can show.
     waits: float = 0.0
-    renewal: bool = False
-    workload: str = ""
+    renewal: bool = False  # whether it strikes a renewal: what renews nothing never meets it
+    workload: str = ""  # the workload whose lanes it strikes, which meet nothing else; "": all the others
 
     @property
     def group(self) -> Group:

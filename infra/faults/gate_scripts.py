@@ -152,17 +152,12 @@ def hits_of(traps: list[GateTrap]) -> list[Hit]:
 
 @dataclass(frozen=True, slots=True)
 class HitWorkers(OnWorkers):
-    """A fault on workers: every lane goes through a script, each by itself; whoever comes too late is left alone.
+    """A fault on workers: every lane goes through a script, each by itself; whoever comes too late is left alone."""
 
-    doing     for people, before the run.
-    patience  (the longest TTL in seconds) -> seconds for a script.
-    action    what is done to the holder, where that is all.
-    """
-
-    doing: str
+    doing: str  # for people, before the run
     script: Callable[[GateTrap], Script]
-    patience: Callable[[float], float] = catch_within
-    action: Action | None = None
+    patience: Callable[[float], float] = catch_within  # (the longest TTL in seconds) -> seconds for a script
+    action: Action | None = None  # what is done to the holder, where that is all
 
     def describe(self) -> str:
         return self.doing

@@ -46,20 +46,15 @@ class BadPlan(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault of a plan.
-
-    after    seconds from the end of all that came before, or from the start of the cycle.
-    for_     seconds between the proof that it is applied and the start of its heal, without those in which another was
-             being applied.
-    options  what the fault needs to know, as it chose it.
-    beside   it overlaps the step before: `after` counts from the moment at which that one was applied.
-    """
+    """One fault of a plan."""
 
     fault: str
-    after: float
+    after: float  # seconds from the end of all that came before, or from the start of the cycle
+    # Seconds between the proof that it is applied and the start of its heal, without those in which another was
+    # being applied.
     for_: float
-    options: Mapping[str, Any]
-    beside: bool = False
+    options: Mapping[str, Any]  # what the fault needs to know, as it chose it
+    beside: bool = False  # it overlaps the step before: `after` counts from the moment at which that one was applied
 
     def injection(self, backend: str, members: Members = ()) -> FaultInjection:
         """The fault with its choices made. Raises ValueError("option: what is wrong")."""

@@ -43,46 +43,32 @@ Verb = Literal["acquire", "renew", "release"]
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A worker that took an action at a gate.
-
-    owner   the grant that it held, or the session of one who waits.
-    at      ns; when it reached the gate, just before the action.
-    target  for people: "worker 2 of redis/register/unfenced".
-    key     index of the key that it holds, or waits for; -1 where a lane has only one.
-    group   its client group, as an end of links: c1, c2, c3.
-    """
+    """A worker that took an action at a gate."""
 
     lane: str
     process: int
-    owner: int
-    at: int
-    target: str
-    key: int = -1
-    group: str = ""
+    owner: int  # the grant that it held, or the session of one who waits
+    at: int  # ns; when it reached the gate, just before the action
+    target: str  # for people: "worker 2 of redis/register/unfenced"
+    key: int = -1  # index of the key that it holds, or waits for; -1 where a lane has only one
+    group: str = ""  # its client group, as an end of links: c1, c2, c3
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is done to whom, and where: to a worker that nothing has been done to yet.
-
-    key      only to who holds, or waits for, the key of this index; -1: to any.
-    group    only to workers of this client group; "": of any.
-    worker   only to the worker of this victim, though something has been done to another thread of it; None: to any.
-    seconds  how long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
-    by       under whose key: see `Actors.let_go`.
-    among    only workers of these numbers; (): of all.
-    verb     at a request or an answer: of what; message: its number in that, from 1.
-    """
+    """What is done to whom, and where: to a worker that nothing has been done to yet."""
 
     gate: Gate
     action: Action
-    key: int = -1
-    group: str = ""
+    key: int = -1  # only to who holds, or waits for, the key of this index; -1: to any
+    group: str = ""  # only to workers of this client group; "": of any
+    # Only to the worker of this victim, though something has been done to another thread of it; None: to any.
     worker: Victim | None = None
+    # How long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
     seconds: float = 0.0
-    by: str = BY_HAND
-    among: tuple[int, ...] = ()
-    verb: Verb = "acquire"
+    by: str = BY_HAND  # under whose key: see `Actors.let_go`
+    among: tuple[int, ...] = ()  # only workers of these numbers; (): of all
+    verb: Verb = "acquire"  # at a request or an answer: of what; message: its number in that, from 1
     message: int = 0
 
 
@@ -181,31 +167,21 @@ MASKED_FOR: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the faults of one trial are done to.
-
-    groups       client groups as ends of links: c1, c2, c3.
-    endpoints    (group, node) -> `host:port` of the node through the links of that group.
-    prober       asks the nodes through the links.
-    store_prober asks the store.
-    environment  for what only it can do: the store's links, disks, failover.
-    writes       the client that writes beside the locks.
-    by           the key under which this fault does what it does, for the verbs of links and nodes.
-    alone        whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`.
-    """
+    """What the faults of one trial are done to."""
 
     backend: str
     cluster: Cluster
     links: Links
-    groups: tuple[str, ...]
-    endpoints: Mapping[tuple[str, str], str]
+    groups: tuple[str, ...]  # client groups as ends of links: c1, c2, c3
+    endpoints: Mapping[tuple[str, str], str]  # (group, node) -> `host:port` of the node through the links of that group
     actors: Actors
     clock: Clock
-    prober: Prober
-    environment: Environment
-    writes: BackgroundWrites
-    by: str = BY_HAND
-    alone: bool = True
-    store_prober: Prober = STORE_PROBER
+    prober: Prober  # asks the nodes through the links
+    environment: Environment  # for what only it can do: the store's links, disks, failover
+    writes: BackgroundWrites  # the client that writes beside the locks
+    by: str = BY_HAND  # the key under which this fault does what it does, for the verbs of links and nodes
+    alone: bool = True  # whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`
+    store_prober: Prober = STORE_PROBER  # asks the store
 
     @classmethod
     def of(cls, environment: Environment, backend: str, actors: Actors, clock: Clock) -> Self:

@@ -29,13 +29,10 @@ REFUSED: Final = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What all together want of a proxy.
+    """What all together want of a proxy."""
 
-    refused  that it be closed.
-    toxics   in the order in which they were wished. Two may want different cuts of the same direction.
-    """
-
-    refused: bool = False
+    refused: bool = False  # that it be closed
+    # In the order in which they were wished. Two may want different cuts of the same direction.
     toxics: tuple[Toxic, ...] = ()
 
 

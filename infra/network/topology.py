@@ -158,12 +158,10 @@ class Reach:
     On Linux the bridges are ours to reach. Where the engine runs in a virtual machine (macOS, Docker Desktop, rootless)
     they are not, and ports of Toxiproxy published on 127.0.0.1 stand in. Those go through a helper of the engine that
     accepts connections which Toxiproxy then refuses and turns resets into orderly ends, so some faults look different.
-
-    published  Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached.
     """
 
     slot: int
-    published: Mapping[int, int] | None
+    published: Mapping[int, int] | None  # Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached
 
     def through(self, node: str, group: int) -> tuple[str, int]:
         """A node, through the link of a client group."""

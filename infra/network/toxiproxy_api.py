@@ -30,17 +30,15 @@ class ProxyChange:
     """A proxy as it shall be: switched on or off, leading elsewhere, some toxics gone, some there.
 
     None leaves the switch, and where it leads, alone.
-
-    anew      whether it is deleted and created again first: with it go its connections and all of its toxics.
-    upstream  `host:port`; another than before closes what lives through it.
     """
 
     proxy: str
     enabled: bool | None = None
     remove: tuple[str, ...] = ()
     add: tuple[Toxic, ...] = ()
+    # Whether it is deleted and created again first: with it go its connections and all of its toxics.
     anew: bool = False
-    upstream: str | None = None
+    upstream: str | None = None  # `host:port`; another than before closes what lives through it
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,16 +138,13 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A time or rate: whose, what in the baseline and in the candidate, the ratio, what became of it.
-
-    together  stage in which versions change → how long locks had no holder.
-    """
+    """A time or rate: whose, what in the baseline and in the candidate, the ratio, what became of it."""
 
     who: str
     measure: str
     cells: tuple[str, ...]
     worse: bool
-    together: Mapping[str, str]
+    together: Mapping[str, str]  # stage in which versions change → how long locks had no holder
 
 
 def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:

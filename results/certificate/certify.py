@@ -50,38 +50,26 @@ STATUS: Final[Mapping[Decision, int]] = {Decision.NO_REGRESSION: 0, Decision.REG
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What was found, and the decision on the upgrade.
+    """What was found, and the decision on the upgrade."""
 
-    upgrades      backend → (from, to), as they were asked for.
-    parts         the stages that were asked for or have trials.
-    comparison    from the baseline to the candidate.
-    promises      the heaviest first.
-    absent        (backend, stage) → why there can be no trial of it.
-    regressed     what makes it a regression; slower: the times and rates that do.
-    one_version   backend → the version that all its servers report, before and after.
-    known         failures of promises that the baseline had broken elsewhere.
-    weaknesses    those that showed in the candidate alone, though not often enough to decide.
-    no_way_there  messages of servers of the new version that did not start on the old data, each once.
-    doubts        why it is not conclusive, a line each.
-    """
-
-    upgrades: Mapping[str, tuple[str, str]]
-    parts: tuple[str, ...]
-    comparison: Comparison
-    promises: tuple[Promise, ...]
-    absent: Mapping[tuple[str, str], str]
-    regressed: tuple[Loss, ...]
+    upgrades: Mapping[str, tuple[str, str]]  # backend → (from, to), as they were asked for
+    parts: tuple[str, ...]  # the stages that were asked for or have trials
+    comparison: Comparison  # from the baseline to the candidate
+    promises: tuple[Promise, ...]  # the heaviest first
+    absent: Mapping[tuple[str, str], str]  # (backend, stage) → why there can be no trial of it
+    regressed: tuple[Loss, ...]  # what makes it a regression; slower: the times and rates that do
     slower: tuple[Speed, ...]
-    known: tuple[Loss, ...]
-    weaknesses: tuple[Weakness, ...]
-    one_version: Mapping[str, str]
+    known: tuple[Loss, ...]  # failures of promises that the baseline had broken elsewhere
+    weaknesses: tuple[Weakness, ...]  # those that showed in the candidate alone, though not often enough to decide
+    one_version: Mapping[str, str]  # backend → the version that all its servers report, before and after
     steps: tuple[ServerStep, ...]
+    # Messages of servers of the new version that did not start on the old data, each once.
     no_way_there: tuple[str, ...]
     handover_gaps: tuple[HandoverGap, ...]
     errors: tuple[ErrorText, ...]
     exposures: tuple[Exposure, ...]
     calibration: Calibration
-    doubts: tuple[str, ...]
+    doubts: tuple[str, ...]  # why it is not conclusive, a line each
 
     @property
     def decision(self) -> Decision:

@@ -123,15 +123,13 @@ def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str]
 class HandoverGap:
     """How long a lock had no holder while versions change: one measure in one stage. Without a lock: of all of the
     backend. It decides nothing: a cluster that is upgraded member by member has no baseline.
-
-    middle  the median over trials of the median over their lanes; worst: of any lane. In the unit.
     """
 
     backend: str
     lock: str
     measure: str
     stage: str
-    middle: float
+    middle: float  # the median over trials of the median over their lanes; worst: of any lane. In the unit
     worst: float
     unit: str
     trials: int
@@ -186,16 +184,11 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is known to be broken.
+    """What is known to be broken."""
 
-    hazards  of each stage with any: judgements in which a hazard was certain to show.
-    locks    of each stage with any: locks that are broken by design and had such a judgement.
-    planted  bugs, each in a lock or in a server; empty if none were tried.
-    """
-
-    hazards: tuple[Shown, ...]
-    locks: tuple[Shown, ...]
-    planted: tuple[Planted, ...]
+    hazards: tuple[Shown, ...]  # of each stage with any: judgements in which a hazard was certain to show
+    locks: tuple[Shown, ...]  # of each stage with any: locks that are broken by design and had such a judgement
+    planted: tuple[Planted, ...]  # bugs, each in a lock or in a server; empty if none were tried
 
 
 def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: Iterable[Cell]) -> Calibration:

@@ -27,19 +27,14 @@ Name = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One property of one lock, under all faults together.
-
-    stages  stage → its verdict.
-    absent  stage → why it was not judged there.
-    blind   stages without any evidence.
-    """
+    """One property of one lock, under all faults together."""
 
     backend: str
     lock: str
     property: str
-    stages: Mapping[str, Seen]
-    absent: Mapping[str, str]
-    blind: frozenset[str]
+    stages: Mapping[str, Seen]  # stage → its verdict
+    absent: Mapping[str, str]  # stage → why it was not judged there
+    blind: frozenset[str]  # stages without any evidence
 
     def name(self) -> Name:
         return self.backend, self.lock, self.property

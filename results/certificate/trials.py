@@ -34,22 +34,15 @@ _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
 
 @dataclass(frozen=True, slots=True)
 class UpgradeLane:
-    """One lane.
-
-    lease     see `checkers.history.history.Facts`.
-    refused   writes that the store refused under a token that a later holder had overtaken.
-    controls  properties that it is certain to break, as its lock declares.
-    errors    text of an error → how often.
-    servers   the number of servers, 0 if that was not stored.
-    """
+    """One lane."""
 
     lane: str
     store: str
-    lease: str
-    refused: int = 0
-    controls: frozenset[str] = frozenset()
-    errors: Mapping[str, int] = field(default_factory=dict)
-    servers: int = 0
+    lease: str  # see `checkers.history.history.Facts`
+    refused: int = 0  # writes that the store refused under a token that a later holder had overtaken
+    controls: frozenset[str] = frozenset()  # properties that it is certain to break, as its lock declares
+    errors: Mapping[str, int] = field(default_factory=dict)  # text of an error → how often
+    servers: int = 0  # the number of servers, 0 if that was not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +65,14 @@ class UpgradeTrial:
 
 @dataclass(frozen=True, slots=True)
 class ServerStep:
-    """A server that was replaced by another version, or that refused to start.
-
-    at       seconds since the trial's first operation.
-    what     which server, from which version to which; if it refused, its message.
-    """
+    """A server that was replaced by another version, or that refused to start."""
 
     backend: str
     stage: str
     trial: str
     column: str
-    at: float
-    what: str
+    at: float  # seconds since the trial's first operation
+    what: str  # which server, from which version to which; if it refused, its message
     refused: bool
 
 

@@ -71,14 +71,11 @@ class CellChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs, compared.
+    """Two runs, compared."""
 
-    changes   all cells that one of the runs judged, the heaviest first.
-    speeds    the worse ones first, last those of too few trials; empty if the runs have no trials in common, or nothing
-              was measured.
-    """
-
-    changes: tuple[CellChange, ...]
+    changes: tuple[CellChange, ...]  # all cells that one of the runs judged, the heaviest first
+    # The worse ones first, last those of too few trials; empty if the runs have no trials in common, or nothing
+    # was measured.
     speeds: tuple[Speed, ...]
 
     @property
@@ -168,24 +165,16 @@ INCONCLUSIVE: Final = NOT_COMPARABLE
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The changes of a run, by what they mean. first: there is no earlier run; `comparison` is with an empty one.
-
-    red      worse than before, or failing for the first time.
-    lost     `unknown` or `not stressed`, and not so before.
-    known    failing, as before.
-    cleared  not failing any more.
-    missing  judged before, and not now.
-    left_out the number of trials without a verdict.
-    """
+    """The changes of a run, by what they mean. first: there is no earlier run; `comparison` is with an empty one."""
 
     first: bool
     comparison: Comparison
-    red: tuple[CellChange, ...]
-    lost: tuple[CellChange, ...]
-    known: tuple[CellChange, ...]
-    cleared: tuple[CellChange, ...]
-    missing: tuple[CellChange, ...]
-    left_out: int
+    red: tuple[CellChange, ...]  # worse than before, or failing for the first time
+    lost: tuple[CellChange, ...]  # `unknown` or `not stressed`, and not so before
+    known: tuple[CellChange, ...]  # failing, as before
+    cleared: tuple[CellChange, ...]  # not failing any more
+    missing: tuple[CellChange, ...]  # judged before, and not now
+    left_out: int  # the number of trials without a verdict
 
     @property
     def status(self) -> int:

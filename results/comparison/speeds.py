@@ -48,20 +48,14 @@ STORE: Final = "store"
 
 @dataclass(frozen=True, slots=True)
 class TimeOrRate:
-    """One time or rate.
-
-    floor   the least difference that counts, in its unit.
-    rises   whether more is worse.
-    share   how much of the machine's slowness it shows: 0 none, 1 all.
-    read    reads it from a lane's measures; None if it was not measured.
-    """
+    """One time or rate."""
 
     name: str
     unit: str
-    floor: float
-    rises: bool
-    share: float
-    read: Callable[[Measures], float | None]
+    floor: float  # the least difference that counts, in its unit
+    rises: bool  # whether more is worse
+    share: float  # how much of the machine's slowness it shows: 0 none, 1 all
+    read: Callable[[Measures], float | None]  # reads it from a lane's measures; None if it was not measured
 
 
 @dataclass(frozen=True, slots=True)

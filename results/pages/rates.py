@@ -39,19 +39,15 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The rates of one lock, or of all locks of a backend.
-
-    quiet     before the first fault of each trial, and in those without any; faulted: while a fault was applied.
-    recovery  the middle and the longest time, in seconds, from a heal to the next grant; None where none was seen.
-    missing   faults after which no grant came, or which were never healed, out of `heals`.
-    """
+    """The rates of one lock, or of all locks of a backend."""
 
     lanes: int
-    quiet: Phase
+    quiet: Phase  # before the first fault of each trial, and in those without any; faulted: while a fault was applied
     faulted: Phase
+    # The middle and the longest time, in seconds, from a heal to the next grant; None where none was seen.
     recovery: float | None
     slowest: float | None
-    missing: int
+    missing: int  # faults after which no grant came, or which were never healed, out of `heals`
     heals: int
 
 

@@ -48,17 +48,12 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What is cached of one run.
+    """What is cached of one run."""
 
-    key       identifies the version of its files that was read.
-    since     name and key of the run that `listed.changes` compares with.
-    verdicts  kept only while a later run may be compared with it; None: to be read again.
-    """
-
-    key: list[int]
+    key: list[int]  # identifies the version of its files that was read
     listed: Listed
-    since: list[Any] = field(default_factory=list)
-    verdicts: list[_Row] | None = None
+    since: list[Any] = field(default_factory=list)  # name and key of the run that `listed.changes` compares with
+    verdicts: list[_Row] | None = None  # kept only while a later run may be compared with it; None: to be read again
 
 
 def write(root: Path) -> Path:

@@ -40,11 +40,7 @@ MEANINGS: Final[Mapping[str, str]] = WORDS["counters"]
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """What the template needs of a lane. windows: all but the first are packed. broken: properties, heaviest first.
-
-    common    counters that are equal in all judged properties, and so describe the lane.
-    counters  property → its other counters.
-    """
+    """What the template needs of a lane. windows: all but the first are packed. broken: properties, heaviest first."""
 
     name: str
     word: Verdict
@@ -55,8 +51,8 @@ class _Lane:
     operations: int
     timeline: Markup
     judgements: list[Judgement]
-    common: list[tuple[str, int]]
-    counters: Mapping[str, list[tuple[str, int]]]
+    common: list[tuple[str, int]]  # counters that are equal in all judged properties, and so describe the lane
+    counters: Mapping[str, list[tuple[str, int]]]  # property → its other counters
     recheck: str
 
 

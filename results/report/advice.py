@@ -52,20 +52,14 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the rules ask of the judgements of one lock.
-
-    data    about data.
-    lost    of these, those that broke; paused: while a fault paused a holder.
-    kept    checks that keep the data.
-    tokens  whether the lock gives fencing tokens: then their order is asked of it.
-    """
+    """What the rules ask of the judgements of one lock."""
 
     cells: list[Cell]
-    data: list[Cell]
-    lost: list[Cell]
+    data: list[Cell]  # about data
+    lost: list[Cell]  # of these, those that broke; paused: while a fault paused a holder
     paused: list[Cell]
-    kept: list[str]
-    tokens: bool
+    kept: list[str]  # checks that keep the data
+    tokens: bool  # whether the lock gives fencing tokens: then their order is asked of it
 
     @classmethod
     def of(cls, cells: Collection[Cell]) -> Self:

@@ -48,16 +48,13 @@ SHADES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """All judgements of one lock under one fault.
-
-    first    those with the heaviest word.
-    lasting  properties of which a known weakness showed here that shows without any fault as well.
-    """
+    """All judgements of one lock under one fault."""
 
     word: Verdict
     counts: tuple[tuple[Verdict, int], ...]
-    first: tuple[Cell, ...]
+    first: tuple[Cell, ...]  # those with the heaviest word
     cells: tuple[Cell, ...]
+    # Properties of which a known weakness showed here that shows without any fault as well.
     lasting: frozenset[str] = frozenset()
 
     @property

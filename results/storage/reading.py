@@ -20,17 +20,13 @@ VERDICTS: Final = "verdicts.json"
 
 @dataclass(frozen=True, slots=True)
 class RunContents:
-    """What a run folder holds.
-
-    lanes     of the trials of `cells`, in the same order.
-    problems  damaged or aborted trials, one line each. Damaged ones are not in `cells` and `lanes`.
-    planted   of the calibration's trials: for each planted bug the judgement that must detect it. `cells` and `lanes`
-              have nothing of these trials.
-    """
+    """What a run folder holds."""
 
     cells: tuple[Cell, ...]
-    lanes: tuple[LaneSummary, ...]
-    problems: tuple[str, ...]
+    lanes: tuple[LaneSummary, ...]  # of the trials of `cells`, in the same order
+    problems: tuple[str, ...]  # damaged or aborted trials, one line each. Damaged ones are not in `cells` and `lanes`
+    # Of the calibration's trials: for each planted bug the judgement that must detect it. `cells` and `lanes`
+    # have nothing of these trials.
     planted: tuple[Cell, ...] = ()
 
 

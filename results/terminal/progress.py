@@ -51,19 +51,14 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Doing:
-    """What one process is doing. Times in seconds since the epoch.
-
-    stage   what it does; where `within` is not 0, what it waits for, at most so many seconds.
-    key     of its trial, if it has begun one.
-    about   details of the trial, shown where there is room.
-    """
+    """What one process is doing. Times in seconds since the epoch."""
 
     title: str
     began: float
-    stage: str
+    stage: str  # what it does; where `within` is not 0, what it waits for, at most so many seconds
     since: float
-    key: Key | None = None
-    about: str = ""
+    key: Key | None = None  # of its trial, if it has begun one
+    about: str = ""  # details of the trial, shown where there is room
     within: float = 0.0
 
 

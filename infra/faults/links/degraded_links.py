@@ -36,15 +36,11 @@ LONG: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Impair(OnClientLinks):
-    """Every link, both ways.
-
-    doing  for people: "slow all links by 40 ± 10 ms each way".
-    least  seconds that a question takes then; size, to_the_end: of that, see `Prober.timed`.
-    """
+    """Every link, both ways."""
 
     what: Impairment
-    doing: str
-    least: float
+    doing: str  # for people: "slow all links by 40 ± 10 ms each way"
+    least: float  # seconds that a question takes then; size, to_the_end: of that, see `Prober.timed`
     size: int = 0
     to_the_end: bool = False
 

@@ -31,15 +31,11 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What is cut between the nodes of the moment.
-
-    words   for people: "etcd1 (leader) from etcd2, etcd3".
-    remark  waits until nodes have noticed; "", or that they have not.
-    """
+    """What is cut between the nodes of the moment."""
 
     lost: Pairs
-    words: str
-    remark: Callable[[], str]
+    words: str  # for people: "etcd1 (leader) from etcd2, etcd3"
+    remark: Callable[[], str]  # waits until nodes have noticed; "", or that they have not
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,16 +45,11 @@ MOST_BREAKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A monotone, piecewise linear map. Times outside of the knots are mapped to the edges.
+    """A monotone, piecewise linear map. Times outside of the knots are mapped to the edges."""
 
-    times   ns; knots, ascending.
-    places  pixels of the knots.
-    breaks  (from, to) in ns: stretches drawn shorter than the scale of the rest.
-    """
-
-    times: npt.NDArray[np.float64]
-    places: npt.NDArray[np.float64]
-    breaks: tuple[tuple[float, float], ...] = ()
+    times: npt.NDArray[np.float64]  # ns; knots, ascending
+    places: npt.NDArray[np.float64]  # pixels of the knots
+    breaks: tuple[tuple[float, float], ...] = ()  # (from, to) in ns: stretches drawn shorter than the scale of the rest
 
     def __call__(self, time: float) -> float:
         """The pixel of one moment."""
