@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, any_of, apart, below, quantile
+from checkers.measures.latency import acquires
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, ratio, silent
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.queues_and_circles import FIFO
-from checkers.row_format import F, Outcome, Reason
+from checkers.row_format import F, Outcome
 
 
 class Bypasses(NamedTuple):
@@ -72,10 +73,10 @@ def starvation(measured: MeasuredHistory) -> Reading:
     ]
     witness: tuple[tuple[int, ...], ...] = ()
     if measured.untimed is None:
-        timed = measured.timed
-        waits = timed.acquires[_waits(timed)]
-        lasted = (timed.ended - timed.column("inv"))[waits]
-        if len(waits):
+        waits = acquires(measured.timed)
+        answered = measured.array("outcome")[waits.row] != Outcome.INFO
+        rows, lasted = waits.row[answered], waits.lasted[answered]
+        if len(rows):
             ordered = np.sort(lasted)
             median = quantile(ordered, 500)
             values += [
@@ -83,17 +84,9 @@ def starvation(measured: MeasuredHistory) -> Reading:
                 ns("median_wait", median),
                 ratio("longest_by_median", int(ordered[-1]) / median if median else None),
             ]
-            witness = ((int(waits[np.argmax(lasted)]),),)
+            witness = ((int(rows[np.argmax(lasted)]),),)
     few = None if len(names) > 1 else "only one worker asked"
     return Reading(tuple(values), few or measured.idle, witness)
-
-
-def _waits(measured: MeasuredHistory) -> Ints:
-    """Places among the acquires of those that waited to the end, whatever came of it."""
-    c, rows = measured.history.columns, measured.acquires
-    outcome, reason = c["outcome"][rows], c["reason"][rows]
-    late = (outcome == Outcome.FAIL) & (reason == Reason.TIMEOUT)
-    return np.flatnonzero((c["f"][rows] == F.ACQUIRE) & ((outcome == Outcome.OK) | late))
 
 
 def _bypasses(measured: MeasuredHistory) -> Bypasses | None:

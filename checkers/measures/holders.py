@@ -10,7 +10,7 @@ from checkers.history.counting import Ints, apart, crossing, meeting, quantile
 from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective
 from checkers.history.order_of_grants import superseded
 from checkers.judging.excuses_by_fault import MECHANISMS
-from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, silent, witnesses
+from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION
@@ -59,7 +59,7 @@ def possible_overlap(measured: MeasuredHistory) -> Reading:
     )
 
 
-@measure("clock-jump-double-grant", judged_by=SERVER_EXCLUSION.id)
+@measure("clock-jump-double-grant", "no_clock", "no_lock", judged_by=SERVER_EXCLUSION.id)
 def clock_jump(measured: MeasuredHistory) -> Reading:
     """Violations of `server-exclusion` that a fault on a clock explains, and the others.
 
@@ -68,10 +68,6 @@ def clock_jump(measured: MeasuredHistory) -> Reading:
     question where there are some inside these windows and none outside.
     """
     hits = [fault for fault in measured.struck if fault.kind == "clock"]
-    if not hits:
-        return silent("no clock was set")
-    if measured.no_lock:
-        return silent(measured.no_lock)
     result = SERVER_EXCLUSION.result(measured)
 
     def explained(violation: Violation) -> bool:

@@ -57,11 +57,9 @@ class Waits(NamedTuple):
 def acquires(measured: MeasuredHistory) -> Waits:
     """Those of which acquire-latency speaks. measured: one that is `timed`."""
     c, rows = measured.history.columns, measured.acquires
-    rows = rows[c["f"][rows] == F.ACQUIRE]
-    outcome = c["outcome"][rows]
-    late = (outcome == Outcome.FAIL) & (c["reason"][rows] == Reason.TIMEOUT)
-    waited = rows[(outcome != Outcome.FAIL) | late]
-    return _waits(measured, waited, c["outcome"][waited] == Outcome.OK)
+    waited = (c["outcome"][rows] != Outcome.FAIL) | (c["reason"][rows] == Reason.TIMEOUT)
+    rows = rows[(c["f"][rows] == F.ACQUIRE) & waited]
+    return _waits(measured, rows, c["outcome"][rows] == Outcome.OK)
 
 
 def releases(measured: MeasuredHistory) -> Waits:

@@ -59,7 +59,9 @@ class Measure:
         raise KeyError(name)
 
 
-Obstacle = Literal["unasked", "no_lock", "unreleased", "unstruck", "endless", "crowded", "untimed"]
+Obstacle = Literal[
+    "unasked", "no_lock", "unreleased", "unstruck", "no_clock", "no_fence", "fenced", "endless", "crowded", "untimed"
+]
 """An attribute of `MeasuredHistory`: why a history has nothing of what a measure looks at, or None."""
 
 Gauge = Callable[[MeasuredHistory], Measure]

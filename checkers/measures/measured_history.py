@@ -11,11 +11,13 @@ from typing import Final
 
 import numpy as np
 
+from checkers.claims import matches
 from checkers.history.counting import Ints, any_of, apart
 from checkers.history.history import FaultInterval, History
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.models.model import Settings
+from checkers.properties.fenced_store import BY_THE_CLOCK
 from checkers.properties.shared_counters import lock_unexercised, unless
 from checkers.row_format import ACQUIRES, NESTED, NONE, F, Outcome
 
@@ -51,6 +53,9 @@ class MeasuredHistory(View):
     no_lock = property(lambda self: self.unasked or unless(len(self.holds), "no lock was granted"))
     unreleased = property(lambda self: unless(len(self.released), "nobody released anything"))
     unstruck = property(lambda self: unless(self.struck, "there was no fault to recover from"))
+    no_clock = property(lambda self: unless("clock" in {f.kind for f in self.struck}, "no clock was set"))
+    no_fence = property(lambda self: unless(matches(self.facts.store, ("fence-*",)), "the store looks at no tokens"))
+    fenced = property(lambda self: unless(self.facts.store in BY_THE_CLOCK, "the store is no store without a fence"))
     endless = property(lambda self: unless(self.leased, "no lease ends by itself"))
     crowded = property(lambda self: unless(self.facts.permits == 1, "several may hold at once"))
 

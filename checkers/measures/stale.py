@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final
 
 import numpy as np
 
@@ -17,15 +16,12 @@ from checkers.measures.measure import WITNESSES, Reading, count, measure, silent
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
-from checkers.properties.fenced_store import BY_THE_CLOCK, FENCED_STORE, accesses
+from checkers.properties.fenced_store import FENCED_STORE, accesses
 from checkers.properties.updates import LISTS, NO_LOST_UPDATE, lost_updates
 from checkers.row_format import INFINITY, NONE, F, Outcome
 
-FENCED: Final = "fence-*"
-"""Pattern of the store modes that look at tokens."""
 
-
-@measure("stale-write", judged_by=FENCED_STORE.id)
+@measure("stale-write", "no_fence", judged_by=FENCED_STORE.id)
 def stale_write(measured: MeasuredHistory) -> Reading:
     """Writes that a fenced store accepted although they were sent after it had accepted a larger token.
 
@@ -33,8 +29,6 @@ def stale_write(measured: MeasuredHistory) -> Reading:
     they raise the bar, and stale reads count as well. `refused` counts those that came as late and were turned away:
     what the fence is for. `fenced-store` judges the exact condition (checkers/CONDITIONS.md, sections 17 and 18).
     """
-    if not matches(measured.facts.store, (FENCED,)):
-        return silent("the store looks at no tokens")
     late: list[tuple[Operation, Operation]] = []
     for made in _with_token(measured):
         fenced = [access for access in made if _raises(measured, access)]
@@ -55,7 +49,7 @@ def stale_write(measured: MeasuredHistory) -> Reading:
     )
 
 
-@measure("unfenced-stale-write", judged_by=FENCED_STORE.id)
+@measure("unfenced-stale-write", "fenced", "no_lock", judged_by=FENCED_STORE.id)
 def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
     """Writes of a holder that a store without a fence accepted after a later holder had been given the lock.
 
@@ -65,10 +59,6 @@ def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
     at that moment, so that it may have come late; never certain.
     See checkers/CONDITIONS.md, sections 6 and 22.
     """
-    if measured.facts.store not in BY_THE_CLOCK:
-        return silent("the store is no store without a fence")
-    if measured.no_lock:
-        return silent(measured.no_lock)
     following = next_granted(measured, by_time=True)
     given = {hold.owner: following[hold.row] for hold in measured.holds}
     sent, landed, flying = list[tuple[int, ...]](), list[tuple[int, ...]](), 0
@@ -119,7 +109,7 @@ def _older_values(
     return [sent for sent, _, _ in dated], list(oldest)[::-1]
 
 
-@measure("needless-rejection", judged_by=FENCED_STORE.id)
+@measure("needless-rejection", "no_fence", judged_by=FENCED_STORE.id)
 def needless_rejection(measured: MeasuredHistory) -> Reading:
     """Accesses that a fenced store refused although nothing can have raised its bar above their token by then.
 
@@ -127,9 +117,6 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
     accepted, or may have been, was sent before the refusal came. `fenced-store` judges the exact condition, which
     looks at the order of all accesses (checkers/CONDITIONS.md, section 17, rule 4).
     """
-    mode = measured.facts.store
-    if not matches(mode, (FENCED,)):
-        return silent("the store looks at no tokens")
     needless, refused = list[int](), 0
     for made in _with_token(measured):
         raising = [access for access in made if not access.failed and _raises(measured, access)]
@@ -139,7 +126,7 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
         for access in made:
             if access.failed:
                 refused += 1
-                least = access.token - (mode.endswith("strict") and access.f == F.WRITE)
+                least = access.token - (measured.facts.store.endswith("strict") and access.f == F.WRITE)
                 if soonest[bisect_right(tokens, least)] > access.ret:
                     needless.append(access.row)
     return Reading(
