@@ -96,13 +96,11 @@ def test_which_image_a_version_means_and_who_is_asked(
     assert asked == sources_asked.split()
 
 
-@pytest.mark.parametrize(
-    ("pair", "backend", "version"),
-    [
-        ("etcd=3.4", "etcd", "3.4"), ("etcd=image:a=b", "etcd", "image:a=b"), ("valkey=8", "redis", "valkey:8"),
-        ("redis=valkey:8", "redis", "valkey:8"), ("valkey=", "redis", ""), ("valkey", "redis", ""),
-        ("nope=1", "nope", "1"),
-    ],
+@cases(
+    "pair, backend, version",
+    ("etcd=3.4", "etcd", "3.4"), ("etcd=image:a=b", "etcd", "image:a=b"), ("valkey=8", "redis", "valkey:8"),
+    ("redis=valkey:8", "redis", "valkey:8"), ("valkey=", "redis", ""), ("valkey", "redis", ""),
+    ("nope=1", "nope", "1"),
 )  # fmt: skip
 def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
     assert spelled(pair) == (backend, version)
@@ -238,12 +236,10 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(sources, "_known", {})
 
 
-@pytest.mark.parametrize(
-    ("debian", "own"),
-    [
-        ("5:8.0.2-3+deb13u1", "8.0.2"), ("3.5.16-4+b3", "3.5.16"), ("3.8.0+dfsg-2", "3.8.0"),
-        ("8.1.1+dfsg1-3+deb13u2", "8.1.1"), ("17.11-0+deb13u1", "17.11"), ("2.0", "2.0"),
-    ],
+@cases(
+    "debian, own",
+    ("5:8.0.2-3+deb13u1", "8.0.2"), ("3.5.16-4+b3", "3.5.16"), ("3.8.0+dfsg-2", "3.8.0"),
+    ("8.1.1+dfsg1-3+deb13u2", "8.1.1"), ("17.11-0+deb13u1", "17.11"), ("2.0", "2.0"),
 )  # fmt: skip
 def test_upstream_version(debian: str, own: str) -> None:
     assert sources.upstream(debian) == own

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.backends.backend import Health
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
@@ -41,16 +42,14 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize(
-    ("options", "wrong"),
-    [
-        ({"offset": float("nan")}, "offset: must be seconds"), ({"offset": 1e9}, "offset: must be seconds"),
-        ({"rate": -0.1}, "rate: must be from 0 to 100"), ({"rate": float("nan")}, "rate: must be"),
-        ({"amplitude": -1.0, "period": 1.0}, "amplitude: must be seconds"),
-        ({"amplitude": 1.0}, "period: goes with an amplitude"), ({"period": 1.0}, "period: goes with an amplitude"),
-        ({"amplitude": 1.0, "period": 0.0001}, "period: must be 0, or seconds from"),
-        ({"amplitude": 1.0, "period": float("inf")}, "period: must be 0, or seconds from"),
-    ],
+@cases(
+    "options, wrong",
+    ({"offset": float("nan")}, "offset: must be seconds"), ({"offset": 1e9}, "offset: must be seconds"),
+    ({"rate": -0.1}, "rate: must be from 0 to 100"), ({"rate": float("nan")}, "rate: must be"),
+    ({"amplitude": -1.0, "period": 1.0}, "amplitude: must be seconds"),
+    ({"amplitude": 1.0}, "period: goes with an amplitude"), ({"period": 1.0}, "period: goes with an amplitude"),
+    ({"amplitude": 1.0, "period": 0.0001}, "period: must be 0, or seconds from"),
+    ({"amplitude": 1.0, "period": float("inf")}, "period: must be 0, or seconds from"),
 )  # fmt: skip
 def test_a_skew_that_cannot_be_is_refused(options: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):

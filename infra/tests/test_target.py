@@ -48,15 +48,13 @@ class TestNaming:
         told = external_cluster.parse([text], {})["redis"]
         assert (told.addresses, told.access.tls) == ((("a", 1), ("b", 2)), True)
 
-    @pytest.mark.parametrize(
-        ("pairs", "says"),
-        [
-            (["mysql=a:1"], "one of redis, zookeeper, etcd, postgres"), (["redis"], "'' is not HOST:PORT"),
-            (["redis=a"], "'a' is not HOST:PORT"), (["redis=a:0"], "is not HOST:PORT"),
-            (["redis=a:1,"], "'' is not HOST:PORT"), (["redis=http://a:1"], "is not HOST:PORT"),
-            (["redis=a:1,tls://b:1"], "is not HOST:PORT"), (["redis=a:1,a:1"], "names a node twice"),
-            (["redis=a:1", "redis=b:1"], "there is one of redis already"), (["postgres=a:1,b:1"], "one server"),
-        ],
+    @cases(
+        "pairs, says",
+        (["mysql=a:1"], "one of redis, zookeeper, etcd, postgres"), (["redis"], "'' is not HOST:PORT"),
+        (["redis=a"], "'a' is not HOST:PORT"), (["redis=a:0"], "is not HOST:PORT"),
+        (["redis=a:1,"], "'' is not HOST:PORT"), (["redis=http://a:1"], "is not HOST:PORT"),
+        (["redis=a:1,tls://b:1"], "is not HOST:PORT"), (["redis=a:1,a:1"], "names a node twice"),
+        (["redis=a:1", "redis=b:1"], "there is one of redis already"), (["postgres=a:1,b:1"], "one server"),
     )  # fmt: skip
     def test_what_cannot_be_understood_is_said_in_a_line(self, pairs: Sequence[str], says: str) -> None:
         with pytest.raises(BadTarget, match=says):
@@ -197,14 +195,12 @@ def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -
     assert out.read_text().split("\0") == ["db; rm -rf /:6379", "redis1 of redis", "$HOME"]
 
 
-@pytest.mark.parametrize(
-    ("pairs", "says"),
-    [
-        (["freeze=x"], "pause, resume, kill, start, stop, wipe"), (["pause"], "pause, resume"),
-        (["pause="], "pause: no command"), (["pause=ssh 'x"], "pause: no closing quotation"),
-        (["pause=ssh {host}"], r"pause: nothing stands for \{host\}; there are \{node\}"),
-        (["pause=a", "pause=b"], "pause: there is one already"),
-    ],
+@cases(
+    "pairs, says",
+    (["freeze=x"], "pause, resume, kill, start, stop, wipe"), (["pause"], "pause, resume"),
+    (["pause="], "pause: no command"), (["pause=ssh 'x"], "pause: no closing quotation"),
+    (["pause=ssh {host}"], r"pause: nothing stands for \{host\}; there are \{node\}"),
+    (["pause=a", "pause=b"], "pause: there is one already"),
 )  # fmt: skip
 def test_a_hook_that_cannot_be_understood_says_what_can(pairs: list[str], says: str) -> None:
     with pytest.raises(BadHook, match=says):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases
 from results.certificate.certify import Certificate, Decision, certify
 from results.certificate.promise_losses import weaknesses
 from results.record import Cell
@@ -85,13 +86,11 @@ def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, **given: Any) ->
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "of_each", "what"),
-    [
-        *((old, new, 5, "lost") for old, new in ((0, 4), (1, 5))),
-        *((old, new, 5, "") for old, new in ((1, 3), (4, 0), (5, 5))),
-        (0, 1, 1, ""), (0, 2, 2, "warned"), (0, 3, 5, "warned"),
-    ],
+@cases(
+    "old, new, of_each, what",
+    *((old, new, 5, "lost") for old, new in ((0, 4), (1, 5))),
+    *((old, new, 5, "") for old, new in ((1, 3), (4, 0), (5, 5))),
+    (0, 1, 1, ""), (0, 2, 2, "warned"), (0, 3, 5, "warned"),
 )  # fmt: skip
 def test_a_weakness_of_the_new_version_alone_is_a_regression_where_counts_decide(
     old: int, new: int, of_each: int, what: str

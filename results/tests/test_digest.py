@@ -57,21 +57,19 @@ def side(*cells: Cell, problems: tuple[str, ...] = (), name: str = "one") -> Sid
 
 
 class TestNews:
-    @pytest.mark.parametrize(
-        ("nights", "status", "what"),
-        [
-            *(([word], RED, "red") for word in FAILING),
-            *(([word], 0, "") for word in Verdict if not word.fails),
-            *(([word, word], 0, "known") for word in FAILING),
-            *(([word, Verdict.VIOLATED], RED, "red") for word in (*Verdict, None) if word is not Verdict.VIOLATED),
-            *(([word, Verdict.WEAKNESS_NOT_SHOWN], RED, "red") for word in (Verdict.WEAKNESS_SHOWN, *BLANK)),
-            *product(product((Verdict.UPHELD, Verdict.WEAKNESS_SHOWN, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
-            ([Verdict.UPHELD, None], INCONCLUSIVE, "missing"),
-            ([Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN], 0, "known"),
-            ([Verdict.VIOLATED, Verdict.UPHELD], 0, "cleared"),
-            *(([it, no, it], 0, "known") for it in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN) for no in BLANK),
-            *(([Verdict.VIOLATED, Verdict.UPHELD, *no, Verdict.VIOLATED], RED, "red") for no in ([], [None])),
-        ],
+    @cases(
+        "nights, status, what",
+        *(([word], RED, "red") for word in FAILING),
+        *(([word], 0, "") for word in Verdict if not word.fails),
+        *(([word, word], 0, "known") for word in FAILING),
+        *(([word, Verdict.VIOLATED], RED, "red") for word in (*Verdict, None) if word is not Verdict.VIOLATED),
+        *(([word, Verdict.WEAKNESS_NOT_SHOWN], RED, "red") for word in (Verdict.WEAKNESS_SHOWN, *BLANK)),
+        *product(product((Verdict.UPHELD, Verdict.WEAKNESS_SHOWN, None), BLANK[:2]), [INCONCLUSIVE], ["lost"]),
+        ([Verdict.UPHELD, None], INCONCLUSIVE, "missing"),
+        ([Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN], 0, "known"),
+        ([Verdict.VIOLATED, Verdict.UPHELD], 0, "cleared"),
+        *(([it, no, it], 0, "known") for it in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN) for no in BLANK),
+        *(([Verdict.VIOLATED, Verdict.UPHELD, *no, Verdict.VIOLATED], RED, "red") for no in ([], [None])),
     )
     def test_of_the_last_of_some_nights(self, nights: Sequence[Verdict | None], status: int, what: str) -> None:
         *before, now = [contents(OTHER, *([cell(word)] if word else [])) for word in nights]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.tests.build import cases
 from results.commands import serve
 from results.pages import web
 from results.tests import samples
@@ -150,16 +151,14 @@ def ask(port: int, path: str, method: str = "GET", host: str = "") -> tuple[http
         return answer, answer.read()
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        *((path, HTML) for path in ("/", "/index.html?x=1", f"{RUN}/")),
-        *((f"{TRIAL}/{name}", HTML) for name in ("index.html", "logs/", "logs/index.html?")),
-        *((f"{TRIAL}/{name}", TEXT) for name in ("logs/redis1", "x.html")),
-        *((path, "application/json") for path in (f"{RUN}/summary.json", f"{TRIAL}/trial.json")),
-        (f"{RUN}/assets/timeline.js", "text/javascript; charset=utf-8"),
-        (f"{TRIAL}/redis-register-unfenced.arrow", "application/vnd.apache.arrow.file"),
-    ],
+@cases(
+    "path, kind",
+    *((path, HTML) for path in ("/", "/index.html?x=1", f"{RUN}/")),
+    *((f"{TRIAL}/{name}", HTML) for name in ("index.html", "logs/", "logs/index.html?")),
+    *((f"{TRIAL}/{name}", TEXT) for name in ("logs/redis1", "x.html")),
+    *((path, "application/json") for path in (f"{RUN}/summary.json", f"{TRIAL}/trial.json")),
+    (f"{RUN}/assets/timeline.js", "text/javascript; charset=utf-8"),
+    (f"{TRIAL}/redis-register-unfenced.arrow", "application/vnd.apache.arrow.file"),
 )
 def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path: str, kind: str) -> None:
     answer, body = ask(port, path)

@@ -48,21 +48,17 @@ CALLED: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One changed line. It is found again by its function, its line and what is changed in it, wherever those stand.
-
-    column  bytes into the stripped line.
-    caught  the test that failed, "no end" where the tests did not end, "" where all passed, None: not tried yet.
-    docker  whether only tests that need Docker execute the line.
-    """
+    """One changed line. It is found again by its function, its line and what is changed in it, wherever those stand."""
 
     file: str
     function: str
     line: str
-    column: int
+    column: int  # bytes into the stripped line
     before: str
     after: str
+    # The test that failed, "no end" where the tests did not end, "" where all passed, None: not tried yet.
     caught: str | None = None
-    docker: bool = False
+    docker: bool = False  # whether only tests that need Docker execute the line
 
     @property
     def place(self) -> tuple[str, str, int, str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.tests.build import cases
 from infra.access import Access
 from infra.backends import BACKENDS
 from infra.docker import images
@@ -55,15 +56,13 @@ class TestAdmission:
 
         await_(so, lambda: told[-1])
 
-    @pytest.mark.parametrize(
-        ("change", "says"),
-        [
-            ({"password": "wrong"}, "WRONGPASS"),
-            ({"user": "", "password": ""}, "it wants a password: FENCEPOST_REDIS_PASSWORD"),
-            ({"ca": ""}, "its certificate is not accepted"),
-            ({"cert": "", "key": ""}, "name one in FENCEPOST_REDIS_CERT"),
-            ({"tls": False}, "does it speak TLS? then put tls:// before the first host"),
-        ],
+    @cases(
+        "change, says",
+        ({"password": "wrong"}, "WRONGPASS"),
+        ({"user": "", "password": ""}, "it wants a password: FENCEPOST_REDIS_PASSWORD"),
+        ({"ca": ""}, "its certificate is not accepted"),
+        ({"cert": "", "key": ""}, "name one in FENCEPOST_REDIS_CERT"),
+        ({"tls": False}, "does it speak TLS? then put tls:// before the first host"),
     )
     def test_with_the_wrong_papers(self, there: Staging, change: dict[str, object], says: str) -> None:
         where = there.where("redis1")

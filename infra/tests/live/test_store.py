@@ -15,7 +15,6 @@ import pytest
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.store import libpq, store
-from infra.store.libpq import Connection
 from infra.store.store import MAX_ELEMENTS, Mode, Read, Store
 from infra.tests.fakes import HANGS_AFTER
 from infra.tests.live.hurting import PATIENCE, await_
@@ -304,17 +303,12 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(
                 written = pool.submit(write)
                 await_(lambda: bool(admin.execute(_WAITING).fetchall()))
                 await_(lambda: frozen.looks == 2)
-            await_(lambda: _has_come(connection))
+            await_(lambda: bool(select.select([connection._pg.socket], [], [], 0.0)[0]))  # bytes of an answer
         finally:
             frozen.thawed.set()
         assert written.result(HANGS_AFTER) is True
     assert value(dsn, key) == 2
     client.close()
-
-
-def _has_come(connection: Connection) -> bool:
-    """Whether bytes of an answer wait to be read."""
-    return bool(select.select([connection._pg.socket], [], [], 0.0)[0])
 
 
 _WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fencepost.cells%'"
