@@ -100,6 +100,15 @@ class GateTrap:
         while not until() and self.target.clock.now() < deadline:
             yield
 
+    def pause(self, seconds: float) -> Iterator[None]:
+        """For so many seconds."""
+        return self.wait(seconds, lambda: False)
+
+    def settle(self, victim: Victim, within: float) -> Iterator[None]:
+        """Let it go on, until what it was at has ended, but no longer than so many seconds."""
+        self.thaw(victim)
+        yield from self.wait(within, lambda: self.target.actors.settled(victim))
+
     def thaw(self, victim: Victim) -> None:
         """Let it go on, and note when."""
         hit, healing = self._hits[victim], self.target.clock.now()

@@ -98,17 +98,14 @@ class AtEveryTwoMessages(OnWorkers):
 
     def _another(self, pair: Pair, first: Victim, verb: Verb, number: int) -> Script:
         """The second is caught; the first ends what it was at, and somebody may get in; then the second goes on."""
-        trap, settled = pair.trap, actors_of(pair.trap.target).settled
         pair.tries += 1
         second = yield from pair.catch_another(first, verb, number)
         if second is not None:
             pair.both += 1
-        trap.thaw(first)
-        yield from trap.wait(SETTLED_WITHIN, lambda: settled(first))
+        yield from pair.trap.settle(first, SETTLED_WITHIN)
         if second is not None:
-            yield from trap.wait(INTRUDES_WITHIN, lambda: False)
-            trap.thaw(second)
-            yield from trap.wait(SETTLED_WITHIN, lambda: settled(second))
+            yield from pair.trap.pause(INTRUDES_WITHIN)
+            yield from pair.trap.settle(second, SETTLED_WITHIN)
 
 
 def _of_another(pair: Pair) -> Iterator[tuple[Verb, int]]:
@@ -162,9 +159,8 @@ def _another(trap: GateTrap, victim: Victim) -> Script:
 def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
     """Another gets the lock, when the lease is over at the latest; then the victim goes on, and later the other."""
     yield from _another(trap, victim)
-    trap.thaw(victim)
-    yield from trap.wait(SETTLED_WITHIN, lambda: trap.target.actors.settled(victim))
-    yield from trap.wait(INTRUDES_WITHIN, lambda: False)
+    yield from trap.settle(victim, SETTLED_WITHIN)
+    yield from trap.pause(INTRUDES_WITHIN)
 
 
 def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
@@ -173,8 +169,7 @@ def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
     before = actors.rounds(trap.lane, others, "acquire")
     within = PASSES_WITHIN * actors.ttl
     yield from trap.wait(within, lambda: actors.rounds(trap.lane, others, "acquire") > before)
-    trap.thaw(victim)
-    yield from trap.wait(SETTLED_WITHIN, lambda: actors.settled(victim))
+    yield from trap.settle(victim, SETTLED_WITHIN)
 
 
 def _until_freed(trap: GateTrap, victim: Victim) -> Script:
@@ -185,9 +180,8 @@ def _until_freed(trap: GateTrap, victim: Victim) -> Script:
 
 def _until_settled(trap: GateTrap, victim: Victim) -> Script:
     """It goes on as it can; what it left behind may be found by the next."""
-    trap.thaw(victim)
-    yield from trap.wait(trap.target.actors.ttl, lambda: trap.target.actors.settled(victim))
-    yield from trap.wait(INTRUDES_WITHIN, lambda: False)
+    yield from trap.settle(victim, trap.target.actors.ttl)
+    yield from trap.pause(INTRUDES_WITHIN)
 
 
 def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, *needs: Need) -> Fault:

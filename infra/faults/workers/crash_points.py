@@ -124,9 +124,8 @@ class LateRelease(OnWorkers, OnClientLinks):
             try:
                 first = yield from trap.catch("before-release", "freeze", seconds=self.latency / 2000)
                 yield from trap.catch("after-acquire", "stall", key=first.key)
-                trap.thaw(first)
-                yield from trap.wait(SETTLED_WITHIN, lambda: target.actors.settled(first))
-                yield from trap.wait(INTRUDES_WITHIN, lambda: False)
+                yield from trap.settle(first, SETTLED_WITHIN)
+                yield from trap.pause(INTRUDES_WITHIN)
             finally:
                 trap.thaw_all()
 

@@ -63,8 +63,7 @@ def _late_write(trap: GateTrap) -> Script:
         first = yield from trap.catch("between-read-and-write", "freeze")
         # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
         yield from trap.catch("between-read-and-write", "stall", key=first.key)
-        trap.thaw(first)
-        yield from trap.wait(SETTLED_WITHIN, lambda: trap.target.actors.settled(first))
+        yield from trap.settle(first, SETTLED_WITHIN)
     finally:
         trap.thaw_all()
 
@@ -90,13 +89,11 @@ def _stall_waiter(trap: GateTrap) -> Script:
     A holder is stalled just after its acquire, its renewal going on; then the renewal of one that waits for the same
     lock. When the waiter's lease is over its renewal goes on, and is told so; then the holder goes on, and releases.
     """
-    actors = trap.target.actors
     try:
         holder = yield from trap.catch("after-acquire", "stall")
         waiter = yield from trap.catch("while-waiting", "stall", key=holder.key)
-        yield from trap.wait(actors.ttl + FREED_WITHIN, lambda: False)
-        trap.thaw(waiter)
-        yield from trap.wait(TOLD_WITHIN, lambda: actors.settled(waiter))
+        yield from trap.pause(trap.target.actors.ttl + FREED_WITHIN)
+        yield from trap.settle(waiter, TOLD_WITHIN)
     finally:
         trap.thaw_all()
 
@@ -109,7 +106,7 @@ def _kill_waiter(trap: GateTrap) -> Script:
     try:
         holder = yield from trap.catch("after-acquire", "stall")
         yield from trap.kill_waiter(holder.key)
-        yield from trap.wait(trap.target.actors.ttl + FREED_WITHIN, lambda: False)
+        yield from trap.pause(trap.target.actors.ttl + FREED_WITHIN)
     finally:
         trap.thaw_all()
 

@@ -135,7 +135,7 @@ class Pair:
         while True:
             holder = yield from trap.catch("after-acquire", "stall")
             try:
-                yield from trap.wait(STAYS, lambda: False)
+                yield from trap.pause(STAYS)
                 self._stays += 1
             finally:
                 trap.thaw(holder)
