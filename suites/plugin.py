@@ -298,8 +298,8 @@ class Product:
 def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:
     """The selection, with what cannot be done on this machine and to these images. Raises `infra.errors.Trouble`."""
     worlds = dict(selection.worlds)
-    if (python := selection.python) and python.no_skew:
-        worlds = {name: worlds.get(name, OURS).without("skew", python.no_skew) for name in selection.backends}
+    if why := selection.python.no_skew:
+        worlds = {name: worlds.get(name, OURS).without("skew", why) for name in selection.backends}
     if client.needs_published(engine):
         worlds = {name: worlds.get(name, OURS).without("refusal", PUBLISHED) for name in selection.backends}
     selected = [selection.versions, *(stage.versions for stage in selection.stages)]

@@ -176,8 +176,8 @@ class Lane:
         hazards = self._standing("crash-release", faults).hazards
         if all(hazard.mechanism != "never-expires" for hazard in hazards):
             return ()
-        asked = (name for name in self.properties if self.asks(name, faults))
-        return tuple(name for name in asked if not (PROPERTIES[name].under or name in OF_THE_SERVICE))
+        without_fault = (name for name in self.properties if not (PROPERTIES[name].under or name in OF_THE_SERVICE))
+        return tuple(name for name in without_fault if self.asks(name, faults))
 
     @property
     def not_applicable(self) -> str | None:

@@ -223,10 +223,10 @@ def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
     return lanes
 
 
-def _interpreter(path: str | None) -> Interpreter | None:
+def _interpreter(path: str | None) -> Interpreter:
     """From now on locks may import what only this interpreter has. Raises BadOption."""
     if path is None:
-        return None
+        return Interpreter()
     try:
         python = interpreter.ask(path)
     except interpreter.BadInterpreter as error:

@@ -84,7 +84,7 @@ class Selection:
     elsewhere: frozenset[tuple[Lane, str]] = frozenset()
     stages: tuple[Stage, ...] = ONLY  # of the upgrade to certify, or `ONLY` one
     planted: tuple[Lane, ...] = ()  # lanes with a bug, tried to calibrate a certification
-    python: Interpreter | None = None  # what runs the workers, None for the suite's own interpreter
+    python: Interpreter = field(default_factory=Interpreter)  # what runs the workers
 
     @property
     def backends(self) -> tuple[str, ...]:

@@ -36,11 +36,11 @@ class BadInterpreter(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """path: what to run. packages: the folders in which it finds packages. no_skew: why its clock cannot be moved."""
+    """A Python for workers; without a path that of the suite."""
 
-    path: str
-    packages: tuple[str, ...]
-    no_skew: str = ""
+    path: str = ""  # what to run
+    packages: tuple[str, ...] = ()  # the folders in which it finds packages
+    no_skew: str = ""  # why the clocks of its workers cannot be moved
 
     def lend(self) -> None:
         """Let this process import what only the other environment has."""
