@@ -196,7 +196,9 @@ class Redis(Backend):
                 values = [(name, client.execute_command(*_READ[kind](name))) for name, kind in kinds if kind in _READ]
         except RedisError as error:
             raise ServerRefused(str(error)) from error
-        return Held(0, offset, [(name, 0, 0, 0, digest(_in_order(value))) for name, value in values])
+        # A lease may be over before it is read: then there is nothing, or nothing in it, and that is no value.
+        there = [(name, value) for name, value in values if value or value == ""]
+        return Held(0, offset, [(name, 0, 0, 0, digest(_in_order(value))) for name, value in there])
 
     def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
         del access  # ours lets everybody in

@@ -91,6 +91,16 @@ def test_a_redis_has_a_history_when_connected_and_its_copy_is_on_disk(saying: Sa
     assert health.leader == leader
 
 
+def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    types, read = {"over": "string", "none": "hash", "empty": "string"}, {"over": None, "none": {}, "empty": ""}
+    said: dict[str, Callable[[str], Any]] = {"INFO": lambda _: {"master_repl_offset": 7}, "KEYS": lambda _: [*types]}
+    said |= {"TYPE": types.__getitem__, "GET": read.__getitem__, "HGETALL": read.__getitem__}
+    client = SimpleNamespace(execute_command=lambda command, name: said[command](name))
+    monkeypatch.setattr("infra.backends.redis.connect", lambda _: contextlib.nullcontext(client))
+    held = BACKENDS["redis"].held(("127.0.0.1", 1), lambda _: True)
+    assert [entry[0] for entry in held.entries] == ["empty"]
+
+
 def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
     replica, primary = (Health("8.0.2", me=role, leader="abc") for role in ("slave", "master"))
     assert RedisReplication().follows(replica, primary)
