@@ -24,7 +24,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     MIXED: ("upgrade-leader-last", "upgrade-leader-first"),
     ROLLBACK: ("rollback-half", "rollback-end"),
 }
-"""Stage → the columns of the matrix that belong to it."""
+"""Stage → the columns of the matrix that belong to it, where servers are upgraded."""
+
+CLIENTS: Final = "old-and-new-clients"
+"""The column of `MIXED` where client libraries are: half of the workers of each lane have the old release."""
 
 WHENCE: Final[Mapping[str, str]] = {"rollback-half": "from half-way, ", "rollback-end": "from the end, "}
 """Column → from where the servers go back."""

@@ -114,7 +114,7 @@ class Product:
             option.dist, option.tx = "load", ["2*popen"]
 
     def pytest_report_header(self) -> list[str]:
-        return upgrade_stages.upgrade_lines(self._selection.stages)
+        return upgrade_stages.upgrade_lines(self._selection.stages, self._selection.libraries)
 
     def pytest_sessionstart(self) -> None:
         """The controller opens the run folder; xdist's workers are told where it is."""
@@ -170,6 +170,7 @@ class Product:
             "plans": [plan.to_json() for plan in selection.plans.values()],
             "versions": dict(selection.versions),
             "stages": {stage.name: dict(stage.versions) for stage in named if not stage.columns},
+            **({"libraries": dict(selection.libraries)} if selection.libraries else {}),
             "suite": suite_version(),
             "parts": [stage.name for stage in named if any(map(stage.tries, selection.faults))],
             "targets": {

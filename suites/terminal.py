@@ -24,6 +24,7 @@ from results.pages.trial_page import load_words
 from results.record import Cell
 from results.report.sentences import run_sentence
 from results.run import Run
+from results.stages import ALONE, TOGETHER
 from results.storage import resumable, summary
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
@@ -34,7 +35,7 @@ from results.terminal.screen import Screen, Watch
 from results.text import plain, typed
 from suites.selection.options import load
 from suites.selection.selection import Case, Selection
-from suites.selection.upgrade_stages import ONLY, ROLLING
+from suites.selection.upgrade_stages import ONLY
 from suites.trial.run_trials import CaseAnswer
 from suites.trial.spec import column_in
 
@@ -219,13 +220,14 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
         words += ["--faults", cell.fault]
     # The third trial of a control comes after the first two.
     words += ["--seed", str(cell.seed - max(cell.attempt - 1, 0))]
-    if cell.fault in ROLLING:
+    if cell.stage in TOGETHER:
         upgrade = (("--from", option.from_), ("--to", option.to))
         words += [word for name, values in upgrade for value in values for word in (name, value)]
     elif selection.stages is not ONLY:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
     words += load_words(load(option).to_json())
-    words += ["--python", option.python] if option.python else []
+    pythons = [option.python] if cell.stage not in ALONE else selection.pythons(cell.stage)
+    words += [word for python in filter(None, pythons) for word in ("--python", python)]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return shlex.join(words)

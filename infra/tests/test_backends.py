@@ -92,7 +92,8 @@ def test_a_redis_has_a_history_when_connected_and_its_copy_is_on_disk(saying: Sa
 
 
 def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    types, read = {"over": "string", "none": "hash", "empty": "string"}, {"over": None, "none": {}, "empty": ""}
+    types = {"over": "string", "none": "hash", "empty": "string"}
+    read: dict[str, Any] = {"over": None, "none": {}, "empty": ""}
     said: dict[str, Callable[[str], Any]] = {"INFO": lambda _: {"master_repl_offset": 7}, "KEYS": lambda _: [*types]}
     said |= {"TYPE": types.__getitem__, "GET": read.__getitem__, "HGETALL": read.__getitem__}
     client = SimpleNamespace(execute_command=lambda command, name: said[command](name))

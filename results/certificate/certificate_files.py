@@ -254,6 +254,7 @@ class _Requested(TypedDict, total=False):
     """What was asked for. Runs from before rolling upgrades have no parts."""
 
     stages: Mapping[str, Mapping[str, str]]
+    libraries: Mapping[str, tuple[str, str]]
     parts: tuple[str, ...]
     interruptions: tuple[Mapping[str, Any], ...]
 
@@ -296,7 +297,8 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
     if came is None and (run.path / summary.NAME).exists():
         came = summary.load_head(run.path).about
     parts = [stage for stage in STAGES if stage in requested.get("parts", ALONE)]
-    certificate = certify(contents, upgrades, _cut_short(came), parts=parts, trials=tried)
+    libraries = requested.get("libraries", {})
+    certificate = certify(contents, upgrades, _cut_short(came), libraries=libraries, parts=parts, trials=tried)
     return certificate, to_json(certificate, contents, tried, run.path, about)
 
 

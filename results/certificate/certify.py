@@ -52,7 +52,8 @@ STATUS: Final[Mapping[Decision, int]] = {Decision.NO_REGRESSION: 0, Decision.REG
 class Certificate:
     """What was found, and the decision on the upgrade."""
 
-    upgrades: Mapping[str, tuple[str, str]]  # backend → (from, to), as they were asked for
+    # Backend → (from, to), as they were asked for; or client library → its releases.
+    upgrades: Mapping[str, tuple[str, str]]
     parts: tuple[str, ...]  # the stages that were asked for or have trials
     comparison: Comparison  # from the baseline to the candidate
     promises: tuple[Promise, ...]  # the heaviest first
@@ -111,10 +112,13 @@ def certify(
     upgrades: Mapping[str, tuple[str, str]],
     cut_short: str = "",
     *,
+    libraries: Mapping[str, tuple[str, str]] | None = None,
     parts: Collection[str] = ALONE,
     trials: Sequence[UpgradeTrial] = (),
 ) -> Certificate:
-    """The certificate of a run. cut_short: why there is less than was asked for. parts: the stages asked for."""
+    """The certificate of a run. cut_short: why there is less than was asked for. libraries: as of `Certificate`, where
+    the upgrade is one of client libraries. parts: the stages asked for.
+    """
     before, after = (_of(contents, stage) for stage in ALONE)
     comparison, replaced = compare(before, after), steps(trials)
     named = promises(contents.cells)
@@ -127,15 +131,16 @@ def certify(
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
+    of_servers = libraries is None
     return Certificate(
-        upgrades=upgrades,
+        upgrades={**upgrades, **(libraries or {})},
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
         comparison=comparison,
         promises=named,
         absent=absent,
         regressed=tuple(loss for loss in accused if loss.name() not in broken),
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
-        one_version=one_version(trials),
+        one_version=one_version(trials) if of_servers else {},
         known=tuple(loss for loss in accused if loss.name() in broken),
         weaknesses=tuple(each for each in weaknesses(contents.cells) if each.suspected),
         steps=replaced,
@@ -147,7 +152,8 @@ def certify(
         doubts=(
             *filter(None, [cut_short]),
             *without_counterpart(contents, comparison),
-            *not_exercised(upgrades, parts, {*tried, *absent}, exposed),
+            *not_exercised(upgrades or {backend for backend, _ in tried}, parts, {*tried, *absent}, exposed),
+            *same_clients(trials, libraries or {}),
             *without_evidence(comparison, named, silent),
             *not_detected(calibrated.planted),
             *left_out(contents),
@@ -208,6 +214,18 @@ def not_exercised(
     for exposure in exposures:
         if exposure.missing:
             yield f"{exposure.backend}: no {exposure.what} {WHEN[exposure.stage]}"
+
+
+def same_clients(trials: Sequence[UpgradeTrial], libraries: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """Whether the locks of a backend loaded the same client libraries before and after, though releases differ."""
+    if all(old == new for old, new in libraries.values()):
+        return
+    for backend, mine in grouped(trials, lambda trial: trial.backend).items():
+        old, new = (
+            {each for trial in mine if trial.stage == stage for each in trial.clients.items()} for stage in ALONE
+        )
+        if old == new:
+            yield f"{backend}: no lock loaded another release of {' or '.join(libraries)} than before"
 
 
 def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent: Sequence[Loss]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from checkers.properties.shared_counters import CONTENDED, EXPIRED, MIXED
 from results.certificate.trials import ServerStep, UpgradeLane, UpgradeTrial
 from results.comparison.speeds import MEASURES
 from results.record import Cell, LaneSummary
-from results.stages import ALONE, BROKEN_SERVER, ROLLBACK, STAGES, TOGETHER
+from results.stages import ALONE, BROKEN_SERVER, CLIENTS, ROLLBACK, STAGES, TOGETHER
 
 REFUSED: Final = "stale writes refused"
 UNFENCED: Final = "stale attempts without a fence"
@@ -65,6 +65,7 @@ def exposures(
     for (backend, stage, _), seconds in _fault_seconds(lanes).items():
         counted[FAULTY, backend, stage] += seconds
     refused = {(step.backend, step.stage) for step in steps if step.refused}
+    of_clients = {(trial.backend, trial.stage) for trial in trials if trial.column == CLIENTS}
     places = {(cell.backend, cell.stage) for cell in cells}
     unfenced = (cell for cell in cells if cell.store == _UNFENCED)
     uncounted = places - {(cell.backend, cell.stage) for cell in unfenced if STALE in cell.counters}
@@ -72,6 +73,8 @@ def exposures(
     for what, place in product(EXPOSURES, sorted(places, key=lambda place: (place[0], STAGES.index(place[1])))):
         number = round(counted[what, *place], 1)
         why = _why_not(what, place[1], of_lanes[place], place in refused, place in uncounted)
+        if what == MIXED and place in of_clients:
+            why = "servers have one version, and half of the clients another than the rest all the while"
         made.append(Exposure(place[0], what, place[1], number, "" if number else why))
     return tuple(made)
 

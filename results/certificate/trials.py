@@ -58,6 +58,11 @@ class UpgradeTrial:
     by_design: frozenset[str] = frozenset()
 
     @property
+    def clients(self) -> Mapping[str, str]:
+        """Client library → release, as its locks loaded them."""
+        return {str(name): str(version) for name, version in mapping(self.about.get("clients")).items()}
+
+    @property
     def stalled(self) -> float:
         """The part of their time for which the machine did not run its workers; 0 if that was not stored."""
         return float(self.about.get("stalled") or 0)
@@ -217,8 +222,8 @@ def conditions(about: Mapping[str, Any], trials: Sequence[UpgradeTrial]) -> dict
     busy: the number of trials in which it was more than `BUSY`.
 
     images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers of baseline and candidate.
-    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is missing)} of settings that differ; of
-    a command line only the words that differ.
+    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is missing)} of settings and client
+    libraries that differ; of a command line only the words that differ.
     plans: {backend, stage, column, seed, trial}.
     """
     alone = [trial for trial in trials if trial.stage in ALONE]
@@ -298,6 +303,7 @@ def _differences(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
     """Differences of nodes that both stages have. Of each stage the first trial with the node counts."""
     settings: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
     for trial in trials:
+        settings[trial.backend, "workers"].setdefault(trial.stage, trial.clients)
         for name, node in mapping(trial.about.get("nodes")).items():
             settings[trial.backend, name].setdefault(trial.stage, _settings(mapping(node)))
     differing: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)

@@ -16,7 +16,7 @@ from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.certificate.power import FAULTY, REFUSED, UNFENCED, Shown
 from results.certificate.trials import Turn, UpgradeLane, conditions, errors, normalised
 from results.record import Cell
-from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
+from results.stages import ALONE, BASELINE, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
 from results.storage.reading import RunContents
 from results.tests import samples
 from results.tests.test_comparison import VALUES, WORDS, lanes
@@ -108,6 +108,23 @@ def test_one_version_of_two_names_is_told(old: list[str], new: list[str], one: b
     trials = [told(stage, about={"versions": dict(enumerate(said))}) for stage, said in both]
     made = of(*KEPT, trials=trials)
     assert any(words.startswith("the servers of redis say that they are 8.0.2,") for words in made.warnings) == one
+
+
+@cases(
+    "new, to, doubts",
+    ("as asked", "2.11.0", "2.11.0", ()),
+    ("never loaded", "2.8.0", "2.11.0", ("redis: no lock loaded another release of kazoo than before",)),
+    ("against itself", "2.8.0", "2.8.0", ()),
+)
+def test_client_libraries_are_upgraded_where_locks_loaded_them(new: str, to: str, doubts: tuple[str, ...]) -> None:
+    mixed = {"fault": CLIENTS, "trial": "mixed"}
+    kept = [*KEPT, cell(MIXED, Verdict.UPHELD, **mixed, counters={**OCCURRED, shared_counters.MIXED: 0})]
+    trials = [told(stage, about={"clients": {"kazoo": has}}) for stage, has in zip(ALONE, ("2.8.0", new), strict=True)]
+    trials.append(told(MIXED, column=CLIENTS))
+    made = of(*kept, upgrades={}, parts=(*ALONE, MIXED), trials=trials, libraries={"kazoo": ("2.8.0", to)})
+    assert (made.upgrades, made.doubts, made.one_version) == ({"kazoo": ("2.8.0", to)}, doubts, {})
+    differs = [(row["name"], row["baseline"], row["candidate"]) for row in conditions({}, trials)["configuration"]]
+    assert differs == ([("kazoo", "2.8.0", new)] if new != "2.8.0" else [])
 
 
 def timed(*times: float) -> Certificate:

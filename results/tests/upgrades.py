@@ -51,11 +51,13 @@ def told(stage: str, **given: object) -> UpgradeTrial:
     return replace(made, **given)  # type: ignore[arg-type]
 
 
-def of(*cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, **given: Any) -> Certificate:
+def of(
+    *cells: Cell, problems: tuple[str, ...] = (), parts: Iterable[str] = ALONE, upgrades: Any = UPGRADES, **given: Any
+) -> Certificate:
     stages = [stage for stage in STAGES if any(one.stage == stage for one in cells)]
     given = {"trials": [told(stage) for stage in stages], **given}
     lanes = tuple(samples.summary(measures(1.0, VALUES), fault="freeze-holder", stage=stage) for stage in stages)
-    return certify(RunContents(cells, lanes, problems), UPGRADES, parts=list(parts), **given)
+    return certify(RunContents(cells, lanes, problems), upgrades, parts=list(parts), **given)
 
 
 def whole(*cells: Cell, **given: Any) -> Certificate:

@@ -87,6 +87,20 @@ def described(lock: type[LockClient]) -> str:
     return text.partition(": ")[2] if text.startswith("``") else text
 
 
+def imports(lock: type[LockClient]) -> set[str]:
+    """The packages from which its modules, and helpers of ours, import something when they are loaded."""
+    own = {base.__module__ for base in lock.__mro__}
+    waiting, seen = list(own), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and (name in own or name.startswith("suites.locks.")):
+            for value in vars(sys.modules[name]).values():
+                module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+                waiting += [module] if isinstance(module, str) else []
+        seen.add(name)
+    return {name.partition(".")[0] for name in seen}
+
+
 def module_for(lock: str, name: str) -> ModuleType:
     """A module of ours as the workers of a lock have it: a mutant may have changed it. lock: see `load`."""
     mutant = mutant_of(lock)

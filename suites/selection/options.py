@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -19,6 +20,7 @@ from infra.suggestions import instead
 from infra.target import external_cluster, hooks
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
+from results.stages import CLIENTS
 from results.storage.files import RUNS
 from suites.lanes import validate_declarations
 from suites.lanes.lane import WORKLOADS, Lane, Load, lanes_of
@@ -130,24 +132,29 @@ def parse(option: Any) -> Selection:
     mutants = [mutant for name in option.lock if (mutant := mutant_of(name)) is not None]
     servers = {mutant.server for mutant in mutants}
     version_of = [*option.version_of, *(plant.spelling for plant in PLANTS if str(plant) in servers)]
-    upgraded = _stages(option, version_of)
+    python = _interpreter(option.python)
+    upgraded, libraries = _stages(option, version_of, python)
     targets = _targets(option.target, version_of)
     commands = _hooks(option.hook, targets)
     plans = _plans(option.plan, targets)
-    python = _interpreter(option.python)
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
     storms = tuple(f"{STORM}{option.seed + number}" for number in range(profile.storms))
     certified = upgraded is not ONLY
     more = profile.own if any(name not in registry.LOCKS for name in option.lock) else ()
-    usual = (*(profile.faults or EVERY_FAULT), *more, *(profile.upgrades if certified else ()), *storms)
-    faults = tuple(plans) or _faults(option.faults, upgrade=certified) or usual
+    usual = (*(profile.faults or EVERY_FAULT), *more, *(profile.upgrades if upgraded[0].versions else ()), *storms)
+    faults = tuple(plans) or _faults(option.faults, upgraded) or usual
     there = _lanes(option.lock, load(option))
+    imported = {module for name in libraries for python in upgraded[0].pythons for module in python.modules(name)}
     lanes = tuple(
         lane
         for lane in there
         if all(lane.backend in (named or BACKENDS) for named in (backends, targets, upgraded[0].versions))
+        # Of what the user names it is not looked for: it may come in by ways that are not seen.
+        and (option.lock or not libraries or imported & registry.imports(lane.lock))
     )
+    if not lanes and libraries:
+        raise BadOption(f"no lock of ours imports {' or '.join(libraries)}: name yours with --lock")
     if not lanes:
         there_is = ", ".join(f"{lane.lock_name} on {lane.backend}" for lane in _one_each(there))
         where = " that is a target" if targets else " that --from names" if certified else ""
@@ -170,7 +177,7 @@ def parse(option: Any) -> Selection:
         here = dict.fromkeys(lane.backend for lane in lanes)
         planted = tuple(lane for lane in bugs_of_certification.lanes(here) if lane not in lanes)
     if everything:
-        faults += (*ROLLING, *bugs_of_certification.columns(planted))
+        faults += (*((CLIENTS,) if libraries else ROLLING), *bugs_of_certification.columns(planted))
     results = Path(option.results)
     for folder in (results, *results.parents):
         if folder.exists() and not folder.is_dir():
@@ -192,6 +199,7 @@ def parse(option: Any) -> Selection:
         stages=upgraded,
         planted=planted,
         python=python,
+        libraries=libraries,
     )
     return selection if option.shard is None else selection.only(shards.parse(option.shard))
 
@@ -239,12 +247,13 @@ def _one_each(lanes: Sequence[Lane]) -> Iterable[Lane]:
     return {lane.lock_name: lane for lane in lanes}.values()
 
 
-def _faults(lists: Sequence[str], *, upgrade: bool) -> tuple[str, ...]:
+def _faults(lists: Sequence[str], stages: Sequence[Stage]) -> tuple[str, ...]:
     columns = [name.strip() for text in lists for name in text.split(",")]
     for column in columns:
         if column in upgrade_stages.OF_UPGRADES:
-            if not upgrade:
-                raise BadOption(f"--faults {column}: between which versions? It goes with --from and --to")
+            if not any(stage.tries(column) for stage in stages):
+                what = "a client library" if column == CLIENTS else "servers"
+                raise BadOption(f"--faults {column}: between which versions? It goes with --from and --to of {what}")
             continue
         names = fault_names(column)
         if "" in names:
@@ -276,13 +285,48 @@ def _plans(files: Sequence[str], targets: Mapping[str, External]) -> dict[str, P
     return plans
 
 
-def _stages(option: Any, version_of: Sequence[str]) -> tuple[Stage, ...]:
+def _stages(
+    option: Any, version_of: Sequence[str], python: Interpreter
+) -> tuple[tuple[Stage, ...], dict[str, tuple[str, str]]]:
+    """The stages of an upgrade, and the releases of client libraries between which it goes, if it is one of them."""
     if not (option.from_ or option.to):
-        return ONLY
-    for given, name in ((version_of, "--version-of"), (option.target, "--target"), (option.shard, "--shard")):
+        return ONLY, {}
+    for given, name in ((option.target, "--target"), (option.shard, "--shard")):
         if given:
             raise BadOption(f"{name} does not go with --from and --to")
-    return upgrade_stages.upgrade(_versions(option.from_, "--from"), _versions(option.to, "--to"))
+    named = {pair.partition("=")[0] for pair in (*option.from_, *option.to)}
+    here = python if python.path or named <= _SERVERS.keys() else interpreter.ask(sys.executable)
+    if not any(map(here.has, named - _SERVERS.keys())):
+        old, new = _versions(option.from_, "--from"), _versions(option.to, "--to")
+        upgrade_stages.both_named(old, new)
+        if version_of:
+            raise BadOption("--version-of does not go with --from and --to of servers")
+        return upgrade_stages.of_servers(old, new), {}
+    if mixed := sorted(named & _SERVERS.keys()):
+        raise BadOption(f"--from {mixed[0]}=...: servers or client libraries are upgraded, not both in one run")
+    old, new = (_releases(pairs, name, here) for pairs, name in ((option.from_, "--from"), (option.to, "--to")))
+    upgrade_stages.both_named(old, new)
+    try:
+        before, after = (interpreter.with_libraries(here, wanted) for wanted in (old, new))
+    except interpreter.BadInterpreter as error:
+        raise BadOption(f"--from and --to: {error}") from error
+    return upgrade_stages.of_clients(before, after), {name: (before.release(name), after.release(name)) for name in old}
+
+
+_SERVERS: Final = dict.fromkeys((*BACKENDS, *STANDS_FOR))
+_WHAT: Final = "backend, or client library that is installed here,"
+
+
+def _releases(pairs: Sequence[str], name: str, python: Interpreter) -> dict[str, str]:
+    """Client library → the release that is asked for."""
+    releases: dict[str, str] = {}
+    for pair in pairs:
+        library, _, release = pair.partition("=")
+        if not python.has(library):
+            _one(library, _SERVERS, _WHAT)
+        if releases.setdefault(library, release) != release:
+            raise BadOption(f"{name} {pair}: {library}={releases[library]} is asked for as well; one run has one")
+    return releases
 
 
 def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
@@ -291,7 +335,7 @@ def _versions(pairs: Sequence[str], name: str) -> dict[str, str]:
         backend, version = images.spelled(pair)
         if not version.removeprefix("image:"):
             raise BadOption(f"{name} {pair}: expected BACKEND=VERSION, for example etcd=3.4")
-        _one(backend, dict.fromkeys((*BACKENDS, *STANDS_FOR)), "backend")
+        _one(backend, _SERVERS, "backend" if name == "--version-of" else _WHAT)
         try:
             images.resolve(backend, version)
         except images.UnknownVersion as error:

@@ -17,7 +17,7 @@ from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, stor
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.record import NotRun, grouped
-from results.stages import BASELINE, CANDIDATE
+from results.stages import BASELINE, CANDIDATE, CLIENTS
 from suites.lanes.lane import Lane, fewest, longest_ttl, meets
 from suites.lock import LockClient
 from suites.locks import registry
@@ -85,6 +85,8 @@ class Selection:
     stages: tuple[Stage, ...] = ONLY  # of the upgrade to certify, or `ONLY` one
     planted: tuple[Lane, ...] = ()  # lanes with a bug, tried to calibrate a certification
     python: Interpreter = field(default_factory=Interpreter)  # what runs the workers
+    # Client library → its releases, where the upgrade is one of client libraries.
+    libraries: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -98,8 +100,15 @@ class Selection:
 
     def version(self, backend: str, stage: str) -> str | None:
         """The version that the user asked for, None for the default."""
-        (selected,) = (known for known in self.stages if known.name == stage)
-        return selected.versions.get(backend, self.versions.get(backend))
+        return self._stage(stage).versions.get(backend, self.versions.get(backend))
+
+    def pythons(self, stage: str) -> tuple[str, ...]:
+        """What runs the workers, who are dealt out to them in turn; "" is the suite's own interpreter."""
+        return tuple(python.path for python in self._stage(stage).pythons or (self.python,))
+
+    def _stage(self, name: str) -> Stage:
+        (selected,) = (known for known in self.stages if known.name == name)
+        return selected
 
     def masked(self, text: str) -> str:
         for target in self.targets.values():
@@ -201,6 +210,8 @@ class Selection:
         """The plan of the user's, a storm, or an upgrade; None: the plan is drawn from the run's seed."""
         if column in upgrade_stages.ROLLING:
             return upgrade_stages.rolling_plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
+        if column == CLIENTS:
+            return upgrade_stages.clients_plan(backend, self.seed, self._ttl(backend))
         if column in bugs_of_certification.COLUMNS:
             return bugs_of_certification.plan(column, backend, self.seed)
         seed = storm_seed(column)

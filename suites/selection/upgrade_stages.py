@@ -1,4 +1,5 @@
-"""`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the old version and on the new one.
+"""`--from BACKEND=VERSION --to BACKEND=VERSION`: the same trials on the old version and on the new one; or, of a client
+library, with the old release and with the new one.
 
 Both are tried with the same seeds and plans, trial by trial in turn or side by side (`suites.plugin`), so that a
 slow machine affects both alike; each has an environment of its own. Known bugs are tried as well
@@ -8,7 +9,8 @@ The upgrade itself and the way back are tried in stages with columns of their ow
 old version in a new environment. In the columns of stage `MIXED` the members are upgraded one after another; while both
 versions run, the leader is killed, a member is cut off, and holders are frozen across the restart of a server. In the
 columns of stage `ROLLBACK` the members go back, half-way or at the end. Where a server refuses to go back the trial
-continues with the members that run, and stores the server's own words.
+continues with the members that run, and stores the server's own words. Client libraries are upgraded on the same
+servers: in the column of stage `MIXED` half of the workers of each lane have the old release.
 """
 
 import random
@@ -23,9 +25,10 @@ from infra.docker import images
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault_options import FOLLOWER, LEADER
 from infra.faults.plan import Plan, Step
-from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK
+from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK
 from suites.selection import bugs_of_certification
 from suites.selection.bad_option import BadOption
+from suites.worker.interpreter import Interpreter
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
 HALF, END = COLUMNS[ROLLBACK]
@@ -39,6 +42,13 @@ def rolling_plan(column: str, backend: str, seed: int, ttl: float, old: str, new
     """old, new: versions, as the user spelled them. ttl: the longest of the lanes, in seconds."""
     rng = random.Random(f"{seed}:{column}")
     return Plan(column, backend, seed, tuple(_steps(column, backend, rng, ttl, old, new)))
+
+
+def clients_plan(backend: str, seed: int, ttl: float) -> Plan:
+    """What happens while clients have different releases. ttl: the longest of the lanes, in seconds."""
+    rng = random.Random(f"{seed}:{CLIENTS}")
+    faults = ((name, FAULTS[name].lasts(rng, backend, ttl)) for name in ("freeze-holder", "kill-holder"))
+    return Plan(CLIENTS, backend, seed, tuple(Step(name, CALM, lasts, {}) for name, lasts in faults))
 
 
 @cache
@@ -80,7 +90,7 @@ def _roll(version: str, first: str, members: int, *, beside: bool = False) -> St
     return Step("roll-version", 0.0 if beside else CALM, CALM, options, beside)
 
 
-OF_UPGRADES: Final = (*ROLLING, *bugs_of_certification.COLUMNS)
+OF_UPGRADES: Final = (*ROLLING, CLIENTS, *bugs_of_certification.COLUMNS)
 """Columns that only a certification has, each in one stage."""
 
 
@@ -92,6 +102,7 @@ class Stage:
     # With which a trial begins, by backend; the default where a backend is not named.
     versions: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()  # those tried in this stage alone; empty: the columns that the user selected
+    pythons: tuple[Interpreter, ...] = ()  # of its workers, in turn; empty: the one of the run
 
     def tries(self, column: str) -> bool:
         return column in self.columns if self.columns else column not in OF_UPGRADES
@@ -101,13 +112,17 @@ ONLY: Final = (Stage(),)
 """The stages of a run that certifies nothing."""
 
 
-def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]:
-    """The stages of an upgrade of these backends. Raises BadOption."""
+def both_named(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raises BadOption where only one version of something is."""
     for given, missing, option in ((old, new, "--to"), (new, old, "--from")):
-        for backend, version in given.items():
-            if backend not in missing:
+        for name, version in given.items():
+            if name not in missing:
                 other = "--from" if option == "--to" else "--to"
-                raise BadOption(f"{other} {backend}={version}: an upgrade has {option} {backend}=VERSION, too")
+                raise BadOption(f"{other} {name}={version}: an upgrade has {option} {name}=VERSION, too")
+
+
+def of_servers(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]:
+    """The stages of an upgrade of these backends."""
     with_bug = {name: bugs_of_certification.SERVERS.get(name, version) for name, version in new.items()}
     return (
         Stage(BASELINE, dict(old)),
@@ -118,19 +133,33 @@ def upgrade(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]
     )
 
 
+def of_clients(old: Interpreter, new: Interpreter) -> tuple[Stage, ...]:
+    """The stages of an upgrade of client libraries, of which one interpreter has the old releases, another the new."""
+    return (
+        Stage(BASELINE, pythons=(old,)),
+        Stage(CANDIDATE, pythons=(new,)),
+        Stage(MIXED, {}, (CLIENTS,), (old, new)),
+        Stage(CALIBRATION, {}, _of(CALIBRATION), (new,)),
+        Stage(BROKEN_SERVER, dict(bugs_of_certification.SERVERS), _of(BROKEN_SERVER), (new,)),
+    )
+
+
 def _of(stage: str) -> tuple[str, ...]:
     """The columns of the calibration that are tried in a stage."""
     return tuple(column for column in bugs_of_certification.COLUMNS if bugs_of_certification.stage(column) == stage)
 
 
-def upgrade_lines(stages: Sequence[Stage]) -> list[str]:
-    """A line for each backend that is certified; it says so where both versions are the same image."""
+def upgrade_lines(stages: Sequence[Stage], libraries: Mapping[str, tuple[str, str]]) -> list[str]:
+    """A line for each backend or client library that is certified; it says so where nothing differs."""
     old, new = (next((each.versions for each in stages if each.name == name), {}) for name in (BASELINE, CANDIDATE))
     lines = []
     for backend, version in old.items():
         before, after = (images.resolve(backend, name).name for name in (version, new[backend]))
         itself = f": both are {before}, so a version is held against itself" if before == after else ""
         lines.append(f"upgrade: {backend} from {version} to {new[backend]}{itself}")
+    for library, (before, after) in libraries.items():
+        itself = ": a release is held against itself" if before == after else ""
+        lines.append(f"upgrade: client library {library} from {before} to {after}{itself}")
     return lines
 
 

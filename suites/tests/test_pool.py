@@ -12,6 +12,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, patch
+from zipfile import ZipFile
 
 import psycopg
 import pytest
@@ -49,7 +50,7 @@ with closing(ForkServer([f"{MODULE}:Free"])) as server:
     server.await_state(handles[1:], State.RUNNING, SOON)
     os.kill(handles[-1].pid, signal.SIGSTOP)
     server.await_condition(handles[-1].frozen, SOON)
-    print(server._process.pid, *(handle.pid for handle in handles), flush=True)
+    print(server._forks[0].process.pid, *(handle.pid for handle in handles), flush=True)
     sys.stdin.read()
 """
 """Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
@@ -64,9 +65,8 @@ def server() -> Iterator[ForkServer]:
 
 def test_workers_stand_back_behind_the_harness_and_their_server(server: ForkServer, tmp_path: Path) -> None:
     (worker, *_) = running(server, tmp_path)
-    assert server._process is not None
     mine = os.getpriority(os.PRIO_PROCESS, 0)
-    assert os.getpriority(os.PRIO_PROCESS, server._process.pid) == mine
+    assert os.getpriority(os.PRIO_PROCESS, server._forks[0].process.pid) == mine
     assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(mine + NICE, 19)
 
 
@@ -97,8 +97,7 @@ class TestTheirEnd:
         server = ForkServer([f"{MODULE}:Free"])
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
-        assert server._process is not None
-        server._process.kill()
+        server._forks[0].process.kill()
         await_gone([handle.pid for handle in handles])
         for call in (lambda: server.await_condition(lambda: False, SOON), lambda: server.spawn([handles[0].spec])):
             with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
@@ -222,9 +221,40 @@ class TestAnotherInterpreter:
         python.lend()
         file = tmp_path / "mine.py"
         file.write_text(f"import only_there\nfrom {MODULE} import Free\n\n\nclass Mine(Free): ...\n")
-        with closing(ForkServer([registry.spelling(f"{file}:Mine")], python.path)) as server:
+        with closing(ForkServer([registry.spelling(f"{file}:Mine")], [python.path])) as server:
             running(server, tmp_path, registry.spelling(f"{file}:Mine"))
             assert server.clients["only_there"] == "7.1"
+
+    def test_may_be_one_of_two_that_differ_in_the_release_of_a_client_library(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for version in ("1.0", "2.0.1", "2.0.2"):
+            name = f"a_client-{version}"
+            with ZipFile(tmp_path / f"{name}-py3-none-any.whl", "w") as wheel:
+                wheel.writestr("a_client.py", "")
+                wheel.writestr(f"{name}.dist-info/METADATA", f"Name: a-client\nVersion: {version}")
+                wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any")
+                wheel.writestr(f"{name}.dist-info/RECORD", "")
+        settings = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path, "XDG_CACHE_HOME": tmp_path / "cache"}
+        for setting, value in settings.items():
+            monkeypatch.setenv(setting, str(value))
+        ours = interpreter.ask(sys.executable)
+        old, new = (interpreter.with_libraries(ours, {"a-client": release}) for release in ("1.0", "2.0"))
+        assert [each.release("a-client") for each in (ours, old, new)] == ["", "1.0", "2.0.2"]
+        assert new.modules("a-client") == {"a_client"}
+        assert new == interpreter.with_libraries(ours, {"a-client": "2.0"})
+        with pytest.raises(interpreter.BadInterpreter, match=r"a-client==3.\*: .*No matching distribution found"):
+            interpreter.with_libraries(ours, {"a-client": "3"})
+        assert len([*(tmp_path / "cache").glob("fencepost/libraries/*")]) == 2
+        file = tmp_path / "mine.py"
+        file.write_text(f"import a_client\nfrom {MODULE} import Free\n\n\nclass Mine(Free): ...\n")
+        lock = registry.spelling(f"{file}:Mine")
+        with closing(ForkServer([lock], [old.path, new.path])) as server:
+            workers = running(server, tmp_path, lock)
+            assert server.clients["a_client"] == "1.0, 2.0.2"
+            parents = [Path(f"/proc/{worker.pid}/stat").read_text().split()[3] for worker in workers]
+            forks = [str(mine.process.pid) for mine in server._forks]
+            assert parents == [forks[worker.spec.number % 2] for worker in workers]
 
 
 class TestReplacement:

@@ -1,5 +1,6 @@
 """An upgrade: every trial on both versions, in turn; its columns, which begin with the old one; its planted bugs."""
 
+import sys
 from dataclasses import replace
 from itertools import groupby
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from checkers.claims import Verdict
 from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.faults.plan import Plan
-from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, COLUMNS, MIXED, ROLLBACK
+from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK
 from results.terminal.progress import Key, Progress
 from suites.mutants.catalogue import catalogue
 from suites.selection import bugs_of_certification, upgrade_stages
@@ -22,6 +23,8 @@ from suites.tests.bench import await_
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
 from suites.tests.world import World, case_of, every_case, key_of
 from suites.trial.spec import column_in
+from suites.worker import interpreter
+from suites.worker.interpreter import Interpreter
 
 TRIED = ["none", "freeze-holder"]
 
@@ -33,11 +36,11 @@ def upgrade() -> Selection:
 
 def test_what_is_certified_is_told_at_once_and_only_its_backends_are_tried() -> None:
     other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
-    same, differs = upgrade_lines(other.stages)
+    same, differs = upgrade_lines(other.stages, {})
     both = "both are fencepost/redis:trixie, so a version is held against itself"
     assert same == f"upgrade: redis from 8.0 to 8.0: {both}"
     assert differs == "upgrade: etcd from 3.5 to 3.6"
-    assert upgrade_lines(ONLY) == []
+    assert upgrade_lines(ONLY, {}) == []
     assert set(asked(from_=["etcd=3.4", "redis=7.0"], to=["redis=8.0", "etcd=3.5"]).backends) == {"etcd", "redis"}
     assert set(asked().backends) == set(BACKENDS)
 
@@ -196,6 +199,48 @@ def test_a_single_server_has_no_mixed_state() -> None:
     made = asked(lock=["postgres-session"], from_=["postgres=15"], to=["postgres=17"])
     because = {case.fault: case.because for case in made.cases("recovery") if case.stage in COLUMNS}
     assert because == dict.fromkeys(ROLLING, "a single server has no mixed state") | {END: None}
+
+
+@pytest.fixture
+def kazoo(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+    """What the suite's own Python is, so that nothing is installed where it has these releases already."""
+    ours = Interpreter(sys.executable, tuple(sys.path))
+    monkeypatch.setattr(interpreter, "ask", lambda _: ours)
+    monkeypatch.setattr(
+        interpreter, "with_libraries", lambda python, wanted: replace(python, path="".join(wanted.values()))
+    )
+    return ours
+
+
+def test_client_libraries_are_upgraded_for_the_locks_that_import_them(world: World, kazoo: Interpreter) -> None:
+    made = asked(from_=["kazoo=2.8"], to=["kazoo=2.11"], version_of=["zookeeper=3.8"])
+    assert {lane.backend for lane in made.lanes} == {"zookeeper"}
+    assert {"zookeeper", "kazoo-lock", "zookeeper-parent-watch"} <= {lane.lock_name for lane in made.lanes}
+    release = kazoo.release("kazoo")
+    assert upgrade_lines(made.stages, made.libraries) == [
+        f"upgrade: client library kazoo from {release} to {release}: a release is held against itself"
+    ]
+    assert not {"kill-under-load", *ROLLING} & {*made.faults}
+    session = world.session(one_lock := asked(lock=["redis"], from_=["kazoo=2.8"], to=["kazoo=2.11"]))
+    columns = ((BASELINE, "none"), (CANDIDATE, "none"), (MIXED, CLIENTS))
+    for stage, column in columns:
+        session.answer(case_of(one_lock, "server-exclusion", column, stage=stage))
+    assert [trial.pythons for trial in world.trials] == [("2.8",), ("2.11",), ("2.8", "2.11")]
+    assert [step.fault for step in one_lock.plan(CLIENTS, "redis").steps] == ["freeze-holder", "kill-holder"]
+    assert one_lock.version("redis", MIXED) is None
+
+
+@cases(
+    "given, said",
+    ("both", (["kazoo=2.8", "redis=7.0"], ["kazoo=2.11", "redis=8.0"]), "servers or client libraries are upgraded"),
+    ("misspelled", (["kazo=2.8"], ["kazo=2.11"]), "client library that is installed here, 'kazo'; there are: redis,"),
+    ("one release", (["kazoo=2.8"], []), "an upgrade has --to kazoo=VERSION, too"),
+    ("two of one", (["kazoo=2.8", "kazoo=2.9"], ["kazoo=2.11"]), "kazoo=2.8 is asked for as well"),
+    ("no lock has it", (["pytest=9.1"], ["pytest=9.2"]), "no lock of ours imports pytest: name yours with --lock"),
+)
+@pytest.mark.usefixtures("kazoo")
+def test_releases_that_cannot_be_meant(given: tuple[list[str], list[str]], said: str) -> None:
+    assert said in refused(from_=given[0], to=given[1])
 
 
 def test_what_was_upgraded_is_another_cluster(world: World) -> None:

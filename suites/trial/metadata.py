@@ -82,7 +82,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "ttl": {lane.lock_name: lane.ttl for lane in trial.lanes},
         **({"load": load} if (load := trial.load.to_json()) else {}),
         **({"planted": dict(trial.planted)} if trial.planted else {}),
-        **({"interpreter": trial.python} if trial.python else {}),
+        **({"interpreter": trial.pythons[0]} if any(trial.pythons) and len(trial.pythons) == 1 else {}),
         "python": platform.python_version(),
         "host": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
     }

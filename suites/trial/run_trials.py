@@ -158,7 +158,8 @@ class TrialEnvironment:
     def server(self, backend: str) -> ForkServer:
         if backend not in self._servers:
             names = {lane.lock_name for lane in self._selection.lanes if lane.backend == backend}
-            self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)), self._selection.python.path)
+            pythons = self._selection.pythons(self._stage)
+            self._servers[backend] = ForkServer(sorted(map(registry.spelling, names)), pythons)
         return self._servers[backend]
 
     def leave(self) -> None:
@@ -350,7 +351,7 @@ def first_trial(
         profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
         planted=bugs_of_certification.found_by(lanes) if column in bugs_of_certification.COLUMNS else {},
         members=selection.members(backend),
-        python=selection.python.path,
+        pythons=selection.pythons(stage),
     )
 
 

@@ -32,7 +32,7 @@ class Trial:
     # Lane → the property that must name its bug, where it has one on purpose.
     planted: Mapping[str, str] = field(default_factory=dict)
     members: tuple[str, ...] = ()  # what the nodes of a target are called; () where the cluster is ours
-    python: str = ""  # what runs the workers, "" for the suite's own interpreter
+    pythons: tuple[str, ...] = ("",)  # what runs the workers, in turn; "" for the suite's own interpreter
 
     @property
     def name(self) -> str:

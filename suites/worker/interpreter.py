@@ -3,12 +3,19 @@
 In another environment a lock meets the releases of client libraries that are installed there; nothing is installed into
 it. Workers import the standard library, psycopg and what the lock imports. The suite itself loads a lock only to read
 its declarations: what it imports and the suite does not have is then taken from the other environment too.
+
+`with_libraries` makes an environment that differs from one of these in the release of client libraries alone.
 """
 
+import hashlib
 import json
+import re
 import shutil
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +24,16 @@ from infra.errors import Failed
 
 ANSWERS_WITHIN: Final = 60.0
 """Seconds."""
+
+INSTALLS_WITHIN: Final = 600.0
+"""Seconds."""
+UP_TO_DATE: Final = 86400.0
+"""Seconds for which the newest release of a series is not looked for again."""
+
+DISTRIBUTIONS: Final = {"redis-py": "redis"}
+"""Client library → its distribution, where that is called something else: its server has the name."""
+
+_RELEASE: Final = re.compile(r"[0-9][0-9A-Za-z.!+]*")
 
 _QUESTION: Final = """
 import json, sys
@@ -42,6 +59,20 @@ class Interpreter:
     packages: tuple[str, ...] = ()  # the folders in which it finds packages
     no_skew: str = ""  # why the clocks of its workers cannot be moved
 
+    def has(self, library: str) -> metadata.Distribution | None:
+        """Its distribution, if it is installed there. A name may have extras: `psycopg[binary]`."""
+        name = DISTRIBUTIONS.get(library, library.partition("[")[0])
+        return next(iter(metadata.distributions(name=name, path=list(self.packages))), None) if name else None
+
+    def release(self, library: str) -> str:
+        """Its version there, empty where it is not installed."""
+        return "" if (distribution := self.has(library)) is None else distribution.version
+
+    def modules(self, library: str) -> set[str]:
+        """What is imported of it."""
+        files = (distribution.files or ()) if (distribution := self.has(library)) else ()
+        return {file.parts[0].removesuffix(".py") for file in files if file.suffix == ".py"}
+
     def lend(self) -> None:
         """Let this process import what only the other environment has."""
         sys.path += [folder for folder in self.packages if folder not in sys.path]
@@ -61,3 +92,40 @@ def ask(path: str) -> Interpreter:
         raise BadInterpreter(f"workers need psycopg there, for the fenced store: {install} ({why})")
     no_skew = "time-machine, which moves the clocks of workers, is not installed for --python"
     return Interpreter(program, tuple(packages), no_skew if "time_machine" in missing else "")
+
+
+def with_libraries(python: Interpreter, wanted: Mapping[str, str]) -> Interpreter:
+    """An interpreter that has these releases of client libraries (library → `5.0.8`, or `5.0` for the newest of that
+    series) and all else from the environment of `python`, which must have each of them in some release.
+
+    Made with pip, and kept in the user's cache. Raises BadInterpreter.
+    """
+    needed = [_requirement(library, version) for library, version in wanted.items()]
+    within = "\0".join([python.path, *python.packages, *needed])
+    folder = machine.cache_dir() / "libraries" / hashlib.sha256(within.encode()).hexdigest()[:16]
+    program, done = str(folder / "bin" / "python"), folder / "installed"
+    with machine.alone("libraries"):
+        if not done.exists() or time.time() - done.stat().st_mtime > UP_TO_DATE:
+            try:
+                if not done.exists():
+                    machine.run([python.path, "-m", "venv", "--clear", "--without-pip", str(folder)])
+                    (packages,) = folder.glob("lib/python*/site-packages")
+                    (packages / "beside.pth").write_text("".join(f"{path}\n" for path in python.packages))
+                install = ["--python", program, "install", "--quiet", "--upgrade", *needed]
+                machine.run([sys.executable, "-m", "pip", *_QUIET, *install], timeout=INSTALLS_WITHIN)
+                done.touch()
+            except Failed as error:
+                if not done.exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise BadInterpreter(f"{' and '.join(needed)}: {error}") from error
+    return ask(program)
+
+
+_QUIET: Final = ("--disable-pip-version-check", "--no-input")
+
+
+def _requirement(library: str, version: str) -> str:
+    if not _RELEASE.fullmatch(version):
+        raise BadInterpreter(f"expected a release, such as {library}=2.10 or {library}=2.10.0")
+    series = "" if re.search(r"[^0-9.]", version) else ".*"
+    return f"{DISTRIBUTIONS.get(library, library)}=={version.rstrip('.')}{series}"

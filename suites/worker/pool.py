@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 from checkers import row_format
 from checkers.row_format import Run, State
@@ -104,28 +104,80 @@ class Handle:
 
 
 @dataclass(slots=True)
+class _Forks:
+    """One interpreter that forks workers."""
+
+    process: subprocess.Popen[bytes]
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    pending: bytes = b""
+
+    @classmethod
+    def start(cls, python: str, locks: Sequence[str]) -> Self:
+        """python: "" for ours; of another the own packages come before ours there."""
+        env = {**os.environ, "GRPC_VERBOSITY": "NONE"}
+        if python:
+            command = [python, "-P", "-c", _BEHIND_ITS_OWN, str(ROOT)]
+        else:
+            command = [sys.executable, "-m", "suites.worker.forkserver"]
+            env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+        process = subprocess.Popen(
+            [*command, *locks],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            start_new_session=True,  # Ctrl-C is for the harness, which then ends the workers in order
+            env=env,
+        )
+        assert process.stdin is not None, "it is a pipe"
+        assert process.stdout is not None, "it is a pipe"
+        return cls(process, process.stdin, process.stdout)
+
+    def ask(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended: reading says with which status
+            self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def has_said(self) -> bool:
+        return b"\n" in self.pending or bool(select.select([self.stdout], [], [], 0)[0])
+
+    def read(self) -> dict[str, Any]:
+        while b"\n" not in self.pending:
+            data = os.read(self.stdout.fileno(), 1 << 16)
+            if not data:
+                raise WorkerBroke(f"the fork server ended with status {self.process.wait()}")
+            self.pending += data
+        line, _, self.pending = self.pending.partition(b"\n")
+        return cast(dict[str, Any], json.loads(line))
+
+    def close(self) -> None:
+        self.stdin.close()
+        self.process.wait()
+        self.stdout.close()
+
+
+@dataclass(slots=True)
 class ForkServer:
-    """The interpreter that forks workers (`suites.worker.forkserver`); one for each environment."""
+    """What forks workers (`suites.worker.forkserver`), in one interpreter or in several; one for each environment."""
 
     locks: Sequence[str]  # what to load before the first fork, as `suites.locks.registry` spells it
-    python: str = ""  # another interpreter than ours, "" for ours; its own packages come before ours there
+    pythons: Sequence[str] = ("",)  # what forks the workers, who are dealt out to them in turn; "" is our interpreter
     # Module → version, of all that the locks have loaded; known once it has started.
     clients: dict[str, str] = field(default_factory=dict)
     handles: dict[int, Handle] = field(default_factory=dict)
-    _process: subprocess.Popen[bytes] | None = None
-    _pending: bytes = b""
+    _forks: list[_Forks] = field(default_factory=list)
 
     def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
         """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""
-        server = self._started()
+        self._start()
         specs = list(specs)
-        for spec in specs:
+        forks = [self._forks[spec.number % len(self._forks)] for spec in specs]
+        for spec, mine in zip(specs, forks, strict=True):
             recorder.create(spec.recording, ROWS)
-            with contextlib.suppress(BrokenPipeError):  # it has ended: reading says with which status
-                _stdin(server).write(json.dumps({"spawn": asdict(spec)}).encode() + b"\n")
+            mine.ask({"spawn": asdict(spec)})
         handles = []
-        for spec in specs:
-            pid = self._read_until("pid")["pid"]
+        for spec, mine in zip(specs, forks, strict=True):
+            pid = self._read_until("pid", mine)["pid"]
             handle = Handle(spec, pid, recorder.map_page(spec.recording))
             self.handles[pid] = handle
             handles.append(handle)
@@ -133,10 +185,9 @@ class ForkServer:
 
     def check(self) -> None:
         """Take note of workers that ended. Raises WorkerBroke for one that did so by itself."""
-        if self._process is None:
-            return
-        while b"\n" in self._pending or select.select([_stdout(self._process)], [], [], 0)[0]:
-            self._take(self._read())
+        for mine in self._forks:
+            while mine.has_said():
+                self._take(mine.read())
         for handle in self.handles.values():
             ended = handle.exited not in (None, 0) and not (handle.killed or handle.doomed)
             if ended or handle.state is State.BROKEN:
@@ -180,62 +231,28 @@ class ForkServer:
 
     def close(self) -> None:
         """End the server; it takes the workers along."""
-        if self._process is None:
-            return
-        _stdin(self._process).close()
-        self._process.wait()
-        _stdout(self._process).close()
-        self._process = None
+        while self._forks:
+            self._forks.pop().close()
         self.handles.clear()
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            env = {**os.environ, "GRPC_VERBOSITY": "NONE"}
-            if self.python:
-                command = [self.python, "-P", "-c", _BEHIND_ITS_OWN, str(ROOT)]
-            else:
-                command = [sys.executable, "-m", "suites.worker.forkserver"]
-                env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-            self._process = subprocess.Popen(
-                [*command, *self.locks],
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                cwd=ROOT,
-                start_new_session=True,  # Ctrl-C is for the harness, which then ends the workers in order
-                env=env,
-            )
-            self.clients = self._read_until("ready")["clients"]
-        return self._process
+    def _start(self) -> None:
+        if self._forks:
+            return
+        self._forks = [_Forks.start(python, self.locks) for python in self.pythons]
+        loaded = [self._read_until("ready", mine)["clients"] for mine in self._forks]
+        self.clients = {
+            name: ", ".join(dict.fromkeys(clients[name] for clients in loaded if name in clients))
+            for name in sorted(set().union(*loaded))
+        }
 
-    def _read_until(self, key: str) -> dict[str, Any]:
+    def _read_until(self, key: str, mine: _Forks) -> dict[str, Any]:
         while True:
-            message = self._read()
+            message = mine.read()
             self._take(message)
             if key in message:
                 return message
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process is not None
-        while b"\n" not in self._pending:
-            data = os.read(_stdout(self._process).fileno(), 1 << 16)
-            if not data:
-                raise WorkerBroke(f"the fork server ended with status {self._process.wait()}")
-            self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        return cast(dict[str, Any], json.loads(line))
 
     def _take(self, message: dict[str, Any]) -> None:
         if "exited" in message and message["exited"] in self.handles:
             handle = self.handles[message["exited"]]
             handle.exited, handle.ended, handle.cpu = message["status"], message["at"], message["cpu_ms"] / 1000
-
-
-def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    assert process.stdin is not None
-    return process.stdin
-
-
-def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    assert process.stdout is not None
-    return process.stdout
