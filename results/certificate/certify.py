@@ -17,7 +17,16 @@ from typing import Final
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
 from results.certificate.power import Calibration, Exposure, HandoverGap, Planted, calibration, exposures, handover_gaps
-from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
+from results.certificate.promise_losses import (
+    BLIND,
+    Loss,
+    Promise,
+    Weakness,
+    losses,
+    not_applicable,
+    promises,
+    weaknesses,
+)
 from results.certificate.trials import (
     BUSY,
     ErrorText,
@@ -255,15 +264,18 @@ def left_out(contents: RunContents) -> Iterator[str]:
 
 
 def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:
-    """Judgements of the old version that the new one lacks, but for what is no promise and did not come up there, such
-    as a stale attempt without a fence.
+    """Judgements of the old version that the new one lacks, but for what did not come up there and is no promise,
+    such as a stale attempt without a fence, or is judged elsewhere: a hand-over away from faults, for
+    instance, where faults may take up all of the time.
     """
-    on_the_new = (cell for cell in cells if cell.stage == CANDIDATE and cell.trial)
+    on_the_new = [cell for cell in cells if cell.stage == CANDIDATE and cell.trial]
     did_not_come_up = {question(cell) for cell in on_the_new if cell.word is Verdict.NOT_APPLICABLE}
+    judged = {(cell.lock, cell.property) for cell in on_the_new if cell.word not in {Verdict.NOT_APPLICABLE, *BLIND}}
 
     def excused(change: CellChange) -> bool:
         no_promise = change.before is not None and change.before.word is not Verdict.UPHELD
-        return no_promise and question(change) in did_not_come_up
+        enough = no_promise or (change.lock, change.property) in judged
+        return enough and question(change) in did_not_come_up
 
     return [change for change in changes if change.after is None and not excused(change)]
 

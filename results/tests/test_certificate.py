@@ -219,6 +219,8 @@ def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, t
     new = cell(CANDIDATE, Verdict.NOT_APPLICABLE, property="fenced-store", trial=trial)
     made = of(*KEPT, old, new)
     assert made.doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
+    elsewhere = cell(CANDIDATE, Verdict.UPHELD, property="fenced-store", fault="kill-server")
+    assert not of(*KEPT, old, new, elsewhere).doubts or not trial
 
 
 def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() -> None:

@@ -10,6 +10,7 @@ and tells a failed connect from a lost reply.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ _PING: Final = "return 1"
 _DELETE: Final = "return redis.call('DEL', unpack(KEYS))"
 
 _CONNECTION: Final[Any] = Connection  # its methods have no types
+_SINCE_8: Final = "timeout" in inspect.signature(Connection.read_response).parameters
+"""Whether redis-py can wait for an answer for another time than its connection has. Older ones, from 5.0 on, are tried
+with `--from redis-py=5.0`."""
 
 _NOT_NOW: Final = (
     exceptions.BusyLoadingError,
@@ -129,7 +133,7 @@ class RedisNode:
             socket_connect_timeout=self.timeout,
             retry=Retry(NoBackoff(), 0),
             protocol=2,  # with this and the next, connecting sends nothing but AUTH (no HELLO, no CLIENT SETINFO)
-            driver_info=None,
+            **({"driver_info": None} if _SINCE_8 else {"lib_name": None, "lib_version": None}),
         )
 
     def _connected(self) -> Any:
@@ -139,7 +143,7 @@ class RedisNode:
             connection = self._new()
         try:
             # The server, or a proxy, may have hung up since: notice before a request is in doubt.
-            if connection.is_connected and connection.can_read(0):
+            if connection.is_open() and connection.can_read(0):
                 connection.disconnect()
         except exceptions.ConnectionError:
             connection.disconnect()
@@ -161,6 +165,18 @@ class _Connection(Connection):
         self._tls = tls
         self._name = name
         _CONNECTION.__init__(self, **options)
+
+    def is_open(self) -> bool:
+        return self._sock is not None
+
+    def answer(self, timeout: float) -> Any:
+        """timeout: seconds. Raises what redis-py does."""
+        if _SINCE_8:
+            return _CONNECTION.read_response(self, timeout=timeout)
+        if not _CONNECTION.can_read(self, timeout):
+            _CONNECTION.disconnect(self)  # what comes later would be taken for the answer to another request
+            raise exceptions.TimeoutError("Timeout reading from socket")
+        return _CONNECTION.read_response(self)
 
     def _connect(self) -> Any:
         plain = super()._connect()  # type: ignore[no-untyped-call]
@@ -184,7 +200,7 @@ class Reply:
         """timeout: seconds. Raises Refused or Indeterminate."""
         where = self.node.endpoint
         try:
-            answer = self.connection.read_response(timeout=timeout)
+            answer = self.connection.answer(timeout)
         except _NOT_NOW as error:
             raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
         except exceptions.ResponseError as error:

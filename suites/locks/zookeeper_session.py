@@ -72,7 +72,7 @@ class ZooKeeperSession:
             command_retry=KazooRetry(max_tries=1, sleep_func=handler.sleep_func),  # 0 would mean: for ever
             auth_data=[("digest", f"{access.user}:{access.password}")] if access.user else None,
             use_ssl=access.tls,
-            check_hostname=access.tls,
+            **({"check_hostname": True} if access.tls else {}),  # since kazoo 2.11
             ca=access.ca or None,
             certfile=access.cert or None,
             keyfile=access.key or None,
@@ -165,7 +165,7 @@ class ZooKeeperSession:
             KazooTimeoutError,
             exceptions.ConnectionLoss,
             exceptions.OperationTimeoutError,
-            exceptions.RequestTimeoutError,
+            getattr(exceptions, "RequestTimeoutError", KazooTimeoutError),  # since kazoo 2.11
         ) as error:
             raise Indeterminate(repr(error)) from error
         except RuntimeError as error:
