@@ -35,8 +35,8 @@ SHARE: Final = 4
 class HandOver(NamedTuple):
     """A release and the wait for the next grant. Times in ns.
 
-    waiting  when others waited from its return to that of the grant, while the service can have granted it to them.
-    end      return of the grant, else of the history.
+    waiting  when others waited from its return to the end, while the service can have granted it to them.
+    end      return of the grant, else of the history; sooner where a fault, or a doubt about readers, comes before.
     late     when the bound was missed; where it was not, the end.
     granted  whether there was a grant.
     counts   whether it says anything: somebody waited from its return on, and got the lock within the bound, whoever
@@ -98,7 +98,9 @@ def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Fi
 
 
 def _hand_overs(view: View) -> list[HandOver]:
-    """Every release that can be judged and that somebody waited for."""
+    """Every release that can be judged and that somebody waited for; where a fault or a doubt came before the grant,
+    only what was late by then.
+    """
     before, after = view.once(_quiet)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     inv, ret, flags, reason = (view.column(name) for name in ("inv", "ret", "flags", "reason"))
@@ -113,13 +115,16 @@ def _hand_overs(view: View) -> list[HandOver]:
         granted, over = [hold.ret for hold in holds], list(accumulate(_over(holds), max))
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # those before it were granted by then
-            end = min((*granted[place : place + 1], view.finish))
-            judged = over[place - 1] <= hold.freed < end <= doubt and (end <= before or hold.freed >= after)
+            whole = min((*granted[place : place + 1], view.finish))
+            end = min(whole, doubt, before if hold.freed < before else whole)
+            judged = over[place - 1] <= hold.freed < end and not before <= hold.freed < after
             if not judged or not (waited := united(clipped(waits, hold.freed, end))):
                 continue
             waiting = without(without(waited, view.once(idle)), taken)
+            if end < whole and length(waiting) <= bound:
+                continue
             late = moment(waiting, bound) if length(waiting) > bound else end
-            granted_later = place < len(holds)
+            granted_later = place < len(holds) and end == whole
             counted = waited if granted_later and end - hold.freed <= bound else waiting
             counts = bool(counted) and counted[0][0] == hold.freed
             of_key.append(HandOver(hold, waiting, end, late, granted_later, counts))

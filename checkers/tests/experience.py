@@ -213,10 +213,11 @@ def hand_over(rng: Random) -> str:
     late = []
     for _, _, freed in holds:
         end = min([finish, *(ret for ret, _, _ in holds if ret > freed)])
+        end = min(end, doubt, begun if freed < begun else end)
         inside = any(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
-        quiet = end <= begun or freed >= healed + 2 + ttl or not struck
+        quiet = freed < begun or freed >= healed + 2 + ttl or not struck
         waited = sum(map(waits_at, range(min(freed, end), end)))
-        if end <= doubt and quiet and not inside and waited > bound:
+        if quiet and not inside and waited > bound:
             late.append((end, [tick for tick in range(freed, end) if waits_at(tick)][bound]))
     ends = sorted({end for end, _ in late})
     explained = any(

@@ -107,6 +107,7 @@ def readers(writer: int, *released: Any) -> Book:
 # The writer has left, and another is granted the lock late.
 AFTER_THEM = readers(22, INFO).release(30, 31, 3).acquire(25, 40, 4, process=0)
 STORY = ("worker 1 was granted", "worker 2")
+AT_26 = {"moments": [26]}
 LONG_AGO = Book(keys=("a",), workers=4, ttl=5, bounds={"hand-over": 5, "recovery": 2}).fault("f", 1, 3)
 LONG_AGO.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
 
@@ -115,7 +116,9 @@ test_hand_over = known(
     ("within the bound", released(26), VALID),
     ("beyond it", released(27), {"kinds": ["handed-over-late"], "moments": [26], "told": STORY}),
     ("a reader got no answer", TWICE_LATE.then().acquire(6, 30, 0, outcome=INFO, process=3, flags=SHARED), VALID),
+    ("a reader got none much later", LATE.then().acquire(27, 29, 0, outcome=INFO, process=3, flags=SHARED), AT_26),
     ("a fault meanwhile", LATE.then().fault("f", 25, 28), VALID),
+    ("a fault after the bound", LATE.then().fault("f", 27, 28), AT_26),
     ("a renewal got no answer", NO_ANSWER, VALID),
     ("a keep-alive was answered slowly", LATE.then().add(F.KEEP_ALIVE, 22, 26, session=7, process=3), VALID),
     ("none took long", LATE.then().add(F.KEEP_ALIVE, 22, 23, session=7, process=3), {"moments": [27]}),
