@@ -20,7 +20,7 @@ from results.pages import web
 from results.pages.web import to_page
 from results.record import grouped, words
 from results.report.grid import tally
-from results.stages import ALONE, BASELINE, COLUMNS, TITLES, TOGETHER
+from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
 from results.storage import files
 from results.text import typed
 
@@ -83,6 +83,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
             for control in (*certificate.calibration.hazards, *certificate.calibration.locks)
             for name in control.missing
         ],
+        clients=any(plan["column"] == CLIENTS for plan in plans),
         busy=BUSY,
         columns=list(dict.fromkeys(plan["column"] for plan in plans)),
         seeds=list(dict.fromkeys(plan["seed"] for plan in plans)),

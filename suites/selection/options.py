@@ -75,8 +75,8 @@ def options() -> dict[str, dict[str, Any]]:
     version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
     version += "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)"
     add("--version-of", version, **versions)
-    old = "with --to: certify an upgrade from this version, spelled as for --version-of; repeatable"
-    add("--from", old, **versions, dest="from_")
+    old = "with --to: certify an upgrade from this version, spelled as for --version-of, or this release of a client "
+    add("--from", f"{old}library (kazoo=2.9); repeatable", **versions, dest="from_")
     add("--to", "the version that is to come: may we go there?", **versions)
     target = "a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per backend; "
     target += "user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY"
