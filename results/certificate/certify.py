@@ -18,7 +18,6 @@ from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
 from results.certificate.power import Calibration, Exposure, HandoverGap, Planted, calibration, exposures, handover_gaps
 from results.certificate.promise_losses import (
-    BLIND,
     Loss,
     Promise,
     Weakness,
@@ -40,6 +39,7 @@ from results.certificate.trials import (
 from results.comparison.compare import CellChange, Comparison, compare, question
 from results.comparison.speeds import Speed
 from results.record import Cell, grouped
+from results.report.verdict_changes import BLIND
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER, WHEN, WHENCE
 from results.storage.reading import RunContents
 from results.text import count

@@ -226,7 +226,10 @@ def test_client_libraries_are_upgraded_for_the_locks_that_import_them(world: Wor
     for stage, column in columns:
         session.answer(case_of(one_lock, "server-exclusion", column, stage=stage))
     assert [trial.pythons for trial in world.trials] == [("2.8",), ("2.11",), ("2.8", "2.11")]
-    assert [step.fault for step in one_lock.plan(CLIENTS, "redis").steps] == ["freeze-holder", "kill-holder"]
+    assert [step.fault for step in upgrade_stages.clients_plan("redis", 1, 2.0).steps] == [
+        "freeze-holder",
+        "kill-holder",
+    ]
     assert one_lock.version("redis", MIXED) is None
 
 
