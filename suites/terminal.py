@@ -24,7 +24,7 @@ from results.pages.trial_page import load_words
 from results.record import Cell
 from results.report.sentences import run_sentence
 from results.run import Run
-from results.stages import ALONE, TOGETHER
+from results.stages import TOGETHER
 from results.storage import resumable, summary
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
@@ -223,10 +223,10 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     if cell.stage in TOGETHER:
         upgrade = (("--from", option.from_), ("--to", option.to))
         words += [word for name, values in upgrade for value in values for word in (name, value)]
-    elif selection.stages is not ONLY:
+    elif selection.stages is not ONLY and not option.version_of:
         words += ["--version-of", f"{cell.backend}={cell.version}"]
     words += load_words(load(option).to_json())
-    pythons = [option.python] if cell.stage not in ALONE else selection.pythons(cell.stage)
+    pythons = [option.python] if cell.stage in ("", *TOGETHER) else selection.pythons(cell.stage)
     words += [word for python in filter(None, pythons) for word in ("--python", python)]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]

@@ -140,16 +140,16 @@ def certify(
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
-    of_servers = libraries is None
+    libraries = libraries or {}
     return Certificate(
-        upgrades={**upgrades, **(libraries or {})},
+        upgrades={**upgrades, **libraries},
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
         comparison=comparison,
         promises=named,
         absent=absent,
         regressed=tuple(loss for loss in accused if loss.name() not in broken),
         slower=tuple(speed for speed in comparison.speeds if speed.worse),
-        one_version=one_version(trials) if of_servers else {},
+        one_version={} if libraries else one_version(trials),
         known=tuple(loss for loss in accused if loss.name() in broken),
         weaknesses=tuple(each for each in weaknesses(contents.cells) if each.suspected),
         steps=replaced,
@@ -162,7 +162,7 @@ def certify(
             *filter(None, [cut_short]),
             *without_counterpart(contents, comparison),
             *not_exercised(upgrades or {backend for backend, _ in tried}, parts, {*tried, *absent}, exposed),
-            *same_clients(trials, libraries or {}),
+            *same_clients(trials, libraries),
             *without_evidence(comparison, named, silent),
             *not_detected(calibrated.planted),
             *left_out(contents),

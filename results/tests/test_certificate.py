@@ -106,7 +106,7 @@ def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Verdict
 def test_one_version_of_two_names_is_told(old: list[str], new: list[str], one: bool) -> None:
     both = zip(ALONE, (old, new), strict=True)
     trials = [told(stage, about={"versions": dict(enumerate(said))}) for stage, said in both]
-    made = of(*KEPT, trials=trials)
+    made = of(*KEPT, trials=trials, libraries={})
     assert any(words.startswith("the servers of redis say that they are 8.0.2,") for words in made.warnings) == one
 
 
