@@ -160,7 +160,7 @@ class TestABug:
 
     def test_a_worker_that_does_not_get_ready_is_named(self, server: ForkServer, tmp_path: Path) -> None:
         handles = server.spawn(specs(str(tmp_path), "Free"))
-        with pytest.raises(WorkerBroke, match=r"not running: worker 0 of .*, worker 1 of") as caught:
+        with pytest.raises(WorkerBroke, match=r"these are not yet: worker 0 of .*, worker 1 of") as caught:
             server.await_state(handles, State.RUNNING, 0.5)
         assert caught.value.lanes == {LANE}
 

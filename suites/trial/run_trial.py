@@ -44,7 +44,7 @@ from suites.worker.pool import ForkServer, Handle, TrialBroke
 from suites.worker.tap import Taps
 
 START_WITHIN: Final = 60.0
-"""Seconds for all workers of a trial to connect; a cold machine needs a few, an overloaded one more than twenty."""
+"""Seconds within which one more worker connects. A cold machine takes a few for all of them."""
 WARM_UP: Final = 5.0
 """Seconds within which every lane should have granted once, before the first fault."""
 EXERCISED_WITHIN: Final = 20.0

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
@@ -194,12 +195,22 @@ class ForkServer:
                 raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
 
     def await_state(self, handles: Sequence[Handle], state: State, timeout: float) -> None:
-        """Wait until all are at least there. Raises WorkerBroke, also when the time passes."""
-        if not self.await_condition(lambda: all(handle.state >= state for handle in handles), timeout):
-            late = [handle.spec for handle in handles if handle.state < state]
-            names, lanes = ", ".join(spec.name for spec in late[:NAMED]), {spec.lane for spec in late}
-            names += f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
-            raise WorkerBroke(f"after {timeout:.0f} s these workers are not {state.name.lower()}: {names}", lanes)
+        """Wait until all are at least there. Raises WorkerBroke, also when for so many seconds none got there: a
+        machine with much else to do starts many workers slowly, one after another.
+        """
+
+        def late() -> list[Spec]:
+            return [handle.spec for handle in handles if handle.state < state]
+
+        def fewer(before: int) -> bool:
+            return len(late()) < before
+
+        while number := len(late()):
+            if not self.await_condition(partial(fewer, number), timeout):
+                names = ", ".join(spec.name for spec in late()[:NAMED])
+                names += f" and {number - NAMED} more" if number > NAMED else ""
+                words = f"for {timeout:.0f} s no worker became {state.name.lower()}; these are not yet: {names}"
+                raise WorkerBroke(words, {spec.lane for spec in late()})
 
     def await_condition(self, condition: Callable[[], bool], timeout: float) -> bool:
         """Wait until something holds, looking after the workers meanwhile. False when the time passes."""
