@@ -207,22 +207,31 @@ def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
     assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
 
 
-def test_a_cancelled_one_waited_as_long_as_its_row_says(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(None, (Outcome.FAIL, Reason.TIMEOUT)), (Indeterminate("cancelled"), (Outcome.INFO, Reason.NONE))],
+)
+def test_a_cancelled_one_waited_as_long_as_its_row_says_and_asks_again_at_once(
+    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError | None, outcome: tuple[Outcome, Reason]
+) -> None:
     cancelled, told = threading.Event(), list[float]()
 
     def acquire(_: Rich, __: str, timeout: float) -> Grant | None:
         told.append(timeout)
         assert cancelled.wait(bench.SOON)
+        if error:
+            raise error
         return None
 
     monkeypatch.setattr(Rich, "acquire", acquire)
+    monkeypatch.setattr(Worker, "_unanswered", lambda _: pytest.fail("it pauses"))
     monkeypatch.setattr(Rich, "cancel", lambda _: cancelled.set(), raising=False)
     monkeypatch.setattr(worker, "CANCELS", 1.0)
     waiting = a_worker(WORKLOADS["impatient"])
     assert waiting.acquire(0, 0.05) is None
     (row,) = rows(waiting)
     assert told == [waiting.spec.acquire_timeout]
-    assert (row["outcome"], row["reason"], row["ttl"]) == (Outcome.FAIL, Reason.TIMEOUT, 50_000_000)
+    assert (row["outcome"], row["reason"], row["ttl"]) == (*outcome, 50_000_000)
     assert row["ret"] - row["inv"] >= 50_000_000
 
 

@@ -109,6 +109,7 @@ class Worker:
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self._turn = 0
         self._pause = _AGAIN
+        self._cancelled = False
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._canceller = self.client if isinstance(self.client, Cancels) else None
@@ -185,7 +186,8 @@ class Worker:
         except Indeterminate as unknown:
             self.recorder.info(row, str(unknown))
             self.process.crashed()
-            self._unanswered()
+            if not self._cancelled:  # who gave up goes on at once, perhaps before the answer comes
+                self._unanswered()
             return None
         finally:
             self.recorder.asks(0)
@@ -290,14 +292,19 @@ class Worker:
         sharer, woken, name = self._sharer, self._woken, self.spec.keys[key]
         take = sharer.acquire_shared if sharer and flags & SHARED else self.client.acquire
         before = woken.wakes if woken else 0
+        self._cancelled = False
         try:
             if self._canceller and 0 < timeout < self.spec.acquire_timeout and self.rng.random() < CANCELS:
-                with after(timeout, self._canceller.cancel):
+                with after(timeout, self._cancel):
                     return take(name, self.spec.acquire_timeout)
             return take(name, timeout)
         finally:
             if woken:
                 self.recorder.woken(row, woken.wakes - before)
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        cast(Cancels, self.client).cancel()
 
     def _leave(self, holding: Holding) -> None:
         if holding not in self.renewal.held:
