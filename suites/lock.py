@@ -122,8 +122,8 @@ class Declarations(Protocol):
               the lock, with leases of `min_ttl`), crash-release (beyond the TTL of a dead holder), honest-belief (how
               long the client may believe that it holds what the server has given away, or may have), fail-fast (how
               much longer than its timeout a call may take), hand-over (how long a released lock may stay free while
-              somebody waits), independence (how long a wait may take for a lock that nobody else wants). Without its
-              bound a property is not asked.
+              somebody waits), independence (how long a wait may take for a lock that nobody else wants). A user's lock
+              has those below that it does not give itself; of ours, a property without its bound is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
@@ -143,7 +143,13 @@ class Declarations(Protocol):
     grain: ClassVar[Seconds] = 0.01
     lag: ClassVar[Fraction] = 0.0
     min_ttl: ClassVar[Ttl] = 2.0
-    bounds: ClassVar[Bounds] = {}
+    bounds: ClassVar[Bounds] = {
+        "recovery": 10.0,
+        "crash-release": 2.0,
+        "honest-belief": 0.5,
+        "fail-fast": 2.0,
+        "hand-over": 2.0,
+    }
     via: ClassVar[str] = ""
     lanes: ClassVar[Patterns] = (
         *("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded"),

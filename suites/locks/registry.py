@@ -74,9 +74,13 @@ def load(name: str) -> type[LockClient]:
     if not isinstance(getattr(cls, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
     silent = {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": attribute}
-    if undeclared := {field: value for field, value in silent.items() if not hasattr(cls, field)}:
+    added = {field: value for field, value in silent.items() if not hasattr(cls, field)}
+    own = getattr(cls, "bounds", {})
+    if name not in LOCKS and not mutant and isinstance(own, Mapping):
+        added["bounds"] = {**Declarations.bounds, **own}
+    if added:
         place = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-        cls = type(cls.__name__, (cls,), undeclared | place)
+        cls = type(cls.__name__, (cls,), added | place)
     return cast(type[LockClient], cls)
 
 

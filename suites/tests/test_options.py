@@ -200,11 +200,11 @@ class TestCases:
         assert "skew-workers" not in asked(lock=["redis"]).faults
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).faults == ("kill-holder",)
 
-    def test_recovery_is_asked_under_faults_of_locks_with_a_bound_and_nothing_of_no_lane(self, tmp_path: Path) -> None:
+    def test_recovery_is_asked_under_faults_of_locks_with_a_bound_and_nothing_of_no_lane(self) -> None:
         assert asked(lock=["redis"]).cases("fifo") == asked(lock=["redlock"]).cases("token-order") == []
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
-        assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).cases("recovery") == []
+        assert asked(lock=["postgres-bouncer"], faults=["kill-holder"]).cases("recovery") == []
 
     def test_the_store_without_a_fence_is_asked_about_it_only_where_a_lock_may_be_gone_unnoticed(self) -> None:
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("fenced-store")

@@ -166,7 +166,7 @@ def test_what_can_be_meant_is_taken(said: dict[str, object]) -> None:
     ({"claims": (Claim(EXCLUSION, workloads=("sets",)),)}, "'sets' matches no workload; did you mean set"),
     ({"claims": Claim(EXCLUSION)}, "claims = (Claim(...),)"),
     ({"claims": ("server-exclusion",)}, "'server-exclusion', which is no Claim"),
-    ({"claims": (Claim("recovery"),)}, "Claim('recovery'): it would never be judged: it needs a bound"),
+    ({"claims": (Claim("recovery"),), "bounds": {}}, "Claim('recovery'): it would never be judged: it needs a bound"),
     ({"claims": (Claim("token-order"),)}, "it needs tokens = True"),
     ({"claims": (Claim("permits"),)}, "it needs permits above 1"),
     ({"claims": (Claim(EXCLUSION),), "permits": 2}, "a semaphore is asked for `permits` instead"),
@@ -235,10 +235,11 @@ def test_the_lock_is_one_and_promises_nothing_and_what_is_mended_promises_what_t
     first, mended = tmp_path / "first.py", tmp_path / "mended.py"
     first.write_text(FIRST)
     mended.write_text(patched(FIRST, DIFF))
-    plain, promises = lock(f"{first}:MyLock"), lock(f"{mended}:MyLock").claims
-    assert (plain.backend, plain.claims, plain.bounds) == ("redis", (), {})
-    assert {claim.property for claim in promises} == {"server-exclusion", "recovery"}
-    for claim in promises:
+    plain, promises = lock(f"{first}:MyLock"), lock(f"{mended}:MyLock")
+    assert (plain.backend, plain.claims, plain.bounds) == ("redis", (), Declarations.bounds)
+    assert promises.bounds == {**Declarations.bounds, "recovery": 2.0}
+    assert {claim.property for claim in promises.claims} == {"server-exclusion", "recovery"}
+    for claim in promises.claims:
         for faults in (["none"], ["freeze-before-release"]):
             assert claim.covers(claim.property, faults, "unfenced", "set")
 
