@@ -73,7 +73,7 @@ def new(name: str, backend: str) -> int:
     """Write a skeleton of a lock to NAME.py, which runs as it is."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise click.UsageError(f"{name!r} is no name of a Python module")
-    file, kind = Path(f"{name}.py"), "".join(part.capitalize() for part in name.split("_"))
+    file, kind = Path(f"{name}.py"), "".join(part[:1].upper() + part[1:] for part in name.split("_"))
     try:
         with file.open("x") as made:
             made.write((HERE / "commands" / "skeletons" / f"{backend}.txt").read_text().replace("MyLock", kind))
