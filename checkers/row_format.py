@@ -30,7 +30,7 @@ CLOCK_IS = 80  # worker: how far it is (int64, ns)
 PID = 88  # worker: its process (int64)
 
 MESSAGES = 512
-"""The tap (`suites.worker.tap`): how many verbs had an n-th message of the server, of each of `VERBS` and for each n up
+"""The tap (`suites.worker.message_tap`): how many verbs had an n-th message of the server, of each of `VERBS`, n up
 to `MOST_MESSAGES` (uint16, at `messages_at`)."""
 MOST_MESSAGES = 15
 
@@ -196,7 +196,7 @@ class Gate(IntEnum):
     IN_RENEWAL = 4  # just before a renewal or keep-alive is sent, by the thread that sends them
     WHILE_WAITING = 5  # the same of a keep-alive, while the worker holds nothing and waits for a lock
     AFTER_RENEWAL = 6  # just after a renewal or keep-alive was acknowledged, by the same thread
-    AT_REQUEST = 7  # the n-th request of an acquire or a release is on its way to the server: of `suites.worker.tap`
+    AT_REQUEST = 7  # the n-th request of an acquire or a release goes to the server: see `suites.worker.message_tap`
     AT_ANSWER = 8  # the n-th message of the server in it is on its way to the client: likewise
     AT_RENEWAL_REQUEST = 9  # as AT_REQUEST, of a renewal or keep-alive
     AT_RENEWAL_ANSWER = 10  # as AT_ANSWER, of a renewal or keep-alive

@@ -41,7 +41,7 @@ from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, shar
 from suites.trial import resume
 from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import CaseAnswer, TrialFailed, TrialSession
-from suites.trial.spec import column_in
+from suites.trial.trial import column_in
 from suites.worker.pool import TrialBroke
 
 ENVIRONMENT_FAILED: Final = 4

@@ -37,7 +37,7 @@ from suites.selection.options import load
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY
 from suites.trial.run_trials import CaseAnswer
-from suites.trial.spec import column_in
+from suites.trial.trial import column_in
 
 BEAT: Final = 20.0
 """Seconds without output after which a log gets a line; three times as many with -q."""

@@ -30,7 +30,7 @@ from checkers.engines.lease_kernels import (
 )
 from checkers.history.counting import any_of
 from checkers.history.history import History
-from checkers.history.holds_and_leases import next_asked, shortest
+from checkers.history.holds_and_lease_ends import next_asked, shortest
 from checkers.history.view import View
 from checkers.models.model import Settings, Unusable
 from checkers.row_format import INFINITY, NESTED, NONE, SHARED, F, Outcome

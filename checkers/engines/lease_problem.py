@@ -25,7 +25,7 @@ from checkers.engines.lease_kernels import (
     settle,
 )
 from checkers.history.counting import Flags
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 

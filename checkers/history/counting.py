@@ -64,8 +64,8 @@ def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
 def crossing(latest: Ints, end: Ints) -> Ints:
     """For each grant, in how many pairs that cannot have followed one another it is the later one. Shape (n,).
 
-    latest, end: places of its latest start and earliest end (`checkers.history.holds_and_leases.Hold`). Of two cores
-    the later one begins later. A grant without a core counts as the later one: it lies within the core of the other.
+    latest, end: places of its latest start and earliest end (`checkers.history.holds_and_lease_ends.Hold`). Of two
+    cores the later one begins later. A grant without a core counts as the later one: it lies within that of the other.
     Two grants without a core can always follow one another.
     """
     pairs = np.zeros(len(latest), np.int64)

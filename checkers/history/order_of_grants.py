@@ -10,7 +10,7 @@ from itertools import accumulate, groupby, pairwise
 from operator import attrgetter
 from typing import Final
 
-from checkers.history.holds_and_leases import Hold, exclude
+from checkers.history.holds_and_lease_ends import Hold, exclude
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE
 

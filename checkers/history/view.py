@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from checkers.history.counting import Ints, any_of, grouped
 from checkers.history.history import FaultInterval, History
-from checkers.history.holds_and_leases import Hold, Holds
+from checkers.history.holds_and_lease_ends import Hold, Holds
 from checkers.row_format import ACQUIRES, INFINITY, NESTED, F, Outcome
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ violation of certain kinds: those of a lock that excludes nobody, and those whos
 from itertools import permutations
 from typing import Final
 
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.judging.excuse_parts import (
     BY_A_LOST_COUNTER,

@@ -13,7 +13,7 @@ from typing import Final
 
 from checkers.claims import FROZEN
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import Hold, effective
+from checkers.history.holds_and_lease_ends import Hold, effective
 from checkers.history.view import View
 from checkers.judging.excuse_parts import (
     BY_A_LOST_COUNTER,

@@ -7,7 +7,7 @@ import numpy as np
 from checkers.history.counting import Ints, apart
 from checkers.measures.measure import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.properties.queues_and_circles import DEADLOCK_FREE
+from checkers.properties.fifo_and_deadlock import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE
 from checkers.row_format import INFINITY, Outcome, Reason
@@ -31,7 +31,7 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     all together.
 
     Asked for: an acquire of the key, also one that was refused in the end, had been invoked and not answered. A gap
-    ends when a grant returns, and where a core begins (`checkers.history.holds_and_leases`); hand-overs are short ones.
+    ends when a grant returns, and where a core begins (`checkers.history.holds_and_lease_ends`); hand-overs are short.
     `share` is that of the time in which anybody asked. Times of several keys are added up.
     """
     gaps = _gaps(measured)

@@ -8,7 +8,7 @@ from checkers.history.counting import Ints, any_of, apart, below, quantile
 from checkers.measures.latency import acquires
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, ratio, silent
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.properties.queues_and_circles import FIFO
+from checkers.properties.fifo_and_deadlock import FIFO
 from checkers.row_format import F, Outcome
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history.counting import Ints, apart, crossing, meeting, quantile
-from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective
+from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, effective
 from checkers.history.order_of_grants import superseded
 from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, witnesses

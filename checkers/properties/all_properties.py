@@ -6,12 +6,12 @@ from typing import Final
 from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCLUSION
 from checkers.properties.fail_fast import FAIL_FAST
 from checkers.properties.fenced_store import FENCED_STORE, TOKEN_ORDER
+from checkers.properties.fifo_and_deadlock import DEADLOCK_FREE, FIFO, HERD_FREE
 from checkers.properties.hand_over import HAND_OVER
 from checkers.properties.honesty import BELIEF, HONEST_RENEWAL
-from checkers.properties.kept_out import INDEPENDENCE, REENTRANCY, SHARING
+from checkers.properties.independence_and_sharing import INDEPENDENCE, REENTRANCY, SHARING
 from checkers.properties.members_agree import MEMBERS_AGREE
 from checkers.properties.property import Property
-from checkers.properties.queues_and_circles import DEADLOCK_FREE, FIFO, HERD_FREE
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE, OWNER_RELEASE
 from checkers.properties.updates import NO_DUPLICATE, NO_LOST_UPDATE

@@ -17,12 +17,12 @@ from checkers.engines.lease_problem import Problem, posed
 from checkers.engines.lease_schedule import conflicts
 from checkers.engines.lease_sessions import fewest_grants, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
-from checkers.history.holds_and_leases import IN_SESSIONS, Hold, exclude
+from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, exclude
 from checkers.history.order_of_grants import ordered_by_tokens
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised
-from checkers.properties.stories import in_turn
+from checkers.properties.violation_stories import in_turn
 
 GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"

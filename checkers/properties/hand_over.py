@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from checkers.claims import NO_FAULT
 from checkers.history.finding import Finding
 from checkers.history.history import Facts
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.order_of_grants import first_sent_later
 from checkers.history.view import View

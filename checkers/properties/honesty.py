@@ -16,7 +16,7 @@ from checkers.claims import matches
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.history import Facts
-from checkers.history.holds_and_leases import IN_SESSIONS, Hold, closings, effective, exclude
+from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, closings, effective, exclude
 from checkers.history.interval_sets import Span, length, moment, united, without
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.history import Contents, Entry
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed
-from checkers.properties.stories import listing
+from checkers.properties.violation_stories import listing
 from checkers.row_format import NONE
 
 LOOKS: Final = "looks at all members"

@@ -13,7 +13,7 @@ from checkers.history.history import Facts
 from checkers.history.view import View
 from checkers.properties.check_result import CheckResult, Proof
 from checkers.properties.shared_counters import Exercise, counters
-from checkers.properties.stories import Conclusion, Narrator
+from checkers.properties.violation_stories import Conclusion, Narrator
 
 HANGS: Final = ("stall-holder", "long-call")
 """Faults under which a holder hangs while its client's renewal goes on."""

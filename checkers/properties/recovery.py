@@ -13,7 +13,7 @@ from checkers.history.interval_sets import clipped, length, moment, united, with
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, unless, unserved
-from checkers.properties.stories import Narrator, listing
+from checkers.properties.violation_stories import Narrator, listing
 from checkers.row_format import FINAL, Outcome
 
 ASKED: Final = "keys asked for after the heal"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from checkers.history.finding import Finding
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import IN_SESSIONS, Hold, effective, exclude
+from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, effective, exclude
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View

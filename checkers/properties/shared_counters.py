@@ -11,7 +11,7 @@ import numpy as np
 from checkers.claims import NO_FAULT
 from checkers.history.counting import apart, grouped
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.interval_sets import Span, united
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations, product
 from typing import Any, NamedTuple
 
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.row_format import NONE
 
 FOREVER = 10**6

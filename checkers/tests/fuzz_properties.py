@@ -8,7 +8,7 @@ from random import Random
 
 from checkers.engines.lease_problem import posed
 from checkers.engines.lease_schedule import conflicts
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.updates import lost_updates
 from checkers.row_format import NONE

@@ -5,8 +5,8 @@ from typing import Any
 from checkers.check import applicable
 from checkers.history.view import View
 from checkers.properties.exclusion import MOST_INSIDE
-from checkers.properties.kept_out import AWAITED, BESIDE, NESTED_ACQUIRES, READERS
-from checkers.properties.queues_and_circles import BOTH, BYPASSES, CROWDED, CYCLES, LONGEST, PER_RELEASES, QUEUED, WAKES
+from checkers.properties.fifo_and_deadlock import BOTH, BYPASSES, CROWDED, CYCLES, LONGEST, PER_RELEASES, QUEUED, WAKES
+from checkers.properties.independence_and_sharing import AWAITED, BESIDE, NESTED_ACQUIRES, READERS
 from checkers.properties.shared_counters import CONTENDED, GRANTS
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests.build import FAIL, GOOD, INFO, INVALID, OK, VALID, Book, known

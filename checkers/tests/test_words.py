@@ -6,7 +6,7 @@ from checkers.check import check, missing
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.properties.shared_counters import MIXED, counters
-from checkers.properties.stories import Sentence
+from checkers.properties.violation_stories import Sentence
 from checkers.row_format import NESTED, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
 

@@ -1,7 +1,7 @@
 """What a client asks for, and what a server answers, told from the bytes between them, as far as a backend needs it.
 
-For whoever stands between the two and counts (`suites.worker.tap`): how many requests does a verb of a lock take? What
-keeps a connection alive, and what controls its flow, is neither a request nor an answer.
+For whoever stands between the two and counts (`suites.worker.message_tap`): how many requests does a verb of a lock
+take? What keeps a connection alive, and what controls its flow, is neither a request nor an answer.
 """
 
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault_options import Members, Option, Options, Site, checked, drawn
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Hit, Kind, Target
 
 Need = Literal[

@@ -9,7 +9,7 @@ from typing import Final
 
 from infra.errors import Failed
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN
-from infra.faults.link_question import LinkAnswer, Prober
+from infra.faults.link_probe import LinkAnswer, Prober
 from infra.faults.target import Target
 from infra.network.links import Cut
 

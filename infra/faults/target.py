@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, cast
 
 from infra.backends import BACKENDS, STORE
 from infra.background_writes import BackgroundWrites
-from infra.faults.link_question import Prober
+from infra.faults.link_probe import Prober
 from infra.network import topology
 from infra.network.links import BY_HAND
 

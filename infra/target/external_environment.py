@@ -27,7 +27,7 @@ from infra.docker import machine
 from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
-from infra.faults.link_question import LinkAnswer, Prober
+from infra.faults.link_probe import LinkAnswer, Prober
 from infra.network import topology
 from infra.network.topology import GROUPS, STORE, Proxy
 from infra.target import external_cluster

@@ -20,7 +20,7 @@ from infra.cluster.clock_skew import Skew
 from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Cluster, Node
-from infra.faults.link_question import LinkAnswer, Prober, T
+from infra.faults.link_probe import LinkAnswer, Prober, T
 from infra.faults.servers import clocks as clock_faults
 from infra.faults.target import Target
 from infra.network import links as links_module

@@ -8,7 +8,7 @@ from typing import Any, cast
 from infra.backends.etcd import Etcd
 from infra.docker.machine import Say
 from infra.errors import Failed
-from infra.faults.link_question import Prober
+from infra.faults.link_probe import Prober
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Aim, Target, Victim

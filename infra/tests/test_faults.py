@@ -16,7 +16,7 @@ from infra.faults import fault
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import FaultInjection
 from infra.faults.fault_options import ALL_GROUPS
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan
 from infra.faults.target import Kind
 from infra.tests.imagined import Star, imagined

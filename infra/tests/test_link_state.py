@@ -16,8 +16,8 @@ from infra.backends import BACKENDS
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
 from infra.errors import Failed, UnknownName
-from infra.faults import link_question
-from infra.faults.link_question import LinkAnswer, Watch
+from infra.faults import link_probe
+from infra.faults.link_probe import LinkAnswer, Watch
 from infra.network import links as links_module
 from infra.network import topology, toxics
 from infra.network.links import Cut, Links
@@ -319,7 +319,7 @@ def test_a_silence_lasts_from_one_answer_to_the_next(
     script: Sequence[tuple[LinkAnswer, float]], silences: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server: Any = Script(*script)
-    monkeypatch.setattr(link_question, "time", SimpleNamespace(monotonic_ns=lambda: int(server.clock * 1e9)))
+    monkeypatch.setattr(link_probe, "time", SimpleNamespace(monotonic_ns=lambda: int(server.clock * 1e9)))
     watch = Watch(server, ["a:1"])
     watch._over = server
     watch._watch()
@@ -327,7 +327,7 @@ def test_a_silence_lasts_from_one_answer_to_the_next(
 
 
 def test_it_asks_all_between_its_begin_and_its_end_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_question, "EVERY", 0.001)
+    monkeypatch.setattr(link_probe, "EVERY", 0.001)
     servers, ends = Mock(), ("a:1", "b:1")
     servers.ask.return_value = A
     watch = Watch(servers, ends)

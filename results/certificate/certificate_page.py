@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from checkers.claims import Verdict
 from results.certificate.certify import Certificate, Decision, sentence
-from results.certificate.power import EXPOSURES, Exposure
+from results.certificate.detection_power import EXPOSURES, Exposure
 from results.certificate.promise_losses import Promise
 from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation

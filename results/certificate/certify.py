@@ -16,7 +16,15 @@ from typing import Final
 
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
-from results.certificate.power import Calibration, Exposure, HandoverGap, Planted, calibration, exposures, handover_gaps
+from results.certificate.detection_power import (
+    Calibration,
+    Exposure,
+    HandoverGap,
+    Planted,
+    calibration,
+    exposures,
+    handover_gaps,
+)
 from results.certificate.promise_losses import (
     Loss,
     Promise,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from checkers.claims import NO_FAULT, Verdict, heaviest
-from checkers.properties.stories import listing
+from checkers.properties.violation_stories import listing
 from results.pages import rates, web
 from results.pages.rates import UNKNOWN, shown
 from results.record import Cell, LaneSummary, grouped, settled

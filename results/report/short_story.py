@@ -1,7 +1,7 @@
 """A violation's story: at most five lines, each with the operations that it describes.
 
-The sentences are made by `checkers.properties.stories`. If there are more than five, sentences about one worker, and
-faults of one name at one time, are joined in one line. `python -m checkers` shows all sentences.
+The sentences are made by `checkers.properties.violation_stories`. If there are more than five, those about one worker,
+and faults of one name at one time, are joined in one line. `python -m checkers` shows all sentences.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.properties.stories import HARNESS, Narrator, Sentence
+from checkers.properties.violation_stories import HARNESS, Narrator, Sentence
 from checkers.row_format import ACQUIRES, F
 from results.record import LaneRecord, decisive
 

@@ -14,7 +14,7 @@ from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import CheckResult, Violation
-from checkers.properties.stories import Narrator
+from checkers.properties.violation_stories import Narrator
 from checkers.row_format import LATE, NONE, F, Outcome, Reason
 from checkers.tests.build import FACTS
 from results.record import Cell, LaneRecord, LaneSummary, TrialRecord

@@ -13,7 +13,7 @@ from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED
 from checkers.tests.build import cases
 from results.certificate.certify import Certificate, Decision, certify, sentence
-from results.certificate.power import FAULTY, REFUSED, UNFENCED, Shown
+from results.certificate.detection_power import FAULTY, REFUSED, UNFENCED, Shown
 from results.certificate.trials import Turn, UpgradeLane, conditions, errors, normalised
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN

@@ -14,11 +14,11 @@ from checkers.check import check
 from checkers.claims import Verdict
 from checkers.history.finding import Finding
 from checkers.history.history import from_rows
-from checkers.history.holds_and_leases import Holds
+from checkers.history.holds_and_lease_ends import Holds
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
-from checkers.properties.stories import Narrator
+from checkers.properties.violation_stories import Narrator
 from checkers.row_format import NONE, F, Outcome
 from checkers.tests.build import cases
 from results.pages import trial_page

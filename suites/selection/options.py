@@ -32,8 +32,8 @@ from suites.selection.bad_option import BadOption
 from suites.selection.profiles import PROFILES
 from suites.selection.selection import Selection
 from suites.selection.upgrade_stages import ONLY, ROLLING, Stage
-from suites.worker import interpreter
-from suites.worker.interpreter import Interpreter
+from suites.worker import python_environment
+from suites.worker.python_environment import Interpreter
 
 EVERY_FAULT: Final = (NO_FAULT, *FAULTS)
 MOST_WORKERS: Final = 1_000
@@ -236,8 +236,8 @@ def _interpreter(path: str | None) -> Interpreter:
     if path is None:
         return Interpreter()
     try:
-        python = interpreter.ask(path)
-    except interpreter.BadInterpreter as error:
+        python = python_environment.ask(path)
+    except python_environment.BadInterpreter as error:
         raise BadOption(f"--python {path}: {error}") from error
     python.lend()
     return python
@@ -295,7 +295,7 @@ def _stages(
         if given:
             raise BadOption(f"{name} does not go with --from and --to")
     named = {pair.partition("=")[0] for pair in (*option.from_, *option.to)}
-    here = python if python.path or named <= _SERVERS.keys() else interpreter.ask(sys.executable)
+    here = python if python.path or named <= _SERVERS.keys() else python_environment.ask(sys.executable)
     if not any(map(here.has, named - _SERVERS.keys())):
         old, new = _versions(option.from_, "--from"), _versions(option.to, "--to")
         upgrade_stages.both_named(old, new)
@@ -307,8 +307,8 @@ def _stages(
     old, new = (_releases(pairs, name, here) for pairs, name in ((option.from_, "--from"), (option.to, "--to")))
     upgrade_stages.both_named(old, new)
     try:
-        before, after = (interpreter.with_libraries(here, wanted) for wanted in (old, new))
-    except interpreter.BadInterpreter as error:
+        before, after = (python_environment.with_libraries(here, wanted) for wanted in (old, new))
+    except python_environment.BadInterpreter as error:
         raise BadOption(f"--from and --to: {error}") from error
     return upgrade_stages.of_clients(before, after), {name: (before.release(name), after.release(name)) for name in old}
 

@@ -25,7 +25,7 @@ from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.profiles import PLAINEST, Profile
 from suites.selection.shards import Shard
 from suites.selection.upgrade_stages import ONLY, Stage
-from suites.worker.interpreter import Interpreter
+from suites.worker.python_environment import Interpreter
 
 WORKERS: Final = 76
 """Workers in one trial, as a rule: more of them would wait for each other on two cores. Behind a tap, which passes each

@@ -28,7 +28,7 @@ from infra.faults.plan import Plan, Step
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK
 from suites.selection import bugs_of_certification
 from suites.selection.bad_option import BadOption
-from suites.worker.interpreter import Interpreter
+from suites.worker.python_environment import Interpreter
 
 LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
 HALF, END = COLUMNS[ROLLBACK]

@@ -22,16 +22,16 @@ from checkers.history.history import read_recording
 from checkers.row_format import Action, F, Gate, Outcome, State
 from checkers.tests.build import cases
 from infra.backends import BACKENDS
-from infra.faults.link_question import Prober, Watch
+from infra.faults.link_probe import Prober, Watch
 from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
 from suites.trial import lane_history, run_trial
 from suites.trial.lane_history import RunningLane
-from suites.trial.spec import Trial
+from suites.trial.trial import Trial
 from suites.trial.worker_control import WorkerControl
-from suites.worker import interpreter, recorder
+from suites.worker import python_environment, recorder
 from suites.worker.forkserver import NICE, in_a_line
 from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
 from suites.worker.recorder import Recorder
@@ -210,13 +210,13 @@ class TestAnotherInterpreter:
     def test_runs_the_workers_on_its_own_libraries(
         self, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with pytest.raises(interpreter.BadInterpreter, match="workers need psycopg there"):
-            interpreter.ask(str(environment))
+        with pytest.raises(python_environment.BadInterpreter, match="workers need psycopg there"):
+            python_environment.ask(str(environment))
         (site,) = (environment / "lib").glob("*/site-packages")
         (site / "ours.pth").write_text(str(Path(psycopg.__file__).parents[1]))
-        python = interpreter.ask(str(environment))
+        python = python_environment.ask(str(environment))
         assert (python.path, python.no_skew) == (str(environment / "bin" / "python"), "")
-        assert interpreter.ask(python.path) == python
+        assert python_environment.ask(python.path) == python
         monkeypatch.setattr(sys, "path", [*sys.path])
         python.lend()
         file = tmp_path / "mine.py"
@@ -238,13 +238,15 @@ class TestAnotherInterpreter:
         settings = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path, "XDG_CACHE_HOME": tmp_path / "cache"}
         for setting, value in settings.items():
             monkeypatch.setenv(setting, str(value))
-        ours = interpreter.ask(sys.executable)
-        old, new = (interpreter.with_libraries(ours, {"a-client": release}) for release in ("1.0", "2.0"))
+        ours = python_environment.ask(sys.executable)
+        old, new = (python_environment.with_libraries(ours, {"a-client": release}) for release in ("1.0", "2.0"))
         assert [each.release("a-client") for each in (ours, old, new)] == ["", "1.0", "2.0.2"]
         assert new.modules("a-client") == {"a_client"}
-        assert new == interpreter.with_libraries(ours, {"a-client": "2.0"})
-        with pytest.raises(interpreter.BadInterpreter, match=r"a-client==3.\*: .*No matching distribution found"):
-            interpreter.with_libraries(ours, {"a-client": "3"})
+        assert new == python_environment.with_libraries(ours, {"a-client": "2.0"})
+        with pytest.raises(
+            python_environment.BadInterpreter, match=r"a-client==3.\*: .*No matching distribution found"
+        ):
+            python_environment.with_libraries(ours, {"a-client": "3"})
         assert len([*(tmp_path / "cache").glob("fencepost/libraries/*")]) == 2
         file = tmp_path / "mine.py"
         file.write_text(f"import a_client\nfrom {MODULE} import Free\n\n\nclass Mine(Free): ...\n")

@@ -22,9 +22,9 @@ from suites.terminal import plans
 from suites.tests.bench import await_
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
 from suites.tests.world import World, case_of, every_case, key_of
-from suites.trial.spec import column_in
-from suites.worker import interpreter
-from suites.worker.interpreter import Interpreter
+from suites.trial.trial import column_in
+from suites.worker import python_environment
+from suites.worker.python_environment import Interpreter
 
 TRIED = ["none", "freeze-holder"]
 
@@ -205,9 +205,9 @@ def test_a_single_server_has_no_mixed_state() -> None:
 def kazoo(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
     """What the suite's own Python is, so that nothing is installed where it has these releases already."""
     ours = Interpreter(sys.executable, tuple(sys.path))
-    monkeypatch.setattr(interpreter, "ask", lambda _: ours)
+    monkeypatch.setattr(python_environment, "ask", lambda _: ours)
     monkeypatch.setattr(
-        interpreter, "with_libraries", lambda python, wanted: replace(python, path="".join(wanted.values()))
+        python_environment, "with_libraries", lambda python, wanted: replace(python, path="".join(wanted.values()))
     )
     return ours
 

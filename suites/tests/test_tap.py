@@ -14,10 +14,10 @@ from checkers import row_format
 from checkers.row_format import MAIN, Action, F, Gate
 from suites.tests.bench import SOON, await_, gone, held
 from suites.worker import gates, recorder
+from suites.worker.message_tap import TappedWorker, Taps
 from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import Recorder
-from suites.worker.tap import TappedWorker, Taps
 
 
 class Server:

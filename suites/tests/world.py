@@ -16,7 +16,7 @@ from results.terminal.event_journal import Event
 from suites.selection.selection import Case, Selection
 from suites.trial.metadata import about
 from suites.trial.run_trials import TrialSession
-from suites.trial.spec import Trial
+from suites.trial.trial import Trial
 
 SEED = 7
 Told = dict[tuple[str, str], Verdict]

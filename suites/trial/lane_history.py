@@ -18,7 +18,7 @@ from infra.faults.runner import Record
 from infra.store import store
 from suites.lanes.lane import Lane
 from suites.lock import Guards, LockError
-from suites.trial.spec import Trial
+from suites.trial.trial import Trial
 from suites.worker import gates
 from suites.worker.pool import Handle, TrialBroke
 from suites.worker.process_spec import GUARDED

@@ -13,10 +13,10 @@ from infra.environment import Environment
 from suites.lanes.lane import key_names
 from suites.locks import registry
 from suites.trial.lane_history import RunningLane
-from suites.trial.spec import Trial
+from suites.trial.trial import Trial
+from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer
 from suites.worker.process_spec import Spec, group_of
-from suites.worker.tap import Taps
 
 STORE_TIMEOUT: Final = 0.5
 """Seconds that a worker waits for an answer of the store."""
@@ -83,7 +83,7 @@ accordingly: requests that wait for CPU time longer than their clients wait for 
 MESSAGES: Final = 240_000
 """Messages of 64 bytes that a process sends itself over a socket in a second on such a core: what all do most."""
 TAPPED: Final = 3
-"""How many workers one counts for behind a tap (`suites.worker.tap`): one process through which all messages pass."""
+"""How many workers one counts for behind a tap: one process through which all messages pass."""
 PROBE: Final = 0.1
 """Seconds for which a trial sends messages before it starts."""
 LEAST: Final = 0.25

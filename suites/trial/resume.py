@@ -32,7 +32,7 @@ from suites.selection.options import options
 from suites.selection.selection import Selection
 from suites.trial.metadata import about
 from suites.trial.run_trials import CONTROLS, first_trial
-from suites.trial.spec import Trial, column_in
+from suites.trial.trial import Trial, column_in
 
 _ANYWHERE: Final = ("python", "host")
 """Fields of `about` that may differ on another machine."""

@@ -24,7 +24,7 @@ from infra.backends.backend import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
 from infra.environment import Environment
-from infra.faults.link_question import Watch
+from infra.faults.link_probe import Watch
 from infra.faults.runner import Runner
 from infra.faults.target import Target
 from infra.network.topology import GROUPS
@@ -38,10 +38,10 @@ from suites.trial import members, target_cleanup
 from suites.trial.lane_history import RunningLane, so_far, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.spec import ACQUIRE_BEYOND_HOLD, Trial, begins, judges, lingers, once_more, recovers
+from suites.trial.trial import ACQUIRE_BEYOND_HOLD, Trial, begins, judges, lingers, once_more, recovers
 from suites.trial.worker_control import WorkerControl
+from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer, Handle, TrialBroke
-from suites.worker.tap import Taps
 
 START_WITHIN: Final = 60.0
 """Seconds within which one more worker connects. A cold machine takes a few for all of them."""

@@ -32,7 +32,7 @@ from suites.selection.upgrade_stages import OF_UPGRADES
 from suites.trial import target_cleanup
 from suites.trial.metadata import about
 from suites.trial.run_trial import NoWayThere, run_trial
-from suites.trial.spec import Trial, named
+from suites.trial.trial import Trial, named
 from suites.worker import recorder
 from suites.worker.pool import ForkServer, TrialBroke, WorkerBroke
 

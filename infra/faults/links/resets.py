@@ -15,7 +15,7 @@ from infra.errors import Failed
 from infra.faults import link_proof
 from infra.faults.fault import Fault
 from infra.faults.fault_options import Site, choice, number, one_of, within
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.links.cuts import HOW, OnClientLinks, client_pairs, heal_clients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut

@@ -15,7 +15,7 @@ from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
 from infra.faults.fault_options import follower, number, within
-from infra.faults.link_question import PATIENCE
+from infra.faults.link_probe import PATIENCE
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 

@@ -18,7 +18,7 @@ from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Hit, Target
 
 AWAY: Final = (0.2, 0.4)

@@ -3,7 +3,7 @@
 The workers have their locks in pairs. Two pairs go through the messages of an acquire that seldom has to wait, two
 through those of one that mostly waits, one through those of a release, and one through those of a renewal, until the
 verb has ended often enough without having that many. A tap between each worker and its links counts messages
-(`suites.worker.tap`).
+(`suites.worker.message_tap`).
 """
 
 from collections.abc import Collection, Sequence

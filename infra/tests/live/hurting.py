@@ -24,7 +24,7 @@ from infra.environment import Environment
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.plan import compile_plan
 from infra.faults.target import Hit, Target
 from infra.store.libpq import DATABASE

@@ -15,7 +15,7 @@ from infra.access import Access
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.errors import Failed
-from infra.faults.link_question import LinkAnswer, Prober
+from infra.faults.link_probe import LinkAnswer, Prober
 from infra.network.links import Cut
 from infra.target import external_cluster, external_environment
 from infra.target.external_cluster import External

@@ -2,7 +2,7 @@
 
 from infra.cluster.nodes import Node
 from infra.faults import fault
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on

@@ -9,7 +9,7 @@ from infra import commands
 from infra.backends import BACKENDS
 from infra.docker import images
 from infra.faults import fault
-from infra.faults.link_question import LinkAnswer
+from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on

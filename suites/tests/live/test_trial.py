@@ -21,7 +21,7 @@ from suites.locks import registry
 from suites.selection import bugs_of_certification
 from suites.tests.bench import await_, gone, raising
 from suites.trial.run_trial import run_trial
-from suites.trial.spec import Trial
+from suites.trial.trial import Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, WorkerBroke
 

@@ -6,7 +6,7 @@ AT_ANSWER there: at the n-th message of a verb the tap does the action, exactly 
 takes the worker's part in the page (see `suites.worker.gates`): who was caught, and when.
 
 It speaks one JSON object a line: ``{"recording": ..., "nodes": [...], "backend": ...}`` is answered with the endpoints
-to give to that worker. It ends when its standard input closes. Run as ``python -m suites.worker.tap``.
+to give to that worker. It ends when its standard input closes. Run as ``python -m suites.worker.message_tap``.
 """
 
 import asyncio
@@ -290,7 +290,7 @@ class Taps:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "suites.worker.tap"],
+            [sys.executable, "-m", "suites.worker.message_tap"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

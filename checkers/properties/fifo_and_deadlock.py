@@ -17,12 +17,12 @@ import numpy as np
 
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, idle, lock_unexercised, unless
-from checkers.properties.stories import in_turn
+from checkers.properties.violation_stories import in_turn
 from checkers.row_format import SHARED, F, Outcome
 
 BYPASSES: Final = "bypasses"

@@ -9,7 +9,7 @@ from typing import Final
 
 from checkers.history.finding import Finding
 from checkers.history.history import FaultInterval
-from checkers.history.holds_and_leases import Hold
+from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.conclusions import CONCLUSIONS

@@ -16,7 +16,7 @@ from typing import Final
 
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.holds_and_leases import Hold, exclude
+from checkers.history.holds_and_lease_ends import Hold, exclude
 from checkers.history.interval_sets import Span, clipped, length, meets, moment, united, without
 from checkers.history.order_of_grants import came_later, first_sent_later
 from checkers.history.view import View
