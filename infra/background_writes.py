@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from infra.backends.backend import NO_ANSWER, Address, Backend
+from infra.backends.answers import NO_ANSWER
+from infra.backends.backend import Address, Backend
 
 CONNECTIONS: Final = 8
 """So many write side by side, each one key after another."""

@@ -24,7 +24,8 @@ from docker import DockerClient
 from infra import lifetime
 from infra.access import OPEN, Access
 from infra.backends import STORE as STORE_KIND
-from infra.backends.backend import Backend, Health, Probe
+from infra.backends.answers import Health, Probe
+from infra.backends.backend import Backend
 from infra.cluster import container, node_repair
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover

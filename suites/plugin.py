@@ -35,7 +35,7 @@ from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
 from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption
-from suites.selection.options import parse
+from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, shared_backends, verdict_of
 from suites.trial import resume

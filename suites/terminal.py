@@ -33,7 +33,7 @@ from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
 from results.text import plain, typed
-from suites.selection.options import load
+from suites.selection.parse_options import load
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY
 from suites.trial.run_trials import CaseAnswer

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from infra.access import TLS, Access
-from infra.backends.backend import Health, ServerRefused
+from infra.backends.answers import Health, ServerRefused
 
 PATIENCE: Final = 1.0
 """Seconds for the answer to a probe; a node that serves answers within milliseconds."""

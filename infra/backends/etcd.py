@@ -13,19 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from infra.access import OPEN, TLS, Access
-from infra.backends.backend import (
-    NO_ANSWER,
-    WRITES,
-    Address,
-    Backend,
-    Health,
-    Held,
-    Package,
-    Server,
-    ServerRefused,
-    Trait,
-    Write,
-)
+from infra.backends.answers import NO_ANSWER, WRITES, Health, Held, ServerRefused, Write
+from infra.backends.backend import Address, Backend, Package, Server, Trait
 from infra.backends.conversation import PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed

@@ -20,7 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import Address, Auxiliary, Backend, Health, Migration, Package, Server, ServerRefused, Trait
+from infra.backends.answers import Health, ServerRefused
+from infra.backends.backend import Address, Auxiliary, Backend, Migration, Package, Server, Trait
 from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, with_clock
 from infra.errors import Failed
 from infra.waiting import after

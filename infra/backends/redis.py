@@ -9,18 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.access import OPEN, Access, variable
-from infra.backends.backend import (
-    Address,
-    Auxiliary,
-    Backend,
-    Health,
-    Held,
-    Package,
-    Replication,
-    Server,
-    ServerRefused,
-    Trait,
-)
+from infra.backends.answers import Health, Held, ServerRefused
+from infra.backends.backend import Address, Auxiliary, Backend, Package, Replication, Server, Trait
 from infra.backends.conversation import converse, digest, unexpected, with_clock
 from infra.errors import Failed
 from infra.waiting import comes_true

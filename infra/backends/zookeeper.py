@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.access import OPEN, Access
-from infra.backends.backend import WRITES, Address, Backend, Health, Held, Package, ServerRefused, Trait, Write
+from infra.backends.answers import WRITES, Health, Held, ServerRefused, Write
+from infra.backends.backend import Address, Backend, Package, Trait
 from infra.backends.conversation import converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 

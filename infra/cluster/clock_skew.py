@@ -19,7 +19,7 @@ from typing import Any, Final
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
-from infra.backends.backend import Health
+from infra.backends.answers import Health
 from infra.errors import Failed
 
 LABEL: Final = "fencepost.clock"

@@ -8,7 +8,7 @@ from typing import Final
 
 from infra.access import OPEN, Access
 from infra.backends import BACKENDS
-from infra.backends.backend import Health, Probe
+from infra.backends.answers import Health, Probe
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.container import ServerProcess, State

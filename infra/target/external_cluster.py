@@ -17,7 +17,7 @@ from typing import Final
 
 from infra.access import TLS, Access, BadAccess, variable
 from infra.backends import BACKENDS
-from infra.backends.backend import Health, Probe
+from infra.backends.answers import Health, Probe
 from infra.backends.conversation import EXPLAINS_WITHIN, unexpected
 from infra.errors import Failed
 from infra.faults.fault import Need, World

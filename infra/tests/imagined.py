@@ -11,7 +11,8 @@ import pytest
 
 from infra.access import OPEN, Access
 from infra.backends import BACKENDS
-from infra.backends.backend import Backend, Health, Server, ServerRefused, Trait, Written
+from infra.backends.answers import Health, ServerRefused, Written
+from infra.backends.backend import Backend, Server, Trait
 from infra.backends.etcd import Etcd
 from infra.backends.postgres import Postgres
 from infra.backends.redis import Redis

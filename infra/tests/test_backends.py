@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from checkers.tests.build import cases
 from infra.access import Access
 from infra.backends import BACKENDS
-from infra.backends.backend import Address, Backend, Health, Write
+from infra.backends.answers import Health, Write
+from infra.backends.backend import Address, Backend
 from infra.backends.messages import PUSHED, InTurns, Piece
 from infra.backends.redis import RedisReplication
 from infra.background_writes import BackgroundWrites

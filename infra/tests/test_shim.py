@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from checkers.tests.build import cases
-from infra.backends.backend import Health
+from infra.backends.answers import Health
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.docker import images

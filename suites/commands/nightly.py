@@ -37,7 +37,7 @@ from results.storage.files import BadFile
 from results.text import plain, typed
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options
-from suites.selection.options import parse
+from suites.selection.parse_options import parse
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from suites.selection.bad_option import BadOption
-from suites.selection.options import parse
+from suites.selection.parse_options import parse
 from suites.selection.selection import Selection
 from suites.worker.pool import ROOT
 

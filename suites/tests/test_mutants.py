@@ -29,7 +29,7 @@ from suites.commands.mutants import Catch, Result, Score
 from suites.lanes.lane import Lane, lane_named
 from suites.locks import registry
 from suites.mutants.catalogue import AlteredModules, Change, Mutant, catalogue, modules_of, on_stored_histories
-from suites.selection.options import EVERY_FAULT
+from suites.selection.parse_options import EVERY_FAULT
 from suites.selection.profiles import PLAINEST
 from suites.tests.judge_mutants import NOTHING, Histories, Shown
 from suites.tests.replayed import replayed

@@ -18,7 +18,7 @@ from infra.faults.workers.between_requests import TWO
 from suites.lanes.lane import LOCK_GONE, Lane, lane_named, meets
 from suites.locks import registry
 from suites.locks.registry import CONTROLS
-from suites.selection.options import EVERY_FAULT
+from suites.selection.parse_options import EVERY_FAULT
 from suites.selection.profiles import BOUNDARIES, DEFAULT, PROFILES, STALE
 from suites.selection.selection import WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused

@@ -15,7 +15,8 @@ from typing import ClassVar
 from checkers.claims import Claim
 from infra import backends
 from infra.access import OPEN, Access
-from infra.backends.backend import Address, Backend, Health, Package, ServerRefused, Trait
+from infra.backends.answers import Health, ServerRefused
+from infra.backends.backend import Address, Backend, Package, Trait
 from infra.backends.conversation import converse, unexpected
 from suites.tests.standin import Free
 
@@ -68,7 +69,8 @@ def main() -> None:
     from infra.faults.all_faults import FAULTS
     from infra.faults.plan import compile_plan
     from infra.network import topology
-    from suites.selection.options import options, parse
+    from suites.selection.options import options
+    from suites.selection.parse_options import parse
 
     parser = ArgumentParser()
     for spelling, settings in options().items():

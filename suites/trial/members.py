@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 from checkers.history.history import Contents, Entry
 from infra.backends import BACKENDS
-from infra.backends.backend import NO_ANSWER, Address, Held, Trait
+from infra.backends.answers import NO_ANSWER, Held
+from infra.backends.backend import Address, Trait
 from infra.background_writes import BackgroundWrites
 from infra.environment import Environment
 from suites.trial.lane_history import RunningLane

@@ -20,7 +20,7 @@ from checkers.history.history import History
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
-from infra.backends.backend import NO_ANSWER
+from infra.backends.answers import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
 from infra.environment import Environment

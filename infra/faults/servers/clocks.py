@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from infra.backends.backend import Health, Trait
+from infra.backends.answers import Health
+from infra.backends.backend import Trait
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from infra.backends.backend import Trait, Written
+from infra.backends.answers import Written
+from infra.backends.backend import Trait
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Node
 from infra.errors import Failed

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from infra.backends.backend import ServerRefused, Trait
+from infra.backends.answers import ServerRefused
+from infra.backends.backend import Trait
 from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault

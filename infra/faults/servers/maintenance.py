@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.backends.backend import NO_ANSWER, Trait
+from infra.backends.answers import NO_ANSWER
+from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import Fault, Nobody

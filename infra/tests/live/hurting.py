@@ -17,7 +17,7 @@ import psycopg
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from infra.backends.backend import NO_ANSWER
+from infra.backends.answers import NO_ANSWER
 from infra.backends.redis import connect
 from infra.cluster.nodes import Cluster, Node
 from infra.environment import Environment

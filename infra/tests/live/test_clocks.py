@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.backends.backend import Health
+from infra.backends.answers import Health
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.docker import compose

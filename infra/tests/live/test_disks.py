@@ -3,7 +3,7 @@
 import pytest
 
 from infra.backends import BACKENDS
-from infra.backends.backend import Written
+from infra.backends.answers import Written
 from infra.backends.etcd import Etcd
 from infra.cluster import disk_sidecars
 from infra.cluster.nodes import Node
