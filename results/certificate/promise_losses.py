@@ -1,9 +1,9 @@
 """Each promise in each stage of an upgrade, and which of them were lost. Pure.
 
 A promise is a property of a lock on a backend, under all faults together: if the old version broke it anywhere, the
-upgrade did not lose it. A weakness that only one of two versions has is lost by counts: where it showed in so many more
-trials of the new version that this comes by chance, in any one column, less often than `BY_CHANCE` (Fisher's exact
-test, one-sided; all locks of a backend together, since a trial strikes the service that they share).
+upgrade did not lose it. What breaks as a known weakness, or without a promise, is lost by counts: where it showed in so
+many more trials of the new version that this comes by chance, in any one column, less often than `BY_CHANCE` (Fisher's
+exact test, one-sided; all locks of a backend together, since a trial strikes the service that they share).
 """
 
 from collections import defaultdict
@@ -121,7 +121,8 @@ def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tupl
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """In how many trials of each version a known weakness showed, by one mechanism under one fault.
+    """In how many trials of each version a known weakness showed, or something broke that nobody promised, by one
+    mechanism under one fault.
 
     shown, trials  of the baseline, and of the candidate.
     cells          those of the candidate in which it showed.
@@ -154,7 +155,7 @@ class Weakness:
 def weaknesses(cells: Iterable[Cell]) -> list[Weakness]:
     """Those that showed in a larger part of the candidate's trials, and that both versions had a chance to show."""
     alone = [cell for cell in judged(cells) if cell.stage in ALONE]
-    shown = [cell for cell in alone if cell.word is Verdict.WEAKNESS_SHOWN]
+    shown = [cell for cell in alone if cell.word in (Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)]
     tried = grouped(alone, lambda cell: (cell.lane, cell.fault, cell.property, cell.stage))
     made = []
     by_mechanism = grouped(shown, lambda cell: (cell.backend, cell.fault, cell.because))

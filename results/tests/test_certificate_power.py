@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
-from typing import Any
 
 import pytest
 
@@ -75,17 +74,18 @@ def test_a_slow_server_is_a_regression(backend: str) -> None:
         assert all("release" in speed.measure or "acquire" in speed.measure for speed in found.slower)
 
 
-def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, **given: Any) -> list[Cell]:
+def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, broken: Verdict = Verdict.WEAKNESS_SHOWN) -> list[Cell]:
     """In how many trials of each version a weakness showed, of how many; each has two lanes."""
     because = "explained by revoked-early"
     return [
-        cell(stage, word, lane=f"etcd/set/{lane}", trial=f"{stage}-{seed}", seed=seed, because=because, **given)
+        cell(stage, word, lane=f"etcd/set/{lane}", trial=f"{stage}-{seed}", seed=seed, because=because)
         for stage, hits, trials in ((BASELINE, old, of_old), (CANDIDATE, new, of_new))
         for seed in range(trials)
-        for lane, word in enumerate((Verdict.WEAKNESS_SHOWN if seed < hits else Verdict.NOT_PROMISED_HELD,) * 2)
+        for lane, word in enumerate((broken if seed < hits else Verdict.NOT_PROMISED_HELD,) * 2)
     ]
 
 
+@pytest.mark.parametrize("broken", [Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN])
 @cases(
     "old, new, of_each, what",
     *((old, new, 5, "lost") for old, new in ((0, 4), (1, 5))),
@@ -93,9 +93,9 @@ def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, **given: Any) ->
     (0, 1, 1, ""), (0, 2, 2, "warned"), (0, 3, 5, "warned"),
 )  # fmt: skip
 def test_a_weakness_of_the_new_version_alone_is_a_regression_where_counts_decide(
-    old: int, new: int, of_each: int, what: str
+    old: int, new: int, of_each: int, what: str, broken: Verdict
 ) -> None:
-    made = of(*shown(old, new, of_each, of_each))
+    made = of(*shown(old, new, of_each, of_each, broken))
     counts = f"it showed in {new} of {of_each} trials of the new version, in {old} of {of_each} of the old one"
     assert made.decision is (Decision.REGRESSION if what == "lost" else Decision.NO_REGRESSION)
     assert any(counts in words for words in made.warnings) == (what == "warned")

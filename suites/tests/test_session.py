@@ -204,6 +204,26 @@ class TestPositiveControls:
         of = {BASELINE: "3.4", CANDIDATE: "3.5"}
         assert not stage or [trial.version for trial in tried] == [of[trial.stage] for trial in tried]
 
+    @cases(
+        "old, new, attempts",
+        ("at once", {8}, {1}, [(BASELINE, 8)]),
+        ("later", {9}, {1, 8}, [(BASELINE, 8), (CANDIDATE, 8), (BASELINE, 9)]),
+        ("no more on the new one", set[int](), {1, 8}, pairs(10, 9, 8)[::-1]),
+        ("on the new one alone", set[int](), {1, 8, 10, 11}, pairs(11, 10, 9, 8)[::-1]),
+    )
+    def test_what_breaks_without_a_promise_is_tried_on_both_until_the_old_version_breaks_it_too(
+        self, world: World, old: set[int], new: set[int], attempts: list[tuple[str, int]]
+    ) -> None:
+        """old, new: the attempts in which it breaks."""
+        run = asked(lock=["etcd", "etcd-key"], faults=["kill-server"], seed=SEED, from_=["etcd=3.4"], to=["etcd=3.5"])
+        case = next(it for it in run.cases("fenced-store") if it.stage == CANDIDATE and it.because is None)
+        broken = {key_of(case): Verdict.NOT_PROMISED_BROKEN}
+        world.script = lambda trial: broken if trial.attempt in (old if trial.stage == BASELINE else new) else {}
+        assert world.session(run).answer(case).judgement.word is Verdict.NOT_PROMISED_BROKEN
+        first, *again = world.trials
+        assert (len(first.lanes) > 1, {trial.lanes for trial in again}) == (True, {(case.lane,)})
+        assert [(trial.stage, trial.attempt) for trial in again] == attempts
+
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.WEAKNESS_NOT_SHOWN])
     def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Verdict) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")

@@ -1,6 +1,7 @@
 """The part of a run that one process executes: each trial runs once, and answers every case that belongs to it."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -47,6 +48,9 @@ CONTROLS: Final = 3
 DECIDING: Final = 5
 """Trials of each version in which a weakness shows or not that only one of them may have: five of five against one, or
 four against none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
+
+MISSES: Final = 1
+"""Of these trials of the new version, so many need not show it."""
 
 STORM_DEADLINE: Final = 15.0
 """Seconds after which a trial of random faults goes on no longer, since any of them may mask another for good."""
@@ -248,10 +252,41 @@ class TrialSession:
             self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=new)
             if not lanes:
                 break
-        by_version = tuple(lane for lane in trial.lanes if lane.differs_by_version(trial.faults))
-        if by_version and column.stage == CANDIDATE:
-            self._decide(replace(trial, lanes=by_version), answers)
+        if column.stage == CANDIDATE:
+            self._decide_unpromised(trial, answers)
+            by_version = tuple(lane for lane in trial.lanes if lane.differs_by_version(trial.faults))
+            if by_version:
+                self._decide(replace(trial, lanes=by_version), answers)
         return answers
+
+    def _decide_unpromised(self, trial: Trial, answers: Answers) -> None:
+        """Where the new version broke what nobody promised: try both until counts can decide, the old one first. What
+        that breaks too is left alone, and so is what the new one no longer breaks.
+
+        trial: the first one, of the new version.
+        """
+        reasons = _broken_unpromised(answers)
+        missed: Counter[str] = Counter()
+        for attempt in range(CONTROLS + DECIDING, CONTROLS + 2 * DECIDING - 1):
+            broken = {lane for (lane, _), given in answers.items() for each in given if _unpromised(each) in reasons}
+            if not broken:
+                return
+            lanes = tuple(lane for lane in trial.lanes if lane.name in broken)
+            again = replace(trial, lanes=lanes, seed=trial.seed + attempt - 1, attempt=attempt)
+            of_old, of_new = Answers(), Answers()
+            self._try_once(self._on_old(again), of_old)
+            reasons -= _broken_unpromised(of_old)
+            if reasons:
+                self._try_once(again, of_new)
+                missed.update(reasons - _broken_unpromised(of_new))
+                reasons = {reason for reason in reasons if missed[reason] <= MISSES}
+                for key, given in of_new.items():
+                    answers[key] += given
+
+    def _on_old(self, trial: Trial) -> Trial:
+        """The same trial of the old version."""
+        version, pythons = self._selection.version(trial.backend, BASELINE), self._selection.pythons(BASELINE)
+        return replace(trial, stage=BASELINE, version=version, pythons=pythons)
 
     def _decide(self, trial: Trial, answers: Answers) -> None:
         """Once a weakness has shown that only one of two versions may have: try both until counts can decide.
@@ -259,7 +294,6 @@ class TrialSession:
         trial: the first one, of the new version. It is given a second chance first. Once the old version has shown the
         weakness twice, counts cannot decide any more.
         """
-        old = replace(trial, stage=BASELINE, version=self._selection.version(trial.backend, BASELINE))
         shown_by_old = 0
         for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
             if shown_by_old > 1:
@@ -268,7 +302,7 @@ class TrialSession:
             if not _shown_of_a_version(answers):
                 return
             of_old: Answers = {}
-            self._try_once(replace(old, seed=trial.seed + attempt - 1, attempt=attempt), of_old)
+            self._try_once(self._on_old(replace(trial, seed=trial.seed + attempt - 1, attempt=attempt)), of_old)
             shown_by_old += _shown_of_a_version(of_old)
 
     def _try_once(self, trial: Trial, answers: Answers) -> None:
@@ -363,6 +397,16 @@ def counting(answers: list[CaseAnswer]) -> CaseAnswer:
     counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.WEAKNESS_NOT_SHOWN)]
     heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
     return replace(heaviest, attempts=len(answers))
+
+
+def _unpromised(answer: CaseAnswer) -> str:
+    """What broke without a promise, or ""."""
+    judgement = answer.judgement
+    return judgement.because if judgement.word is Verdict.NOT_PROMISED_BROKEN else ""
+
+
+def _broken_unpromised(answers: Answers) -> set[str]:
+    return {_unpromised(answer) for given in answers.values() for answer in given} - {""}
 
 
 def _shown_of_a_version(answers: Answers) -> bool:
