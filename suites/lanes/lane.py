@@ -238,6 +238,10 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         shared = workload.readers and not everywhere
         if (shared and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
+        if workload.holds > 1 and not (
+            lock.renewed or everywhere or load.workload or lock.lease in ("session", "none")
+        ):
+            continue  # every hold would outlast its lease
         for store in workload.stores:
             declared = everywhere or matches(f"{workload.name}/{store}", lock.lanes)
             if not (load.workload or declared):

@@ -14,6 +14,7 @@ from checkers.claims import Claim, Hazard
 from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.faults.plan import compile_plan
+from suites.lanes.lane import lanes_of
 from suites.lanes.validate_declarations import lock, wrong
 from suites.lock import Declarations, LockClient
 from suites.locks import registry
@@ -238,6 +239,9 @@ def test_the_lock_is_one_and_promises_nothing_and_what_is_mended_promises_what_t
     plain, promises = lock(f"{first}:MyLock"), lock(f"{mended}:MyLock")
     assert (plain.backend, plain.claims, plain.bounds) == ("redis", (), Declarations.bounds)
     assert promises.bounds == {**Declarations.bounds, "recovery": 2.0}
+    assert {"churn", "leader"}.isdisjoint(lane.workload.name for lane in lanes_of("MyLock", plain)), (
+        "nothing is renewed"
+    )
     assert {claim.property for claim in promises.claims} == {"server-exclusion", "recovery"}
     for claim in promises.claims:
         for faults in (["none"], ["freeze-before-release"]):
