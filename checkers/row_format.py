@@ -28,6 +28,7 @@ CLOCK_WANTED = 72  # harness: how far the worker's wall clock is to be ahead (in
 CLOCK_IS = 80  # worker: how far it is (int64, ns)
 
 PID = 88  # worker: its process (int64)
+ALIVE = 96  # worker: when its sentinel last looked (int64, ns)
 
 MESSAGES = 512
 """The tap (`suites.worker.message_tap`): how many verbs had an n-th message of the server, of each of `VERBS`, n up

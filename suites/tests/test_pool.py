@@ -24,6 +24,7 @@ from checkers.tests.build import cases
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
 from suites.lanes.lane import lane_named, lanes_of
+from suites.lock import now
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
@@ -289,6 +290,22 @@ class TestReplacement:
         assert [row[name] for name in ("f", "inv", "ret", "process")] == [F.STALL, 500_000_000, 2_000_000_000, 1]
         handle.ended = 510_000_000
         assert len(lane_history._dying(handle)) == 0, "it ended at once"
+
+    def test_so_is_the_silence_of_a_sentinel_before_its_worker_was_killed(
+        self, server: ForkServer, tmp_path: Path
+    ) -> None:
+        killed, stopped, _ = handles = running(server, tmp_path)
+        assert server.await_condition(lambda: bool(row_format.word(stopped.page, row_format.ALIVE)), SOON)
+        stopped.signal(signal.SIGSTOP)
+        silent = row_format.word(stopped.page, row_format.ALIVE)
+        assert server.await_condition(lambda: now() - silent > 500_000_000, SOON)
+        for handle in (killed, stopped):
+            server.kill(handle)
+        assert server.await_condition(lambda: killed.exited is not None and stopped.exited is not None, SOON)
+        [row] = lane_history._dying(stopped)
+        assert (row["f"], row["ret"]) == (F.STALL, stopped.ended)
+        assert silent <= row["inv"] < stopped.ended - 150_000_000
+        server.finish(handles, SOON)
 
     def test_a_lane_goes_on_when_each_of_its_keys_was_granted_since(self, tmp_path: Path) -> None:
         """A lock that nobody frees any more must not be overlooked while work goes on under another key."""

@@ -31,6 +31,8 @@ ANSWERED_WITHIN: Final = 20.0
 _AGAIN: Final = 0.2
 _DIES_WITHIN: Final = 0.05
 """Seconds; as late as a sentinel may be without a word (`suites.worker.lease_renewal`)."""
+_LOOKS_WITHIN: Final = 0.1
+"""Seconds that it sleeps at most."""
 
 
 @dataclass(slots=True)
@@ -130,13 +132,17 @@ def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], er
 
 
 def _dying(handle: Handle) -> npt.NDArray[Any]:
-    """A stall of a worker that was killed at a gate: from then until its end, if the machine took long for that.
+    """A stall of a worker that was killed: from the gate where it was, or from its sentinel's last look, until its end,
+    if the machine took long for that.
 
-    Nothing in the worker can note it, and what it held by a connection was held until then.
+    Nothing in the worker can note it. What it held by a connection was held until then, and calls that ended meanwhile
+    may have waited for the machine.
     """
     caught = gates.killed_at(handle.page)
-    rows = np.zeros(1 if caught and handle.ended - caught > _DIES_WITHIN * 1e9 else 0, DTYPE)
-    rows["inv"], rows["ret"], rows["process"] = caught, handle.ended, handle.spec.first_process
+    since = caught or (row_format.word(handle.page, row_format.ALIVE) if handle.exited else 0)
+    late = handle.ended - since > (_DIES_WITHIN + (0 if caught else _LOOKS_WITHIN)) * 1e9
+    rows = np.zeros(1 if since and late else 0, DTYPE)
+    rows["inv"], rows["ret"], rows["process"] = since, handle.ended, handle.spec.first_process
     rows["f"], rows["outcome"] = F.STALL, Outcome.OK
     rows["token"] = rows["value"] = rows["base"] = row_format.NONE
     return rows

@@ -220,6 +220,7 @@ class LeaseRenewal:
             self._changed.wait(pause)
             self._changed.clear()
             before, woke = woke, now()
+            self._recorder.alive(woke)
             if woke - before > (pause + _STALLED) * 1e9:
                 self._stalled(before)
             if woke - looked > _LOOK * 1e9:

@@ -98,6 +98,10 @@ class Recorder:
         """ns; when an operation was noted. What it prolongs is counted from here, as whoever judges it does."""
         return row_format.word(self.page, at)
 
+    def alive(self, at: int) -> None:
+        """The sentinel looked at this moment (ns)."""
+        row_format.WORD.pack_into(self.page, row_format.ALIVE, at)
+
     def asks(self, at: int, thread: int = row_format.MAIN) -> None:
         """What the operation asks of a lock is under way from now on; 0: nothing is any more."""
         row_format.WORD.pack_into(self.page, thread + row_format.CURRENT, at)
