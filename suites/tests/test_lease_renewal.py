@@ -360,7 +360,7 @@ class TestTheSentinel:
         self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch, waited: int, noted: bool
     ) -> None:
         """What was just looked after cannot have waited for so long since then, but its wait has ended since then."""
-        monkeypatch.setattr(lease_renewal, "_STALLED", SOON)  # nothing else is noted
+        monkeypatch.setattr(lease_renewal, "STALLED", SOON)  # nothing else is noted
         before = len(bench.rows(F.STALL))
         monkeypatch.setattr(RunDelays, "longest", lambda _: waited if bench.renewal._closing.is_set() else 0)
         bench.renewal.close()

@@ -20,6 +20,7 @@ from suites.lanes.lane import Lane
 from suites.lock import Guards, LockError
 from suites.trial.trial import Trial
 from suites.worker import gates
+from suites.worker.lease_renewal import IDLE, STALLED
 from suites.worker.pool import Handle, TrialBroke
 from suites.worker.process_spec import GUARDED
 from suites.worker.recorder import read_errors
@@ -29,10 +30,6 @@ LAST: Final = 64
 ANSWERED_WITHIN: Final = 20.0
 """Seconds for a server that is whole to answer; it measures 10 ms, and seconds where the machine is overloaded."""
 _AGAIN: Final = 0.2
-_DIES_WITHIN: Final = 0.05
-"""Seconds; as late as a sentinel may be without a word (`suites.worker.lease_renewal`)."""
-_LOOKS_WITHIN: Final = 0.1
-"""Seconds that it sleeps at most."""
 
 
 @dataclass(slots=True)
@@ -140,7 +137,7 @@ def _dying(handle: Handle) -> npt.NDArray[Any]:
     """
     caught = gates.killed_at(handle.page)
     since = caught or (row_format.word(handle.page, row_format.ALIVE) if handle.exited else 0)
-    late = handle.ended - since > (_DIES_WITHIN + (0 if caught else _LOOKS_WITHIN)) * 1e9
+    late = handle.ended - since > (STALLED + (0 if caught else IDLE)) * 1e9
     rows = np.zeros(1 if since and late else 0, DTYPE)
     rows["inv"], rows["ret"], rows["process"] = since, handle.ended, handle.spec.first_process
     rows["f"], rows["outcome"] = F.STALL, Outcome.OK

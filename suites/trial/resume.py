@@ -10,7 +10,7 @@ import json
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -201,8 +201,7 @@ def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
         lanes = tuple(lane for lane in lanes if lane.name in stored.get("lanes", ()))
     if not lanes:
         return None
-    first = first_trial(selection, backend, column, stage, part, lanes)
-    return replace(first, seed=first.seed + attempt - 1, attempt=attempt)
+    return first_trial(selection, backend, column, stage, part, lanes).again(attempt)
 
 
 def _same(stored: Mapping[str, Any], trial: Trial) -> bool:

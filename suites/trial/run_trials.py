@@ -244,7 +244,7 @@ class TrialSession:
         trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
-            tried = replace(trial, seed=trial.seed + attempt - 1, lanes=lanes, attempt=attempt)
+            tried = replace(trial.again(attempt), lanes=lanes)
             record, new = self._tried(tried, answers)
             settled = {key: counting(given).judgement for key, given in answers.items()}
             silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
@@ -272,7 +272,7 @@ class TrialSession:
             if not broken:
                 return
             lanes = tuple(lane for lane in trial.lanes if lane.name in broken)
-            again = replace(trial, lanes=lanes, seed=trial.seed + attempt - 1, attempt=attempt)
+            again = replace(trial.again(attempt), lanes=lanes)
             of_old, of_new = Answers(), Answers()
             self._try_once(self._on_old(again), of_old)
             reasons -= _broken_unpromised(of_old)
@@ -298,11 +298,11 @@ class TrialSession:
         for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
             if shown_by_old > 1:
                 return
-            self._try_once(replace(trial, seed=trial.seed + attempt - 1, attempt=attempt), answers)
+            self._try_once(trial.again(attempt), answers)
             if not _shown_of_a_version(answers):
                 return
             of_old: Answers = {}
-            self._try_once(self._on_old(replace(trial, seed=trial.seed + attempt - 1, attempt=attempt)), of_old)
+            self._try_once(self._on_old(trial.again(attempt)), of_old)
             shown_by_old += _shown_of_a_version(of_old)
 
     def _try_once(self, trial: Trial, answers: Answers) -> None:

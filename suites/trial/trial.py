@@ -3,8 +3,8 @@ while it runs (`results.terminal.event_journal`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan, compile_plan, fault_names
@@ -58,6 +58,10 @@ class Trial:
         """Seconds that an acquire in the lane waits: as long as a holder stays, and longer."""
         longer = max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
         return lane.ttl * lane.workload.holds + ACQUIRE_BEYOND_HOLD + longer
+
+    def again(self, attempt: int) -> Self:
+        """Its attempt of this number, with the seed that many further on. Of the first attempt."""
+        return replace(self, seed=self.seed + attempt - 1, attempt=attempt)
 
     def plan_to_run(self) -> Plan:
         """The given plan, or the one that the seed draws."""

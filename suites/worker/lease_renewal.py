@@ -22,9 +22,9 @@ from suites.worker.wall_clock import WallClock
 
 _WATCH = 0.02
 """Seconds between looks at the belief of a client that has one of its own, while it holds."""
-_IDLE = 0.1
+IDLE = 0.1
 """Seconds between signs of life at other times."""
-_STALLED = 0.05
+STALLED = 0.05
 """Seconds by which such a sign may be late without being recorded."""
 _LOOK = 0.5
 """Seconds between looks at how long other threads waited for a CPU."""
@@ -214,14 +214,14 @@ class LeaseRenewal:
                 if not self.believes(holding):
                     self.lose(holding, self._process)
             due = min((holding.expires for holding in held if not holding.over), default=None)
-            pause = _WATCH if held and self._believer else _IDLE
+            pause = _WATCH if held and self._believer else IDLE
             if due is not None:
                 pause = min(pause, max(due - now(), 0) / 1e9)
             self._changed.wait(pause)
             self._changed.clear()
             before, woke = woke, now()
             self._recorder.alive(woke)
-            if woke - before > (pause + _STALLED) * 1e9:
+            if woke - before > (pause + STALLED) * 1e9:
                 self._stalled(before)
             if woke - looked > _LOOK * 1e9:
                 self._look_after_others(delays, looked, woke)
