@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable
 
-from checkers.claims import NO_FAULT, matches
+from checkers.claims import NO_FAULT, Verdict, matches
 from checkers.history.history import History
 from checkers.history.view import View
-from checkers.judging.judgement import declared, not_applicable, not_expected
+from checkers.judging.judgement import declared, judge, not_applicable, not_expected
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
 from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCLUSION
@@ -30,6 +30,12 @@ def missing(history: History, properties: Iterable[str] | None = None, wanted: C
     view = history.once(View)
     reasons = {name: _missing(PROPERTIES[name], view, wanted) for name in _names(view, properties)}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def broken(history: History) -> bool:
+    """Whether a trial that still runs has broken a promise: that is an answer, whatever else nothing exercised yet."""
+    names = [name for name in _names(history.once(View), None) if not PROPERTIES[name].final]
+    return any(judge(result, history).word is Verdict.VIOLATED for result in check(history, names))
 
 
 def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:

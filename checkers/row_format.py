@@ -218,6 +218,7 @@ class Action(IntEnum):
     """Only at a request: it waits, and whatever is sent on that connection after it, until it is thawed; then it is
     delivered, whether the client still waits for its answer or not."""
     RESET = 8  # only at an answer: the connection is reset instead
+    CANCEL = 9  # only at an answer: who waits is told to give up, and the answer waits until it is thawed
 
 
 class Run(IntEnum):

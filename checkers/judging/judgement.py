@@ -53,18 +53,24 @@ class Standing:
 
 
 def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgement, ...]:
-    """Of a lock that broke its bound of recovery as documented, what nothing exercised does not apply."""
+    """Where a promise was broken, or a bound of recovery as documented, what nothing exercised does not apply."""
     judgements = tuple(judge(result, history) for result in results)
-    for recovery in judgements:
-        if recovery.property == RECOVERY.id and recovery.word is Verdict.WEAKNESS_SHOWN:
-            lost = f"nobody got the lock for longer than its bound ({recovery.because})"
-            return tuple(
-                replace(judgement, word=Verdict.NOT_APPLICABLE, because=f"{lost}; {judgement.because}")
-                if judgement.word is Verdict.NOT_STRESSED
-                else judgement
-                for judgement in judgements
-            )
-    return judgements
+    ended = next(filter(None, map(_ended_by, judgements)), None)
+    return tuple(
+        replace(judgement, word=Verdict.NOT_APPLICABLE, because=f"{ended}; {judgement.because}")
+        if ended is not None and judgement.word is Verdict.NOT_STRESSED
+        else judgement
+        for judgement in judgements
+    )
+
+
+def _ended_by(judgement: Judgement) -> str | None:
+    """Why the trial had no reason to go on with the lane, or could not, or None."""
+    if judgement.word is Verdict.VIOLATED:
+        return f"{judgement.property} was broken, and no trial goes on for the rest"
+    if judgement.property == RECOVERY.id and judgement.word is Verdict.WEAKNESS_SHOWN:
+        return f"nobody got the lock for longer than its bound ({judgement.because})"
+    return None
 
 
 def judge(result: CheckResult, history: History) -> Judgement:

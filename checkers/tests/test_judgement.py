@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from checkers.check import check, missing
+from checkers.check import broken, check, missing
 from checkers.claims import Claim, Hazard, Verdict, heaviest
 from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
@@ -230,7 +230,7 @@ def test_without_a_fence_a_trial_misses_a_stale_write_only_as_a_control() -> Non
     assert FENCE not in missing(QUIET_CONTROL.history(), [FENCE])
 
 
-def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:
+def test_a_trial_goes_on_until_a_certain_hazard_has_shown_and_ends_where_a_promise_is_broken() -> None:
     silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
     expected = {HOLDERS: "no violation by frozen-past-ttl yet"}
     assert missing(silent.history(), [HOLDERS]) == expected
@@ -239,6 +239,9 @@ def test_a_trial_goes_on_until_a_certain_hazard_has_shown() -> None:
     assert missing(quiet.history(), [HOLDERS]) == {}
     assert missing(quiet.history(), [HOLDERS], wanted=["revoked-early"]) == {}
     assert missing(quiet.history(), [HOLDERS], wanted=["frozen-past-ttl"]) == expected
+    assert not broken(shown.history())
+    assert not broken(silent.history())
+    assert broken(undeclared(lease_ends=45).history())
 
 
 @pytest.mark.parametrize("kind", ["clock", "wipe", "failover"])
@@ -257,7 +260,7 @@ def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> No
     assert judged(struck(40, 25), SERVER).word is Verdict.UPHELD
 
 
-def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_gets_the_lock() -> None:
+def test_what_needs_a_holder_does_not_apply_where_nobody_gets_the_lock_any_more() -> None:
     def words(*hazards: Hazard) -> dict[str, Verdict]:
         claims = tuple(Claim(name, under=("cut-*",)) for name in (SERVER, "recovery"))
         bounds = {"recovery": 5}
@@ -268,5 +271,5 @@ def test_what_needs_a_holder_does_not_apply_where_it_is_documented_that_nobody_g
         return {judgement.property: judgement.word for judgement in judged}
 
     documented = Hazard("recovery", ("cut-*",), "left-behind", certain=False)
-    assert words() == {SERVER: Verdict.NOT_STRESSED, "recovery": Verdict.VIOLATED}
+    assert words() == {SERVER: Verdict.NOT_APPLICABLE, "recovery": Verdict.VIOLATED}
     assert words(documented) == {SERVER: Verdict.NOT_APPLICABLE, "recovery": Verdict.WEAKNESS_SHOWN}

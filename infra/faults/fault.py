@@ -138,7 +138,7 @@ class Fault:
     # Of what strikes those who wait, in their sessions: seconds by which workers must be ready to wait longer for
     # a lock than they are else, so that it can show.
     waits: float = 0.0
-    renewal: bool = False  # whether it strikes a renewal: what renews nothing never meets it
+    strikes: Literal["", "renewal", "cancel"] = ""  # what a lock must do to meet it: renew, or give up when told
     workload: str = ""  # the workload whose lanes it strikes, which meet nothing else; "": all the others
 
     @property

@@ -27,6 +27,7 @@ _KINDS: Final[Mapping[Action, Kind]] = {
     "lose": "cut",
     "late": "slow",
     "reset": "reset",
+    "cancel": "slow",  # what a client makes of it is its own affair
 }
 """What a fault on a worker does -> what it is in a record."""
 

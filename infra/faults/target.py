@@ -35,7 +35,7 @@ Gate = Literal[
     "at-request", "at-answer", "at-renewal-request", "at-renewal-answer",
 ]  # fmt: skip
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
-Action = Literal["freeze", "stall", "kill", "die", "call", "lose", "late", "reset"]
+Action = Literal["freeze", "stall", "kill", "die", "call", "lose", "late", "reset", "cancel"]
 """What is done to it there: see `checkers.row_format.Action`. `die` is for the renewal alone."""
 Verb = Literal["acquire", "renew", "release"]
 """What a client asks of a lock."""

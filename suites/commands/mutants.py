@@ -43,11 +43,11 @@ _DEFAULT: Final = (*(PROFILES["default"].faults or ()), *PROFILES["default"].own
 _OFTEN: Final = (NO_FAULT, "freeze-holder", "pause-server", "kill-holder", "cut-client-drop")
 """Faults that catch most of them, for the time that they take."""
 STAGES: Final = (
-    _OFTEN,
+    *((fault,) for fault in _OFTEN),
     tuple(fault for fault in _DEFAULT if fault not in (*_OFTEN, *BOUNDARIES)),
     tuple(fault for fault in _DEFAULT if fault in BOUNDARIES),
 )
-"""The faults of a default run in three runs: what one of them catches the next ones do not try."""
+"""The faults of a default run, in one run after another: what one of them catches the next ones do not try."""
 SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]] = {
     "no-fault": (),
     "frozen-5-of-10-s": ((("pause-server",), 5.0, 5.0),),

@@ -29,8 +29,8 @@ SERVERS: Final = (
 )
 """A server may stop and come back with what it had acknowledged."""
 
-BOUNDARIES: Final = tuple(f"at-every-request-{what}" for what in ("kill", "lose", "late", "reset", "pass"))
-"""Between two requests of a verb a client may die, lose its answer or its connection, and so on."""
+BOUNDARIES: Final = tuple(f"at-every-request-{what}" for what in ("kill", "lose", "late", "reset", "pass", "cancel"))
+"""Between two requests of a verb a client may die, lose its answer or its connection, give up, and so on."""
 
 STORE: Final = ("delayed-write", "store-reply-lost")
 """The lock is not touched."""

@@ -23,7 +23,7 @@ SLOW: Final = ("slow-links", "slow-close", "throttle-links", "slice-links", "pau
 """Faults under which answers come late."""
 
 KEPT: Final = (
-    *(f"{_BETWEEN}{what}" for what in ("freeze", "pass", "kill", "late")),
+    *(f"{_BETWEEN}{what}" for what in ("freeze", "pass", "kill", "late", "cancel")),
     *STORE,
     *RUNNING,
     *FROZEN_INSIDE,

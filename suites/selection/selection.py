@@ -241,8 +241,11 @@ class Selection:
         reasons = [each.applies(lane.backend, world) or (each.planned if plan is None else "") for each in faults]
         if any(each.waits for each in faults) and not hasattr(lane.lock, "keep_alive"):
             reasons.append("who waits for this lock has no session that is kept alive")
-        if any(each.renewal for each in faults) and not lane.lock.renewed:
+        strikes = {each.strikes for each in faults}
+        if "renewal" in strikes and not lane.lock.renewed:
             reasons.append("nothing is renewed here")
+        if "cancel" in strikes and not hasattr(lane.lock, "cancel"):
+            reasons.append("who waits for this lock cannot be told to give up")
         return next(filter(None, reasons), None)
 
     def _impossible(self, column: str, backend: str) -> str | None:

@@ -19,6 +19,13 @@ from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import Recorder
 
+GIVES_UP = """
+import signal, time
+signal.signal(signal.SIGUSR1, lambda *_: print("told to give up", flush=True))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
 
 class Server:
     """Answers each line in capitals; keeps what it was asked."""
@@ -52,6 +59,7 @@ class Tapped:
 
     recorder: Recorder
     handle: Handle
+    process: subprocess.Popen[str]
     server: Server
     client: socket.socket
 
@@ -78,16 +86,16 @@ def tapped(spec: Spec) -> Iterator[Tapped]:
     server, taps = Server(), Taps()
     recorder.create(spec.recording, 100)
     record = Recorder(spec.recording)
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    process = subprocess.Popen([sys.executable, "-c", GIVES_UP], stdout=subprocess.PIPE, text=True)
     row_format.WORD.pack_into(record.page, row_format.PID, process.pid)
     (endpoint,) = taps.endpoints(replace(spec, endpoints=(server.endpoint,)), "redis")
     host, _, port = endpoint.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=SOON) as client:
-            yield Tapped(record, Handle(spec, process.pid, record.page), server, client)
+            yield Tapped(record, Handle(spec, process.pid, record.page), process, server, client)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
         taps.close()
         server.close()
 
@@ -162,6 +170,22 @@ def test_the_worker_is_killed(tapped: Tapped) -> None:
     tapped.begins()
     tapped.ask(b"a")
     await_(lambda: gone(tapped.handle.pid))
+
+
+def test_who_is_told_to_give_up_gets_the_message_once_it_is_thawed(tapped: Tapped) -> None:
+    assert tapped.process.stdout is not None
+    assert tapped.process.stdout.readline() == "ready\n"
+    tapped.arm(Gate.AT_ANSWER, Action.CANCEL, message=1, verb=F.ACQUIRE)
+    tapped.begins(F.ACQUIRE)
+    tapped.client.sendall(b"a\n")
+    assert tapped.process.stdout.readline() == "told to give up\n"
+    assert tapped.caught()
+    tapped.client.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        tapped.hear()
+    gates.thaw(tapped.handle.page, Gate.AT_ANSWER)
+    tapped.client.settimeout(SOON)
+    assert tapped.hear() == b"A"
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])

@@ -1,5 +1,6 @@
 """A worker records its rounds and acquires in order, and lets nothing be written after an unknown write."""
 
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -233,6 +234,23 @@ def test_a_cancelled_one_waited_as_long_as_its_row_says_and_asks_again_at_once(
     assert told == [waiting.spec.acquire_timeout]
     assert (row["outcome"], row["reason"], row["ttl"]) == (*outcome, 50_000_000)
     assert row["ret"] - row["inv"] >= 50_000_000
+
+
+def test_the_tap_has_it_give_up_while_it_waits_and_at_no_other_time(
+    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled = threading.Semaphore(0)
+
+    def acquire(*_: object) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+        assert cancelled.acquire(timeout=bench.SOON)
+
+    monkeypatch.setattr(Rich, "acquire", acquire)
+    monkeypatch.setattr(Rich, "cancel", lambda _: cancelled.release(), raising=False)
+    waiting = a_worker(WORKLOADS["impatient"])
+    assert waiting.acquire(0, waiting.spec.acquire_timeout) is None
+    signal.raise_signal(signal.SIGUSR1)
+    assert not cancelled.acquire(timeout=0.1)
 
 
 def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answer: LockError | None = None) -> Worker:

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from checkers.check import check
+from checkers.check import broken, check
 from checkers.check import missing as not_exercised
 from checkers.claims import NO_FAULT
 from checkers.history.history import History
@@ -262,7 +262,7 @@ class RunningTrial:
         return self.environment.cluster(self.trial.backend).versions()
 
     def _missing_after(self, patience: float) -> Missing:
-        """What has not been exercised; waits for up to `patience` seconds until that is nothing."""
+        """What is not exercised where no promise is broken yet; waits for up to `patience` seconds for the rest."""
         versions = self._versions()  # once: under load every server takes its time
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
@@ -270,7 +270,12 @@ class RunningTrial:
             self.tell(lingers(missing, left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
-        return missing
+        lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane, versions)]
+        return {lane.lane.name: missing[lane.lane.name] for lane in lacking}
+
+    def _broken(self, lane: RunningLane, versions: Mapping[str, str]) -> bool:
+        planted = lane.lane.name in self.trial.planted  # the property that names its bug is waited for
+        return not planted and broken(so_far(self.trial, lane, versions, self.runner.records))
 
     def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
         """What has not been exercised in these lanes; of a planted bug only the property that names it counts.

@@ -152,7 +152,8 @@ class Line(asyncio.Protocol):
         self._askers: dict[int, int | None] = {}
         """Exchange → whose it is."""
         self._stopping: int | None = None
-        """The thread at whose message the worker is about to be stopped: what is for the client waits until it is."""
+        """The thread at whose message the worker is about to be stopped: what is for the client waits until it is. One
+        that only gives up runs on, and so all waits until it is thawed."""
         self._for_client = bytearray()
         self._deaf = False
         """Whether nothing of what the server says is passed on any more."""
@@ -199,8 +200,8 @@ class Line(asyncio.Protocol):
             if piece.exchange is not None and not self._deaf:
                 asker = MAIN if piece.exchange == PUSHED else self._askers.get(piece.exchange)
                 match self._worker.answer(asker) if asker is not None else None:
-                    case Action.FREEZE:
-                        self._worker.send(signal.SIGSTOP)
+                    case Action.FREEZE | Action.CANCEL as action:
+                        self._worker.send(signal.SIGSTOP if action is Action.FREEZE else signal.SIGUSR1)
                         self._stopping = asker
                     case Action.KILL:
                         self._worker.send(signal.SIGKILL)

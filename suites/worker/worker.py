@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import itertools
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
@@ -113,6 +114,10 @@ class Worker:
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._canceller = self.client if isinstance(self.client, Cancels) else None
+        self._until_answered: contextlib.ExitStack | None = None
+        """What ends with the answer to an acquire that waits, while one is under way."""
+        if self._canceller is not None:
+            signal.signal(signal.SIGUSR1, lambda *_: self._give_up(0.0))  # from the tap
         self.downgrader = self.client if isinstance(self.client, Downgrades) else None
         # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
         self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
@@ -293,14 +298,21 @@ class Worker:
         take = sharer.acquire_shared if sharer and flags & SHARED else self.client.acquire
         before = woken.wakes if woken else 0
         self._cancelled = False
-        try:
-            if self._canceller and 0 < timeout < self.spec.acquire_timeout and self.rng.random() < CANCELS:
-                with after(timeout, self._cancel):
-                    return take(name, self.spec.acquire_timeout)
-            return take(name, timeout)
-        finally:
-            if woken:
-                self.recorder.woken(row, woken.wakes - before)
+        with contextlib.ExitStack() as self._until_answered:
+            try:
+                if self._canceller and 0 < timeout < self.spec.acquire_timeout and self.rng.random() < CANCELS:
+                    self._give_up(timeout)
+                    timeout = self.spec.acquire_timeout
+                return take(name, timeout)
+            finally:
+                self._until_answered = None
+                if woken:
+                    self.recorder.woken(row, woken.wakes - before)
+
+    def _give_up(self, seconds: float) -> None:
+        """Cancel the acquire that is under way, if one is, so many seconds from now."""
+        if self._until_answered is not None:
+            self._until_answered.enter_context(after(seconds, self._cancel))
 
     def _cancel(self) -> None:
         self._cancelled = True

@@ -11,7 +11,7 @@ are looked for in the same way: while one client is frozen at a message, another
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from infra.faults import fault
 from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers
@@ -46,13 +46,14 @@ class AtEveryMessage(OnWorkers):
     action: Action
     deed: Deed
     side: Side = "answer"
+    verbs: tuple[Verb, ...] = ("acquire", "renew", "release")
 
     def describe(self) -> str:
         return self.doing
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Returns when every pair of every lane is through, or too much time has passed."""
-        pairs = pairs_of(target)
+        pairs = [pair for pair in pairs_of(target) if pair.walk.verb in self.verbs]
         run_scripts(target, list(map(self._walk, pairs)), LASTS)
         return noted(target, pairs)
 
@@ -184,7 +185,22 @@ def _until_settled(trap: GateTrap, victim: Victim) -> Script:
     yield from trap.pause(INTRUDES_WITHIN)
 
 
-def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, *needs: Need) -> Fault:
+def _until_given_up(trap: GateTrap, victim: Victim) -> Script:
+    """It gives up, and asks for something else; then the answer comes that it waited for before."""
+    yield from trap.pause(INTRUDES_WITHIN)
+    yield from _until_settled(trap, victim)
+
+
+def _fault(
+    name: str,
+    kind: Kind,
+    summary: str,
+    injection: FaultInjection,
+    how: str,
+    sees: str,
+    *needs: Need,
+    strikes: Literal["", "cancel"] = "",
+) -> Fault:
     return Fault(
         f"at-every-{name}",
         kind,
@@ -193,6 +209,7 @@ def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: 
         needs=(*NEEDS, "tap", *needs),
         how=how,
         sees=sees,
+        strikes=strikes,
         workload=WORKLOAD,
     )
 
@@ -253,6 +270,17 @@ BETWEEN_REQUESTS: Final = (
         ),
         "SIGSTOP when the n-th message is on its way to it (a tap between client and link), for less than a TTL",
         "what it knows of the lock is old",
+    ),
+    _fault(
+        "request-cancel",
+        "slow",
+        "who waits for a lock is told to give up at every message that it gets",
+        AtEveryMessage(
+            "have a client give up at every message of every acquire", "cancel", _until_given_up, verbs=("acquire",)
+        ),
+        "the client's own way to give up, while the n-th message to it is held (a tap between client and link)",
+        "the answer to what it has given up comes when it has asked for something else",
+        strikes="cancel",
     ),
     _fault(
         "request-crash",

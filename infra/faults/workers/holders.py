@@ -118,15 +118,15 @@ def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: 
     )
 
 
-def _freeze_at(gate: Gate, sees: str, *, renewal: bool = False) -> Fault:
+def _freeze_at(gate: Gate, sees: str, **more: Any) -> Fault:
     summary = f"{_LANES} is frozen {_WHERE[gate]}, for longer than the TTL"
     how = f"SIGSTOP, {_WHERE[gate]}"
-    return _fault(f"freeze-{gate}", "freeze", summary, _hit("freeze", gate), how, sees, renewal=renewal)
+    return _fault(f"freeze-{gate}", "freeze", summary, _hit("freeze", gate), how, sees, **more)
 
 
-def _kill_at(name: str, gate: Gate, when: str, lease: str = "the lease ends", *, renewal: bool = False) -> Fault:
+def _kill_at(name: str, gate: Gate, when: str, lease: str = "the lease ends", **more: Any) -> Fault:
     how, sees = f"SIGKILL, {_WHERE[gate]}", f"its successor waits until {lease}"
-    return _fault(name, "kill", f"{_LANES} is killed {when}", _hit("kill", gate), how, sees, renewal=renewal)
+    return _fault(name, "kill", f"{_LANES} is killed {when}", _hit("kill", gate), how, sees, **more)
 
 
 FREEZES: Final = (
@@ -141,7 +141,9 @@ FREEZES: Final = (
     _freeze_at("after-acquire", "its lease ends; thawed, it notices before it touches anything"),
     _freeze_at("before-release", "its lease ends; thawed, it releases what is no longer its own"),
     _freeze_at(
-        "in-renewal", "its lease ends; thawed, it sends a renewal that is late, wherever its work stands", renewal=True
+        "in-renewal",
+        "its lease ends; thawed, it sends a renewal that is late, wherever its work stands",
+        strikes="renewal",
     ),
     _fault(
         "late-write",
@@ -183,7 +185,7 @@ HOLDERS: Final = (
         "after-renewal",
         "just after its renewal was acknowledged",
         "the lease ends that was renewed",
-        renewal=True,
+        strikes="renewal",
     ),
     _fault(
         "freeze-successor",
@@ -207,7 +209,7 @@ RENEWALS: Final = (
         _hit_renewal("stall", "hangs"),
         "both of its threads wait: just after its acquire, and about to renew",
         "its lease ends while it holds, and it notices; its renewal is refused",
-        renewal=True,
+        strikes="renewal",
     ),
     _fault(
         "kill-renewal",
@@ -216,7 +218,7 @@ RENEWALS: Final = (
         _hit_renewal("die", "dies"),
         "its main thread waits just after its acquire, the other ends when about to renew",
         "its lease ends while it holds, and it notices",
-        renewal=True,
+        strikes="renewal",
     ),
     _fault(
         "stall-waiter",
