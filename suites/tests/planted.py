@@ -107,6 +107,25 @@ class Breaks(RedisLock):
         raise RuntimeError("planted")
 
 
+class OneOwner(RedisLock):
+    """Calls all of its grants by the same number."""
+
+    _held: Grant
+
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        grant = super().acquire(name, timeout)
+        if grant is None:
+            return None
+        self._held = grant
+        return replace(grant, owner=7)
+
+    def renew(self, _: Grant) -> None:
+        super().renew(self._held)
+
+    def release(self, _: Grant) -> None:
+        super().release(self._held)
+
+
 class Undeclared:
     """Says nothing of itself but where it runs; no bug."""
 

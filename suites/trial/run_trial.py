@@ -16,7 +16,7 @@ from typing import Final
 from checkers.check import broken, check
 from checkers.check import missing as not_exercised
 from checkers.claims import NO_FAULT
-from checkers.history.history import History
+from checkers.history.history import History, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.row_format import Run, State
@@ -41,7 +41,7 @@ from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.trial import ACQUIRE_BEYOND_HOLD, Trial, begins, judges, lingers, once_more, recovers
 from suites.trial.worker_control import WorkerControl
 from suites.worker.message_tap import Taps
-from suites.worker.pool import ForkServer, Handle, TrialBroke
+from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 
 START_WITHIN: Final = 60.0
 """Seconds within which one more worker connects. A cold machine takes a few for all of them."""
@@ -204,7 +204,7 @@ class RunningTrial:
             self.taps.close()
 
     def collect(self) -> list[History]:
-        """The history of each lane. Raises Unclean, or TrialBroke where a key cannot be read."""
+        """The history of each lane. Raises Unclean, TrialBroke for an unread key, WorkerBroke for bad grants."""
         _must_be_clean(self.environment, "after")
         self._look_at_members(quiet=True)
         versions = self._versions()
@@ -212,7 +212,10 @@ class RunningTrial:
 
         def history(lane: RunningLane) -> History:
             looks = [seen[lane.lane.name] for seen in self.looks if seen]
-            return whole(self.trial, lane, versions, records, silences, looks, self.environment)
+            made = whole(self.trial, lane, versions, records, silences, looks, self.environment)
+            if wrong := malformed(made):
+                raise WorkerBroke(f"{lane.lane.name}: {wrong} (see suites.lock.Grant)", {lane.lane.name})
+            return made
 
         return [history(lane) for lane in self.lanes]
 

@@ -11,7 +11,7 @@ are looked for in the same way: while one client is frozen at a message, another
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final
 
 from infra.faults import fault
 from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers
@@ -192,14 +192,7 @@ def _until_given_up(trap: GateTrap, victim: Victim) -> Script:
 
 
 def _fault(
-    name: str,
-    kind: Kind,
-    summary: str,
-    injection: FaultInjection,
-    how: str,
-    sees: str,
-    *needs: Need,
-    strikes: Literal["", "cancel"] = "",
+    name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, *needs: Need, **more: Any
 ) -> Fault:
     return Fault(
         f"at-every-{name}",
@@ -209,8 +202,8 @@ def _fault(
         needs=(*NEEDS, "tap", *needs),
         how=how,
         sees=sees,
-        strikes=strikes,
         workload=WORKLOAD,
+        **more,
     )
 
 

@@ -208,6 +208,14 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
         await_(lambda: all(gone(pid) for pid in pids))
 
 
+def test_what_no_lock_can_have_granted_is_not_judged(environment: OwnEnvironment) -> None:
+    (lane,) = lanes_in("OneOwner", (SET,))
+    with closing(ForkServer(["suites.tests.planted:OneOwner"])) as server:
+        with pytest.raises(WorkerBroke, match="OneOwner/set/unfenced: two grants share one owner"):
+            tried(Trial("redis", "none", 1, (lane,)), environment, server)
+        assert server.handles == {}
+
+
 def test_an_interrupted_trial_leaves_all_clean(environment: OwnEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, which is no Exception."""
     monkeypatch.setattr(WorkerControl, "fill_up", raising(KeyboardInterrupt()))
