@@ -31,6 +31,7 @@ from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
 from infra.target import external_cluster
 from results.run import Run
 from results.stages import ALONE
+from results.storage import resumable
 from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
 from suites.selection import upgrade_stages
@@ -43,9 +44,6 @@ from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import CaseAnswer, TrialFailed, TrialSession
 from suites.trial.trial import column_in
 from suites.worker.pool import TrialBroke
-
-ENVIRONMENT_FAILED: Final = 4
-"""Exit status where an environment could not be made."""
 
 WORKERS_END_WITHIN: Final = 30
 """Seconds; longer than the fifteen after which an interrupted process of xdist ends itself, whatever it is doing."""
@@ -284,7 +282,7 @@ class Product:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self._environment_failed:
-            session.exitstatus = ENVIRONMENT_FAILED
+            session.exitstatus = resumable.ENVIRONMENT_FAILED
 
     def pytest_unconfigure(self) -> None:
         """The controller removes environments whose worker was killed, or was not given the time to remove them."""

@@ -24,6 +24,8 @@ Folder = TypeVar("Folder", bound=RunFolder)
 
 ENDED: Final = (0, 1, 5)
 """Exit statuses of `pytest suites/` of a run that was not interrupted."""
+ENVIRONMENT_FAILED: Final = 4
+"""Exit status where an environment could not be made, or a fault not be proven."""
 ASIDE: Final = "set-aside"
 """Folder for trials that were run again after an interruption."""
 _CERTIFICATE: Final = (files.CERTIFICATE, files.CERTIFICATE_PAGE, files.JUNIT, files.ATTESTATION)
@@ -40,7 +42,7 @@ def why_not(run: RunFolder) -> str:
         return "does not say by which command it was run"
     if is_running(run.path):
         return "is still going on"
-    if _about_end(run).get("exit status") in ENDED:
+    if about_end(run).get("exit status") in ENDED:
         return "came to its end: there is nothing to resume"
     return ""
 
@@ -58,7 +60,7 @@ def arguments(run: RunFolder) -> list[str]:
 
 def interruption(run: RunFolder) -> dict[str, Any]:
     """When a run was interrupted, and what it was doing, as plain JSON. at: ISO 8601, empty if unknown."""
-    about = _about_end(run)
+    about = about_end(run)
     last = max((event.at for event in Tail(run.path).read()), default=0.0)
     when = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
     return {"at": when, "broken off": about.get("broken off") or unfinished(run.path)}
@@ -86,7 +88,7 @@ def set_aside(run: RunFolder, folder: Path) -> None:
     folder.rename(aside / files.safe_name(folder.name, [path.name for path in aside.iterdir()]))
 
 
-def _about_end(run: RunFolder) -> Mapping[str, Any]:
+def about_end(run: RunFolder) -> Mapping[str, Any]:
     """How a run ended; empty if it was not closed, or if its summary is damaged."""
     try:
         return summary.load_head(run.path).about
