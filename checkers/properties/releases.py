@@ -26,6 +26,7 @@ CRASHED: Final = "holders that died or hung"
 WAITED_FOR: Final = "of these waited for"
 SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 
+_KILLED: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "at-every-request-kill")
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 """Why an acquire failed that was never in line."""
 
@@ -260,6 +261,6 @@ CRASH_RELEASE: Final = Property(
     _exercise_crash_release,
     needs=ONE_HOLDER,
     bounded=True,
-    under=("kill-holder", "kill-before-release", "kill-after-renewal", "freeze-successor", *HANGS),
+    under=(*_KILLED, "freeze-successor", *HANGS),
     when_said=HANGS,
 )

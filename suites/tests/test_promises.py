@@ -134,6 +134,7 @@ def lane(lock: type[LockClient]) -> Lane:
     "name, fault, asking",
     ("hung holders, where locks name them", "crash-release", "stall-holder", [RedisLock]),
     ("a late release, by one that was frozen", "owner-release", "freeze-holder", [RedisLock, ZooKeeperLock]),
+    ("killed at any message", "crash-release", "at-every-request-kill", [RedisLock, ZooKeeperLock]),
     ("of several permits nobody knows whose was given on", "crash-release", "kill-holder", [RedisLock, ZooKeeperLock]),
     ("nor who believed so", "honest-belief", "freeze-holder", [RedisLock, ZooKeeperLock]),
     ("without a fault nobody died", "crash-release", "none", []),

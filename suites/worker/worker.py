@@ -140,7 +140,7 @@ class Worker:
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[row_format.RUN] == Run.GO:
-            if crowds:
+            if crowds and not self._cancelled:  # who gave up goes on at once
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
             if self.spec.rate:
