@@ -163,9 +163,8 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
     others = (row for row in view.attempts_by_key[hold.key] if row != hold.row)
     waiters = (row for row in others if inv[row] <= at <= ret[row] < INFINITY)
     holders = (hold.row,) if successor is None else (hold.row, successor)
-    kind = "never-freed" if successor is None else "freed-late"
-    if wait.crash.fault.kind != "kill":
-        kind = "kept-by-a-hung-holder"
+    freed = "never-freed" if successor is None else "freed-late"
+    kind = freed if wait.crash.fault.kind == "kill" else "kept-by-a-hung-holder"
     return Finding(kind, at, tuple(dict.fromkeys((*holders, *islice(waiters, 1)))), holders)
 
 
@@ -177,7 +176,8 @@ def _crashes(view: View) -> Iterator[Crash]:
     for fault in view.struck if view.facts.permits == 1 else ():
         hold = view.holds.by_owner.get(fault.owner)
         of_the_renewal = fault.process // view.facts.workers % 2
-        if hold is None or of_the_renewal or fault.kind not in ("kill", "stall", "call") or hold.expiry <= hold.ret:
+        stalled = fault.kind in ("stall", "call") and not fault.name.startswith("at-every-")  # there others wait by it
+        if hold is None or of_the_renewal or not (stalled or fault.kind == "kill") or hold.expiry <= hold.ret:
             continue
         ttl = 0 if view.facts.lease == "none" else hold.ttl
         if fault.kind == "kill":

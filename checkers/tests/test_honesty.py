@@ -233,6 +233,8 @@ SLOW = Book(**{**FACTS, "bounds": {"crash-release": 10**9}}, ttl=10**7).acquire(
 SLOW.fault("kill-holder", 3, 10**9, kind="kill", owner=1, process=1).acquire(5, 3 * 10**7 + 3, 2)
 NOBODY_WAITED = {"valid": True, WAITED_FOR: 0}
 WAITED = ("worker 2's acquire",)
+AT_A_MESSAGE = Book(**{**FACTS, "fault_names": ("at-every-request-kill",)}).acquire(9, 10, 1, ttl=10)
+AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, process=1).acquire(13, 70, 2)
 NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # the one who waited then
 NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
 NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
@@ -270,6 +272,7 @@ test_crash_release = known(
     "crash-release",
     ("in time", crash().acquire(13, 27, 2), {**GOOD, CRASHED: 1, WAITED_FOR: 1}),
     ("too late", crash().acquire(13, 28, 2), {"kind": "freed-late", "at": 27, "rows": (0, 2)}),
+    ("whom a walk stalls meanwhile does not hang", AT_A_MESSAGE, NO_CRASH),
     ("never", refused(26, 90, book=refused(13, 25, Reason.TIMEOUT)), NEVER),
     ("who was not in line did not wait", refused(13, 90, Reason.UNAVAILABLE), NOT_LONG),
     ("an unanswered acquire may have been granted", refused(13, 90).add(F.ACQUIRE, 26, 0, INFO, process=3), NOT_LONG),
