@@ -121,9 +121,7 @@ def main(names: Sequence[str] = (), sample: int | None = None, seed: int = 1, **
         left = [mutant for mutant in catalogue().values() if not (wanted["missed"] and mutant.name in caught)]
         mutants = _sample(left, sample)
         try:
-            return (
-                _try_schedules(mutants, seed) if wanted["schedules"] else _score(mutants, seed, complete=sample is None)
-            )
+            return _try_schedules(mutants, seed) if wanted["schedules"] else _score(mutants, seed)
         except _Unfinished:
             print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
             return 2
@@ -175,7 +173,7 @@ def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
     return [mutants[number * len(mutants) // count] for number in range(count)]
 
 
-def _score(mutants: Sequence[Mutant], seed: int, *, complete: bool) -> int:
+def _score(mutants: Sequence[Mutant], seed: int) -> int:
     scores: dict[str, Score] = {}
     alarms: list[str] = []
     folder = RUNS / f"mutants-{seed}-{len(mutants)}"
@@ -189,9 +187,8 @@ def _score(mutants: Sequence[Mutant], seed: int, *, complete: bool) -> int:
         left = [mutant for mutant in left if of_this_stage[mutant.name].catch is None]
         if not left:
             break
-    if complete:
-        report = {"seed": seed, "alarms": alarms, "scores": [asdict(score) for score in scores.values()]}
-        _store(f"{seed}.json", report)
+    report = {"seed": seed, "alarms": alarms, "scores": [asdict(score) for score in scores.values()]}
+    _store(f"{seed}.json", report)
     print("\n".join(str(scores[mutant.name]) for mutant in left))
     print("\n".join([*alarms, *in_words(scores.values())]))
     return 1 if alarms or left else 0
