@@ -35,8 +35,8 @@ def missing(history: History, properties: Iterable[str] | None = None, wanted: C
 def broken(history: History) -> bool:
     """Whether a trial that still runs has broken a promise: that is an answer, whatever else nothing exercised yet."""
     view = history.once(View)
-    asked = (PROPERTIES[name] for name in _names(view, None) if not PROPERTIES[name].final)
-    return any(judge(each.result(view), history).word is Verdict.VIOLATED for each in asked)
+    not_final = (PROPERTIES[name] for name in _names(view, None) if not PROPERTIES[name].final)
+    return any(judge(each.result(view), history).word is Verdict.VIOLATED for each in not_final)
 
 
 def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ WAITED_FOR: Final = "of these waited for"
 SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 
 _KILLED: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "at-every-request-kill")
+"""Faults that kill a holder."""
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 """Why an acquire failed that was never in line."""
 
@@ -176,7 +177,7 @@ def _crashes(view: View) -> Iterator[Crash]:
     for fault in view.struck if view.facts.permits == 1 else ():
         hold = view.holds.by_owner.get(fault.owner)
         of_the_renewal = fault.process // view.facts.workers % 2
-        stalled = fault.kind in ("stall", "call") and not fault.name.startswith("at-every-")  # there others wait by it
+        stalled = fault.kind in ("stall", "call") and not fault.name.startswith("at-every-")  # see section 12
         if hold is None or of_the_renewal or not (stalled or fault.kind == "kill") or hold.expiry <= hold.ret:
             continue
         ttl = 0 if view.facts.lease == "none" else hold.ttl

@@ -187,7 +187,8 @@ def _score(mutants: Sequence[Mutant], seed: int) -> int:
         left = [mutant for mutant in left if of_this_stage[mutant.name].catch is None]
         if not left:
             break
-    report = {"seed": seed, "alarms": alarms, "scores": [asdict(score) for score in scores.values()]}
+    known = {score.mutant: score for score in stored().get(seed, ())} | scores  # a sample leaves what it did not try
+    report = {"seed": seed, "alarms": alarms, "scores": [asdict(score) for score in known.values()]}
     _store(f"{seed}.json", report)
     print("\n".join(str(scores[mutant.name]) for mutant in left))
     print("\n".join([*alarms, *in_words(scores.values())]))

@@ -144,7 +144,7 @@ def _mutants() -> str:
     if len(by_seed) > 1:
         paragraphs.append(f"All {len(by_seed)} seeds together miss {len(missed)}.")
     if by_seed and missed:
-        paragraphs.append(f"Missed: {', '.join(missed)}. Planted are {len(catalogue())} bugs.")
+        paragraphs.append(f"Missed: {', '.join(missed)}. Tried were {len(caught) + len(missed)} of {len(catalogue())}.")
     tried, of_schedules = mutants.stored_schedules()
     if tried and by_seed:
         counts = ", ".join(f"`{schedule}` {len(names)}" for schedule, names in of_schedules.items())

@@ -218,10 +218,19 @@ def test_scores_come_back_as_stored_and_the_readme_tells_them(tmp_path: Path, mo
     mutants._store(mutants._OF_SCHEDULES, {"tried": names[3:6], "caught": {"no-fault": names[3:4], "other": []}})
     assert mutants.stored() == of_seeds
     *_, together, missed, schedules, _, _ = readme._mutants().split("\n")
-    planted = f" Planted are {len(names)} bugs."
-    assert (together, missed) == ("- All 2 seeds together miss 1.", f"- Missed: `{names[4]}`.{planted}")
+    tried = f" Tried were {len(names)} of {len(names)}."
+    assert (together, missed) == ("- All 2 seeds together miss 1.", f"- Missed: `{names[4]}`.{tried}")
     assert schedules.startswith("- Of 3 of them, ")
     assert schedules.endswith(": `no-fault` 1, `other` 0; under the faults of a default run 2.")
+
+
+def test_a_sample_leaves_what_was_stored_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants, "SCORES", tmp_path / "scores")
+    catch = Catch("fifo", "none", 1.0, (1, 1))
+    monkeypatch.setattr(mutants, "_tried", lambda left, *_: ({m.name: Score(m.name, catch, ()) for m in left}, []))
+    first, second = list(catalogue().values())[:2]
+    assert mutants._score([first], 1) == mutants._score([second], 1) == 0
+    assert [score.mutant for score in mutants.stored()[1]] == [first.name, second.name]
 
 
 def test_what_every_mutant_changes_stands_there() -> None:
