@@ -34,6 +34,8 @@ BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
 """What follows when the service has forgotten a lease that its holder still counts on."""
 RENEWED: Final = "renewed-though-lost"
 """No lie where the other grant was the earlier of the two, and is what was lost."""
+OVERTAKEN: Final = "overtaken"
+"""Whoever was passed in the queue, and was answered last, may have lost its place there with its lease."""
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
@@ -78,6 +80,8 @@ def losers(violation: Violation, view: View) -> Sequence[Hold]:
         return holds
     if violation.kind == RENEWED:
         return _perhaps_earlier(holds)
+    if violation.kind == OVERTAKEN:
+        return holds[-1:]
     if violation.kind not in BY_A_LOST_LEASE:
         return ()
     return [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]

@@ -212,6 +212,26 @@ test_a_lease_that_was_revoked = known(
 )
 
 
+def passed_in_the_queue(loses: int, told: int = 40) -> Book:
+    """Session 1 is in the queue at 10, session 2 asks at 15; they are answered at 30 and 29. One of them is told that
+    its lease is gone.
+    """
+    book = KEPT_ALIVE.then(**facts("revoked-early", "fifo", lease="session", ttl=50))
+    book.acquire(9, 30, 1, sent=9, ttl=50, session=1, base=10).acquire(15, 29, 2, sent=15, ttl=50, session=2, base=16)
+    for owner in (1, 2):
+        outcome, reason = (FAIL, Reason.NOT_OWNER) if owner == loses else (OK, Reason.NONE)
+        book.release(told, told + 1, owner, outcome, reason=reason, session=owner)
+    return book
+
+
+test_whoever_lost_its_lease_lost_its_place_in_the_queue = known(
+    "fifo",
+    ("it was the one that was passed", came_back(passed_in_the_queue(1)), DOCUMENTED),
+    ("it was the other", came_back(passed_in_the_queue(2)), VIOLATED),
+    ("no server stood still", passed_in_the_queue(1), VIOLATED),
+)
+
+
 def test_a_holder_alone_is_told_so_too() -> None:
     view = View(came_back(revoked()).history())
     first, second = (view.holds.by_owner[owner].row for owner in (1, 2))
