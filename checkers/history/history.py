@@ -178,15 +178,23 @@ def from_rows(
     return History(facts, columns, tuple(faults), tuple(errors))
 
 
+_MANY_ROWS: Final = 1000
+"""A recording is sparse, and its rows are written one after another, by a few threads."""
+
+
 def read_recording(path: Path) -> npt.NDArray[Any]:
     """The rows that a worker wrote, without one that is torn since it was killed meanwhile. Raises BadHistory."""
-    data = path.read_bytes()
-    if len(data) < row_format.HEADER:
-        raise BadHistory(f"{path}: {len(data)} bytes, shorter than a recording's header")
-    magic, version, size = row_format.PREAMBLE.unpack_from(data)
-    if (magic, version, size) != (row_format.MAGIC, row_format.VERSION, row_format.ROW.size):
-        raise BadHistory(f"{path}: not a recording of format {row_format.VERSION}")
-    rows = np.frombuffer(data, DTYPE, (len(data) - row_format.HEADER) // row_format.ROW.size, row_format.HEADER)
+    with path.open("rb") as file:
+        header = file.read(row_format.HEADER)
+        if len(header) < row_format.HEADER:
+            raise BadHistory(f"{path}: {len(header)} bytes, shorter than a recording's header")
+        magic, version, size = row_format.PREAMBLE.unpack_from(header)
+        if (magic, version, size) != (row_format.MAGIC, row_format.VERSION, row_format.ROW.size):
+            raise BadHistory(f"{path}: not a recording of format {row_format.VERSION}")
+        data = b""
+        while (part := file.read(_MANY_ROWS * size)).strip(b"\0"):  # behind them no worker has written anything
+            data += part
+    rows = np.frombuffer(data, DTYPE, len(data) // size)
     used: npt.NDArray[Any] = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
     return used
 

@@ -2,9 +2,10 @@
 
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ LAST: Final = 64
 ANSWERED_WITHIN: Final = 20.0
 """Seconds for a server that is whole to answer; it measures 10 ms, and seconds where the machine is overloaded."""
 _AGAIN: Final = 0.2
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -44,9 +46,12 @@ class RunningLane:
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:
-        """Whether acquires that returned after `when` (ns) were granted every key, or as many keys as workers."""
+        """Whether acquires that returned after `when` (ns) were granted every key, or, where workers do not want all of
+        them at once, as many as they do.
+        """
+        wanted = len(set(self.lane.workload.order)) or self.lane.workers
         granted = _granted(self.rows(), when)
-        return len(np.unique(granted["key"])) >= min(len(self.keys), self.lane.workers)
+        return len(np.unique(granted["key"])) >= (len(self.keys) if len(self.keys) <= self.lane.workers else wanted)
 
     def held_since(self, when: int) -> bool:
         """Whether every worker was granted the lock that it takes first after `when` (ns), and released it again."""
@@ -69,11 +74,11 @@ def whole(
     records: Sequence[Record],
     silences: Sequence[tuple[int, int]],
     looks: Sequence[tuple[Contents, ...]],
-    environment: Environment,
+    last: npt.NDArray[Any],
 ) -> History:
-    """The whole history: every recording, the texts of its errors, and a last read of each key past every fence.
+    """The whole history: every recording, the texts of its errors, and `last`, of `final_reads`.
 
-    silences, looks: as in `Facts`. The recordings are gone afterwards. Raises TrialBroke where a key cannot be read.
+    silences, looks: as in `Facts`. The recordings are gone afterwards.
     """
     facts = replace(_facts(trial, running, versions), silences=tuple(silences), looks=tuple(looks))
     parts, errors = [], [""]
@@ -84,8 +89,7 @@ def whole(
         errors += texts
         parts += [rows, _dying(handle)]
         handle.discard()
-    parts.append(final_reads(running.lane, running.keys, environment))
-    return _history(facts, np.concatenate(parts), records, errors)
+    return _history(facts, np.concatenate([*parts, last]), records, errors)
 
 
 def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> Facts:
@@ -145,31 +149,45 @@ def _dying(handle: Handle) -> npt.NDArray[Any]:
     return rows
 
 
-def final_reads(lane: Lane, keys: Sequence[str], environment: Environment) -> npt.NDArray[Any]:
-    """A row for each key, as if all were read at once, past fences and links. Raises TrialBroke where one cannot be."""
-    rows = np.zeros(len(keys), DTYPE)
+def final_reads(lanes: Sequence[RunningLane], environment: Environment) -> list[npt.NDArray[Any]]:
+    """Of each lane a row for each key, as if all were read at once, past fences and links. Raises TrialBroke where one
+    cannot be read.
+    """
+    rows = np.zeros(sum(len(running.keys) for running in lanes), DTYPE)
     rows["inv"] = time.monotonic_ns()
-    contents = _read(lane, keys, environment)
+    contents = _contents(lanes, environment)
     rows["ret"] = time.monotonic_ns()
     rows["value"], rows["base"] = zip(*((value, len(elements)) for value, elements in contents), strict=True)
-    rows["key"] = range(len(keys))
+    rows["key"] = [number for running in lanes for number in range(len(running.keys))]
     rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, row_format.FINAL
     rows["token"], rows["process"] = row_format.NONE, -1
-    return rows
+    return np.split(rows, np.cumsum([len(running.keys) for running in lanes])[:-1])
 
 
-def _read(lane: Lane, keys: Sequence[str], environment: Environment) -> list[tuple[int, Sequence[int]]]:
-    """(value, elements) of each key. Read until it succeeds: nobody writes any more."""
+def _contents(lanes: Sequence[RunningLane], environment: Environment) -> Iterator[tuple[int, Sequence[int]]]:
+    """(value, elements) of each key of each lane. What the store has of them is read by one connection."""
+    keys = [key for running in lanes if running.lane.store != GUARDED for key in running.keys]
+    stored = iter(_answered("the store", lambda: store.final(environment.store_dsn(None), *keys)))
+    for running in lanes:
+        guards, backend = cast(type[Guards], running.lane.lock), running.lane.backend
+        for key in running.keys:
+            if running.lane.store == GUARDED:
+                last = partial(guards.final, environment.direct(backend), key, environment.access(backend))
+                yield _answered(running.lane.name, last)
+            else:
+                read = next(stored)
+                yield read.value, read.elements
+
+
+def _answered(what: str, read: Callable[[], T]) -> T:
+    """Read until it succeeds: nobody writes any more."""
     deadline = time.monotonic() + ANSWERED_WITHIN
     while True:
         try:
-            if lane.store == GUARDED:
-                guards, nodes = cast(type[Guards], lane.lock), environment.direct(lane.backend)
-                return [guards.final(nodes, key, environment.access(lane.backend)) for key in keys]
-            return [(read.value, read.elements) for read in store.final(environment.store_dsn(None), *keys)]
+            return read()
         except (LockError, store.StoreError) as error:
             if time.monotonic() > deadline:
-                raise TrialBroke(f"after the trial: {lane.name} cannot be read ({error})") from error
+                raise TrialBroke(f"after the trial: {what} cannot be read ({error})") from error
             time.sleep(_AGAIN)
 
 

@@ -11,7 +11,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy.typing as npt
 
 from checkers.check import broken, check
 from checkers.check import missing as not_exercised
@@ -35,7 +37,7 @@ from results.stages import ALONE
 from results.terminal.event_journal import Tell, says, step, waits
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.trial import members, target_cleanup
-from suites.trial.lane_history import RunningLane, so_far, whole
+from suites.trial.lane_history import RunningLane, final_reads, so_far, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.trial import ACQUIRE_BEYOND_HOLD, Trial, begins, judges, lingers, once_more, recovers
@@ -210,14 +212,14 @@ class RunningTrial:
         versions = self._versions()
         records, silences = self.runner.records, self.watch.silences
 
-        def history(lane: RunningLane) -> History:
+        def history(lane: RunningLane, last: npt.NDArray[Any]) -> History:
             looks = [seen[lane.lane.name] for seen in self.looks if seen]
-            made = whole(self.trial, lane, versions, records, silences, looks, self.environment)
+            made = whole(self.trial, lane, versions, records, silences, looks, last)
             if wrong := malformed(made):
                 raise WorkerBroke(f"{lane.lane.name}: {wrong} (see suites.lock.Grant)", {lane.lane.name})
             return made
 
-        return [history(lane) for lane in self.lanes]
+        return list(map(history, self.lanes, final_reads(self.lanes, self.environment)))
 
     def _look_at_members(self, *, quiet: bool) -> None:
         look = members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet)

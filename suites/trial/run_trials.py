@@ -151,11 +151,11 @@ class TrialEnvironment:
                 if targets
                 else OwnEnvironment.start(say=self._say)
             )
-        self._environment.ensure(backend, version)
-        if new and backend in targets:
-            locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
-            target_cleanup.ask_admission(self._environment, backend, locks)
         if new:
+            self._environment.ensure(backend, version)
+            if backend in targets:
+                locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
+                target_cleanup.ask_admission(self._environment, backend, locks)
             self._tell(Event("ready", {"backend": backend, "seconds": round(time.monotonic() - began, 1)}))
         return self._environment
 
