@@ -15,9 +15,8 @@ load this beside any library under test.
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from infra.store.libpq import Connection, NoAnswer
 from infra.store.libpq import Unavailable as Unavailable
@@ -56,8 +55,7 @@ class Mode(StrEnum):
     IDEMPOTENCY_KEY = "idempotency-key"
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """What a key holds. value: `INITIAL` if never written; elements: the list of a set, empty for a register."""
 
     value: int

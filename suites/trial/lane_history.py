@@ -83,7 +83,7 @@ def whole(
     facts = replace(_facts(trial, running, versions), silences=tuple(silences), looks=tuple(looks))
     parts, errors = [], [""]
     for handle in running.handles:
-        rows = read_recording(handle.spec.recording).copy()
+        rows = read_recording(handle.spec.recording)
         texts = read_errors(handle.spec.recording)
         rows["error"][rows["error"] > 0] += len(errors) - 1
         errors += texts
@@ -155,7 +155,7 @@ def final_reads(lanes: Sequence[RunningLane], environment: Environment) -> list[
     """
     rows = np.zeros(sum(len(running.keys) for running in lanes), DTYPE)
     rows["inv"] = time.monotonic_ns()
-    contents = _contents(lanes, environment)
+    contents = [*_contents(lanes, environment)]
     rows["ret"] = time.monotonic_ns()
     rows["value"], rows["base"] = zip(*((value, len(elements)) for value, elements in contents), strict=True)
     rows["key"] = [number for running in lanes for number in range(len(running.keys))]
@@ -175,8 +175,7 @@ def _contents(lanes: Sequence[RunningLane], environment: Environment) -> Iterato
                 last = partial(guards.final, environment.direct(backend), key, environment.access(backend))
                 yield _answered(running.lane.name, last)
             else:
-                read = next(stored)
-                yield read.value, read.elements
+                yield next(stored)
 
 
 def _answered(what: str, read: Callable[[], T]) -> T:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,23 +140,22 @@ class TrialEnvironment:
         self._left: list[Future[None]] = []
 
     def ready(self, backend: str) -> Environment:
+        if self._environment is not None and backend in self._environment.clusters:
+            return self._environment
         targets = self._selection.targets
         began, version = time.monotonic(), self._selection.version(backend, self._stage)
-        new = self._environment is None or backend not in self._environment.clusters
-        if new:
-            self._tell(Event("boot", {"backend": backend, "version": version or ""}))
+        self._tell(Event("boot", {"backend": backend, "version": version or ""}))
         if self._environment is None:
             self._environment = (
                 ExternalEnvironment.beside(targets, self._selection.hooks, self._say)
                 if targets
                 else OwnEnvironment.start(say=self._say)
             )
-        if new:
-            self._environment.ensure(backend, version)
-            if backend in targets:
-                locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
-                target_cleanup.ask_admission(self._environment, backend, locks)
-            self._tell(Event("ready", {"backend": backend, "seconds": round(time.monotonic() - began, 1)}))
+        self._environment.ensure(backend, version)
+        if backend in targets:
+            locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
+            target_cleanup.ask_admission(self._environment, backend, locks)
+        self._tell(Event("ready", {"backend": backend, "seconds": round(time.monotonic() - began, 1)}))
         return self._environment
 
     def server(self, backend: str) -> ForkServer:
@@ -244,12 +243,7 @@ class TrialSession:
         trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
         most = 1 if column.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
-            tried = replace(trial.again(attempt), lanes=lanes)
-            record, new = self._tried(tried, answers)
-            settled = {key: counting(given).judgement for key, given in answers.items()}
-            silent = {name for (name, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
-            lanes = tuple(lane for lane in lanes if lane.name in silent and attempt < most)
-            self._tell_end(tried, record, settled, frozenset(lane.name for lane in lanes), new=new)
+            lanes = self._add(replace(trial.again(attempt), lanes=lanes), answers, once_more=attempt < most)
             if not lanes:
                 break
         if column.stage == CANDIDATE:
@@ -274,10 +268,10 @@ class TrialSession:
             lanes = tuple(lane for lane in trial.lanes if lane.name in broken)
             again = replace(trial.again(attempt), lanes=lanes)
             of_old, of_new = Answers(), Answers()
-            self._try_once(self._on_old(again), of_old)
+            self._add(self._on_old(again), of_old)
             reasons -= _broken_unpromised(of_old)
             if reasons:
-                self._try_once(again, of_new)
+                self._add(again, of_new)
                 missed.update(reasons - _broken_unpromised(of_new))
                 reasons = {reason for reason in reasons if missed[reason] <= MISSES}
                 for key, given in of_new.items():
@@ -298,20 +292,18 @@ class TrialSession:
         for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
             if shown_by_old > 1:
                 return
-            self._try_once(trial.again(attempt), answers)
+            self._add(trial.again(attempt), answers)
             if not _shown_of_a_version(answers):
                 return
             of_old: Answers = {}
-            self._try_once(self._on_old(trial.again(attempt)), of_old)
+            self._add(self._on_old(trial.again(attempt)), of_old)
             shown_by_old += _shown_of_a_version(of_old)
 
-    def _try_once(self, trial: Trial, answers: Answers) -> None:
-        record, new = self._tried(trial, answers)
-        settled = {key: counting(given).judgement for key, given in answers.items()}
-        self._tell_end(trial, record, settled, frozenset(), new=new)
+    def _add(self, trial: Trial, answers: Answers, *, once_more: bool = False) -> tuple[Lane, ...]:
+        """Run a trial, unless it has run before, and add its answers.
 
-    def _tried(self, trial: Trial, answers: Answers) -> tuple[TrialRecord, bool]:
-        """The record of a trial, whose answers are added, and whether it was run now."""
+        once_more: whether lanes whose positive control did not fire are tried again, and have not failed yet; returned.
+        """
         known = self._stored(trial)
         record, page = known or self._run_one(trial)
         version = version_of(record.about)
@@ -321,7 +313,20 @@ class TrialSession:
                 story = by_property.get(judgement.property, ())
                 answer = CaseAnswer(judgement, page, trial.attempt, trial.attempt, trial.seed, version, story)
                 answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
-        return record, known is None
+        settled = {key: counting(given).judgement for key, given in answers.items()}
+        silent = {lane for (lane, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
+        again = {lane.name for lane in trial.lanes if lane.name in silent} if once_more else set()
+        for (lane_name, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
+            word = judgement.word
+            if word.fails and not (word is Verdict.WEAKNESS_NOT_SHOWN and lane_name in again):
+                facts = {"lane": lane_name, "property": name, "fault": trial.column, "word": str(word)}
+                self._tell(Event("verdict", {**facts, "because": judgement.because}))
+        if known is None:
+            words = [judgement.word for lane in record.lanes for judgement in lane.judgements]
+            counts = {str(word): words.count(word) for word in Verdict if word in words}
+            seconds = record.about["seconds"]
+            self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
+        return tuple(lane for lane in trial.lanes if lane.name in again)
 
     def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
         mine = self._environments[trial.stage]
@@ -343,31 +348,6 @@ class TrialSession:
             mine.leave()  # it is another cluster by now, or its members differ, which no heal undoes
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
-
-    def _tell_end(
-        self,
-        trial: Trial,
-        record: TrialRecord,
-        settled: Mapping[tuple[str, str], Judgement],
-        again: frozenset[str],
-        *,
-        new: bool,
-    ) -> None:
-        """again: the lanes whose positive control did not fire; they are tried once more, and have not failed yet.
-
-        new: whether the trial has just run.
-        """
-        for (lane, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
-            word = judgement.word
-            if word.fails and not (word is Verdict.WEAKNESS_NOT_SHOWN and lane in again):
-                facts = {"lane": lane, "property": name, "fault": trial.column, "word": str(word)}
-                self._tell(Event("verdict", {**facts, "because": judgement.because}))
-        if not new:
-            return
-        words = [judgement.word for lane in record.lanes for judgement in lane.judgements]
-        counts = {str(word): words.count(word) for word in Verdict if word in words}
-        seconds = record.about["seconds"]
-        self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
 
 
 def first_trial(

@@ -3,13 +3,14 @@
 Each is proven by the time that a question through every link of a client takes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
-from infra.faults.fault_options import Option, number, within
+from infra.faults.fault_options import number, within
 from infra.faults.links.cuts import OnClientLinks, client_pairs
 from infra.faults.target import Hit, Target
 from infra.network import toxics
@@ -88,53 +89,42 @@ def _close_late(_: str, late_ms: int) -> Impair:
     return Impair(toxics.late_end(late_ms), doing, late_ms / 1000, to_the_end=True)
 
 
-def _fault(name: str, summary: str, inject: Callable[..., Impair], *options: Option, toxic: str, sees: str) -> Fault:
-    return Fault(
-        name,
-        "slow",
-        summary,
-        inject,
-        options,
-        spans=SPANS,
-        needs=("client-links",),
-        how=f"Toxiproxy: {toxic}, both directions",
-        sees=sees,
-    )
-
+_OF_LINKS: Final = partial(Fault, kind="slow", spans=SPANS, needs=("client-links",))
 
 QUALITY: Final = (
-    _fault(
+    _OF_LINKS(
         "slow-links",
-        "every link of the backend becomes slow",
-        _slow,
-        number("latency_ms", 0, 10_000, within(LATENCIES)),
-        number("jitter_ms", 0, 10_000, lambda _, __, options: options["latency_ms"] // 4),
-        toxic="latency",
+        summary="every link of the backend becomes slow",
+        inject=_slow,
+        options=(
+            number("latency_ms", 0, 10_000, within(LATENCIES)),
+            number("jitter_ms", 0, 10_000, lambda _, __, options: options["latency_ms"] // 4),
+        ),
+        how="Toxiproxy: latency, both directions",
         sees="every answer comes later",
     ),
-    _fault(
+    _OF_LINKS(
         "throttle-links",
-        "every link of the backend becomes narrow",
-        _throttle,
-        number("rate_kb", 1, 1000, within(RATES)),
-        toxic="bandwidth",
+        summary="every link of the backend becomes narrow",
+        inject=_throttle,
+        options=(number("rate_kb", 1, 1000, within(RATES)),),
+        how="Toxiproxy: bandwidth, both directions",
         sees="answers come the later the more is asked",
     ),
-    _fault(
+    _OF_LINKS(
         "slice-links",
-        "what passes any link of the backend arrives in small pieces",
-        _slice,
-        number("bytes", 1, 10_000, within(SLICES)),
-        number("pause_us", 0, 100_000, within(SLICE_US)),
-        toxic="slicer",
+        summary="what passes any link of the backend arrives in small pieces",
+        inject=_slice,
+        options=(number("bytes", 1, 10_000, within(SLICES)), number("pause_us", 0, 100_000, within(SLICE_US))),
+        how="Toxiproxy: slicer, both directions",
         sees="answers come in pieces, and later",
     ),
-    _fault(
+    _OF_LINKS(
         "slow-close",
-        "the end of a connection arrives late, through any link of the backend",
-        _close_late,
-        number("late_ms", 0, 60_000, within(ENDS)),
-        toxic="slow_close",
+        summary="the end of a connection arrives late, through any link of the backend",
+        inject=_close_late,
+        options=(number("late_ms", 0, 60_000, within(ENDS)),),
+        how="Toxiproxy: slow_close, both directions",
         sees="connections of the dead linger, and so may what they hold",
     ),
 )
