@@ -98,6 +98,19 @@ def test_what_was_invoked_survives_sigkill_as_pending(path: Path) -> None:
     assert read_recording(path)["outcome"].tolist() == [Outcome.OK, Outcome.PENDING]
 
 
+def test_a_loss_says_when_it_was_due_even_if_the_worker_is_killed_as_it_notices(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Recorder(path)
+    record.lost(3, 2, owner=44, token=33, due=11, sure=9)
+    monkeypatch.setattr(Recorder, "_end", lambda *_: None)
+    record.lost(3, 2, owner=44, token=33, due=11, sure=9)
+    rows = read_recording(path)
+    assert rows["outcome"].tolist() == [Outcome.OK, Outcome.PENDING]
+    for name, value in {"f": F.LOST, "process": 3, "key": 2, "sent": 11, "token": 33, "owner": 44, "base": 9}.items():
+        assert rows[name].tolist() == [value, value]
+
+
 def test_threads_never_share_a_row(tmp_path: Path) -> None:
     path = tmp_path / "threads.rec"
     recorder.create(path, 8000)

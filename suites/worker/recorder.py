@@ -82,15 +82,16 @@ class Recorder:
         session: int = 0,
         flags: int = 0,
         since: int | None = None,
+        due: int = 0,
     ) -> int:
-        """Note that an operation is about to be sent. since: ns, for one that was sent before it could be noted."""
+        """Note that an operation is about to be sent. since: ns, for one that was sent before. due: see `lost`."""
         at = next(self._next)
         if at + row_format.ROW.size > self._limit:
             raise RecordingFull(f"{(self._limit - row_format.HEADER) // row_format.ROW.size} operations")
         number = NONE if token is None else token
         inv = monotonic_ns() if since is None else since
         row_format.ROW.pack_into(
-            self.page, at, inv, 0, 0, ttl, number, owner, value, base, session, process, 0, key, f, 0, 0, flags
+            self.page, at, inv, 0, due, ttl, number, owner, value, base, session, process, 0, key, f, 0, 0, flags
         )
         return at
 
@@ -146,10 +147,10 @@ class Recorder:
     def lost(self, process: int, key: int, owner: int, token: int | None, due: int, sure: int = NONE) -> None:
         """The client notices a loss at this moment, which it was due to notice at `due` (ns).
 
-        sure: ns; when it last said that it holds, `NONE` if it is not asked.
+        sure: ns; when it last said that it holds, `NONE` if it is not asked. Both stand there at once: the worker may
+        be killed before the machine runs it again.
         """
-        at = self.invoke(F.LOST, process, key, owner=owner, token=token, base=sure)
-        self.granted(at, due, 0, token, owner, 0)
+        self.ok(self.invoke(F.LOST, process, key, owner=owner, token=token, base=sure, due=due))
 
     def fail(self, at: int, reason: Reason, error: str = "", session: int = 0) -> None:
         """It certainly did not happen. session: of an acquire, the one that the service called over."""
