@@ -179,7 +179,7 @@ def from_rows(
 
 
 _MANY_ROWS: Final = 1000
-"""A recording is sparse, and its rows are written one after another, by a few threads."""
+"""Rows that are read at once: rows are written one after another, and a recording is empty behind the last one."""
 
 
 def read_recording(path: Path) -> npt.NDArray[Any]:
@@ -192,7 +192,7 @@ def read_recording(path: Path) -> npt.NDArray[Any]:
         if (magic, version, size) != (row_format.MAGIC, row_format.VERSION, row_format.ROW.size):
             raise BadHistory(f"{path}: not a recording of format {row_format.VERSION}")
         data = b""
-        while (part := file.read(_MANY_ROWS * size)).strip(b"\0"):  # behind them no worker has written anything
+        while (part := file.read(_MANY_ROWS * size)).strip(b"\0"):
             data += part
     rows = np.frombuffer(data, DTYPE, len(data) // size)
     used: npt.NDArray[Any] = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
