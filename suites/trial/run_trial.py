@@ -26,6 +26,7 @@ from infra.backends.answers import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
 from infra.environment import Environment
+from infra.errors import Failed
 from infra.faults.link_probe import Watch
 from infra.faults.runner import Runner
 from infra.faults.target import Target
@@ -71,10 +72,6 @@ class NoWayThere(TrialBroke):
     """The new version does not start on the data of the old one. The text: the server's last words."""
 
 
-class Unclean(TrialBroke):
-    """The environment was not clean before or after the trial; the text lists what was not."""
-
-
 def run_trial(
     trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float, tell: Tell
 ) -> TrialRecord:
@@ -118,10 +115,11 @@ class RunningTrial:
     """
 
     def __init__(self, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> None:
-        """Start the workers, which then connect. Raises Unclean."""
+        """Start the workers, which then connect. Raises Failed where the environment is not clean."""
         self.trial, self.environment, self.server, self.tell = trial, environment, server, tell
         self.started, self.clock = datetime.now(UTC), time.monotonic()
-        _must_be_clean(environment, "before")
+        if unclean := _unclean(environment):
+            raise Failed(f"before the trial: {unclean}")
         self.cpu = CpuMeter(environment)
         self.plan = trial.plan_to_run()
         tell(begins(trial, self.plan))
@@ -206,8 +204,11 @@ class RunningTrial:
             self.taps.close()
 
     def collect(self) -> list[History]:
-        """The history of each lane. Raises Unclean, TrialBroke for an unread key, WorkerBroke for bad grants."""
-        _must_be_clean(self.environment, "after")
+        """The history of each lane. Raises WorkerBroke for bad grants, TrialBroke for keys that are not read and where
+        the environment is not clean.
+        """
+        if unclean := _unclean(self.environment):
+            raise TrialBroke(f"after the trial: {unclean}")
         self._look_at_members(quiet=True)
         versions = self._versions()
         records, silences = self.runner.records, self.watch.silences
@@ -378,13 +379,12 @@ def _returns_within(lane: Lane) -> float:
     return lane.workers / len(workload.order) * 1.5 * lane.ttl if workload.returns else 0.0
 
 
-def _must_be_clean(environment: Environment, when: str) -> None:
-    """A server that is slow to answer, or an election that this causes, passes; what a fault left behind does not."""
+def _unclean(environment: Environment) -> str:
+    """What a fault left behind, or "". A server that is slow to answer, or an election that this causes, passes."""
     unclean: list[str] = []
 
     def clean() -> bool:
         unclean[:] = environment.unclean()
         return not unclean
 
-    if not comes_true(clean, READY_WITHIN):
-        raise Unclean(f"{when} the trial: {'; '.join(unclean)}")
+    return "" if comes_true(clean, READY_WITHIN) else "; ".join(unclean)
