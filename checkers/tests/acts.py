@@ -14,7 +14,7 @@ from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NONE, F, Reason
 from checkers.tests.batches import Batched, ended, names, sorted_history
 from checkers.tests.brute import Step, linearizable
-from checkers.tests.build import FACTS, Disagreement, replayed
+from checkers.tests.build import FACTS, Disagreement, replayed, there
 
 KEYS = ("a", "b")
 _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")
@@ -126,10 +126,8 @@ def searched(rng: Random, *, kind: Kind) -> str:
 def judged(history: History, drawn: Sequence[tuple[object, bool]], name: str, settings: Settings) -> list[str]:
     """The word for what the engine says of each key. drawn: its operations, and the truth. Raises Disagreement."""
     statement = MODELS[name]
-    assert statement.engine is not None
-    answer = statement.engine(history, settings)
-    model = statement.make(history, settings)
-    assert model is not None
+    answer = there(statement.engine)(history, settings)
+    model = there(statement.make(history, settings))
     bad = {conflict.key for conflict in answer.conflicts}
     if any(not c.rows or not all(0 <= row < len(history) for row in c.rows) for c in answer.conflicts):
         raise Disagreement(f"rows that do not exist: {answer.conflicts}\n{drawn}")

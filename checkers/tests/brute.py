@@ -10,8 +10,6 @@ from checkers.history.holds_and_lease_ends import Hold
 from checkers.row_format import NONE
 
 FOREVER = 10**6
-
-
 Step = Callable[[Any, Any], Iterable[Any]]  # of a state and an operation the states that may follow
 
 
@@ -144,8 +142,7 @@ def _earliest_end(lease: Lease, a: int, kind: str) -> int | None:
     session = () if lease.creation is None else (lease.creation,)
     spans = [*lease.renewals, *session, *lease.keep_alives]
     first_touch = len(lease.renewals)
-    choices = [_instants(span, a if n < first_touch else 0) for n, span in enumerate(spans)]
-    for moments in product(*choices):
+    for moments in product(*(_instants(span, a if n < first_touch else 0) for n, span in enumerate(spans))):
         touched = [*moments]
         if kind != "session":
             touched.append(a)

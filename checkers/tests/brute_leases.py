@@ -122,11 +122,9 @@ def _believed(act: Act, case: Case, mode: str) -> bool:
 
 def _holds(session: int, case: Case, mode: str) -> bool:
     """Whether it certainly held something: of others it does not matter how long they lived."""
-    released = {
-        a.attempt for a in case.acts if a.f == "release" and a.outcome == "ok" and mode in ("unrefused", "full")
-    }
+    freed = {a.attempt for a in case.acts if a.f == "release" and a.outcome == "ok" and mode in ("unrefused", "full")}
     return any(
-        a.f == "acquire" and a.session == session and (a.outcome == "ok" or a.attempt in released) for a in case.acts
+        a.f == "acquire" and a.session == session and (a.outcome == "ok" or a.attempt in freed) for a in case.acts
     )
 
 
@@ -245,8 +243,7 @@ def _acquired(act: Act, state: State, asked: _Asked) -> State | None:
             return None
         last[key] = act.token
         tokens = frozenset(last.items())
-    item = {(key, act.attempt)}
-    begun = State(now, holder | item, ends, over, tokens)
+    begun = State(now, holder | {(key, act.attempt)}, ends, over, tokens)
     return _prolonged(begun, act, t + case.length if not act.session or case.kind == "touch" else 0)
 
 

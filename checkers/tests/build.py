@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
 LANE = "redis/register/unfenced"
 FACTS = Facts("t", LANE, "redis", "redis", "register", "unfenced", ("none",), 1, ("a", "b"), "grant", ttl=10, workers=4)
+T = TypeVar("T")
 EMPTY = dict.fromkeys((name for name, _ in FIELDS), 0) | dict.fromkeys(("token", "value", "base"), NONE)
 
 
@@ -33,6 +34,12 @@ def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
     asked = names.split(", ")
     ids = [row[0] if len(row) > len(asked) else None for row in rows]
     return pytest.mark.parametrize(asked, [row[-len(asked) :] for row in rows], ids=ids)
+
+
+def there(value: T | None) -> T:
+    """What may be missing elsewhere, and not here."""
+    assert value is not None
+    return value
 
 
 class Book:

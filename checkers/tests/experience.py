@@ -311,9 +311,7 @@ def calls(rng: Random) -> str:
         ret = inv + rng.randint(0, 20)
         book.add(f, inv, ret, rng.choice((OK, FAIL)), owner=owner, process=worker + workers * rng.randint(0, 3))
         told = patience if f == F.ACQUIRE else 0
-        ran = sum(
-            not any(who == worker and begin <= tick < end for who, begin, end in lapses) for tick in range(inv, ret)
-        )
+        ran = sum(not any(who == worker and begin <= t < end for who, begin, end in lapses) for t in range(inv, ret))
         truth += ran - told > margin
     return counted(result_on(book, "fail-fast"), truth, (book.rows, book.faults))
 

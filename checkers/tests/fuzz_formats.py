@@ -11,13 +11,12 @@ from checkers.history.history import BadHistory, malformed
 from checkers.row_format import F, Outcome
 from checkers.tests import files
 from checkers.tests.build import Disagreement
-from checkers.tests.files import Event, event
 
 KINDS: Final = {
     "read": F.READ, "write": F.WRITE, "cas": F.CAS, "acquire": F.ACQUIRE, "try-acquire": F.TRY_ACQUIRE,
     "release": F.RELEASE, "txn": F.TRANSACT,
 }  # fmt: skip
-WRITERS: Final[Mapping[str, Callable[[Iterable[Event]], str]]] = {
+WRITERS: Final[Mapping[str, Callable[[Iterable[files.Event]], str]]] = {
     "jsonl": files.jsonl,
     "edn": files.edn,
     "text": files.text,
@@ -25,8 +24,6 @@ WRITERS: Final[Mapping[str, Callable[[Iterable[Event]], str]]] = {
 }
 _PATH: Final = Path("history")
 _VALUES: Final[tuple[Any, ...]] = (None, 0, 7, -3, "a", "", [1, 2], [], [None, ["b"]], 10**20)
-
-
 LETTERS: Final = "ab0 \"'\\:;#{}[],\t\n\r\x00\x1b\x85\u00e9\u2028\U0001f600"
 
 
@@ -50,7 +47,7 @@ def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
         else:
             f = rng.choice(list(KINDS))
             given = {"write": _value(rng), "cas": [_value(rng), 2], "txn": [["w", "x", 1]]}
-            one = event(process, "invoke", f, given.get(f))
+            one = files.event(process, "invoke", f, given.get(f))
             if f == "acquire" and rng.random() < 0.5:
                 one["token"] = time
             pending[process] = one

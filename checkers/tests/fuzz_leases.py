@@ -47,13 +47,11 @@ def single(rng: Random) -> Case:
         a = clock + rng.choice((0, 0, 1, 2))
         inv, ret = _around(a, rng, wide)
         token = attempt if tokens else -1
-        unanswered = rng.random() < 0.12
-        acts.append(
-            Act("acquire", "info" if unanswered else "ok", inv, ret, attempt, token=-1 if unanswered else token)
-        )
+        lost = rng.random() < 0.12
+        acts.append(Act("acquire", "info" if lost else "ok", inv, ret, attempt, token=-1 if lost else token))
         end = a + length
         now = ret
-        for _ in range(0 if unanswered else rng.choice((0, 0, 1, 1, 2))):
+        for _ in range(0 if lost else rng.choice((0, 0, 1, 1, 2))):
             now = max(now, rng.randint(now, max(now, end + rng.choice((-1, 0, 0, 2)))))
             spread = _around(now, rng, rng.choice((0, 1)), ret)
             held = now <= end
@@ -61,12 +59,10 @@ def single(rng: Random) -> Case:
             acts.append(Act("renew", outcome, *spread, attempt))
             if held and outcome != "fail":
                 end = max(end, now + length)
-        if rng.random() < 0.55 or unanswered:
+        if rng.random() < 0.55 or lost:
             now = rng.randint(now, max(now, end + rng.choice((-2, 0, 1))))
             outcome = rng.choice(("ok", "ok", "ok", "info")) if now <= end else rng.choice(("fail", "ok"))
-            acts.append(
-                Act("release", outcome, *_around(now, rng, rng.choice((0, 1, 2)), 1 if unanswered else ret), attempt)
-            )
+            acts.append(Act("release", outcome, *_around(now, rng, rng.choice((0, 1, 2)), 1 if lost else ret), attempt))
             if outcome != "fail":
                 end = min(end, now)
             if rng.random() < 0.1:

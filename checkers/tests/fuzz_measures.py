@@ -300,8 +300,7 @@ def attempts(rng: Random) -> str:
         holds = [(o, b, min(e, inv) if o == owner else e) for o, b, e in holds]
         holds.append((owner, begun, ended))
     pairs = sum(a[0] != b[0] and a[2] > b[1] and b[2] > a[1] for a, b in combinations(holds, 2))
-    found = definite_overlap(measured(book))
-    same(found["pairs"], pairs, holds)
+    same(definite_overlap(measured(book))["pairs"], pairs, holds)
     return word(pairs > 0)
 
 

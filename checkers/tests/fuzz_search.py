@@ -21,7 +21,7 @@ from checkers.proofs.shrink import shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import NESTED, NONE, SHARED, F, Outcome, Reason
 from checkers.tests.brute import explained
-from checkers.tests.build import FACTS, Disagreement, replayed
+from checkers.tests.build import FACTS, Disagreement, replayed, there
 
 LONG: Final = 1e9  # seconds; tiny histories are never given up
 
@@ -117,9 +117,7 @@ def _history(operations: Sequence[Operation], domain: Domain, store: str) -> His
 
 @cache
 def _model(name: str, store: str) -> Model:
-    model = MODELS[name].make(_history([], DOMAINS[name], store), DOMAINS[name].settings)
-    assert model is not None
-    return model
+    return there(MODELS[name].make(_history([], DOMAINS[name], store), DOMAINS[name].settings))
 
 
 def linearizable(operations: Sequence[Operation], model: Model) -> bool:
@@ -137,8 +135,7 @@ def everything(rng: Random, *, name: str) -> str:
     """One history through its engine and every form of the search; what is a proof through the verifier."""
     given = history(rng, name)
     statement, settings = MODELS[name], DOMAINS[name].settings
-    model = statement.make(given, settings)
-    assert model is not None
+    model = there(statement.make(given, settings))
     operations = ByKey(given, statement.kinds, keyed=statement.keyed)[0 if statement.keyed else WHOLE]
     counting = [o for o in operations if not o.failed or model.evidence(o)]
     truth = linearizable(counting, model)
@@ -210,6 +207,4 @@ def _shown(operations: Iterable[Operation]) -> str:
     )
 
 
-CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {
-    f"search-{name}": partial(everything, name=name) for name in DOMAINS
-}
+CHECKS: Final[Mapping[str, Callable[[Random], str]]] = {f"search-{it}": partial(everything, name=it) for it in DOMAINS}

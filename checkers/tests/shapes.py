@@ -80,8 +80,7 @@ def crowd(rng: Random) -> str:
     room = rng.randint(2, 3)
     book = Book(keys=("a",), permits=room)
     holds = []
-    moments = rng.sample(range(1, 30), rng.randint(2, 7))
-    for owner, ret in enumerate(moments, 1):
+    for owner, ret in enumerate(rng.sample(range(1, 30), rng.randint(2, 7)), 1):
         left = ret + rng.randint(0, 12)
         book.acquire(max(ret - 2, 1), ret, owner).release(left, left + 1, owner)
         holds.append((ret, left))
@@ -149,11 +148,9 @@ def herd(rng: Random) -> str:
         place = 0 if len(waiting) == 1 or rng.random() < 0.7 else rng.randrange(1, len(waiting))
         gone = waiting.pop(place)
         outcome[gone] = "ok" if place == 0 else "gave up"
-        woken = waiting if all_at_once else waiting[place : place + 1]
-        wakes.update(woken)
+        wakes.update(waiting if all_at_once else waiting[place : place + 1])
         if place:
-            before = waiting[place - 1]
-            stale.append((before, gone))
+            stale.append((waiting[place - 1], gone))
         for watched, client in stale:
             if watched == gone and rng.random() < 0.9:
                 wakes[client] += 1
@@ -180,17 +177,15 @@ def circles(rng: Random) -> str:
             answered = asked + rng.randint(0, 12)
             left = answered + rng.randint(-1, 2)
             reads = rng.random() < 0.2
-            who, who_also = owner + 10 * turn, owner + 10 * turn + 100
+            who, also = owner + 10 * turn, owner + 10 * turn + 100
             flags = SHARED * reads
             book.acquire(clock, ret, who, process=worker, key=mine, flags=flags)
             got = rng.random() < 0.3
             outcome = OK if got else FAIL
             patience = 0 if got else rng.choice((0, SECOND + rng.randint(0, 9)))  # 0: nobody knows, or as long as all
-            book.acquire(
-                asked, answered, who_also, process=worker, key=wanted, outcome=outcome, flags=flags, ttl=patience
-            )
+            book.acquire(asked, answered, also, process=worker, key=wanted, outcome=outcome, flags=flags, ttl=patience)
             if got:
-                book.release(answered, answered, who_also, process=worker, key=wanted)
+                book.release(answered, answered, also, process=worker, key=wanted)
             left = max(left, asked)
             book.release(left, left + 1, who, process=worker, key=mine, flags=flags)
             waits.append((asked, min(answered, left), worker, wanted, mine, reads, ret, patience))
@@ -339,9 +334,7 @@ def copies(rng: Random) -> str:
     if rng.random() < 0.6:
         place, other = rng.randrange(4), [rng.choice(CHANGES) for _ in log]
         strange = kept(other[: rng.randint(0, numbers[place])])
-        held[place] = (
-            strange if rng.random() < 0.3 else {name: strange.get(name, it) for name, it in held[place].items()}
-        )
+        held[place] = strange if rng.random() < 0.3 else {key: strange.get(key, it) for key, it in held[place].items()}
         for name in [name for name in held[place] if rng.random() < 0.3]:
             del held[place][name]
     look = tuple(

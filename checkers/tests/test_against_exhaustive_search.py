@@ -11,7 +11,6 @@ import pytest
 
 from checkers.tests import brute, fuzz, generate
 from checkers.tests.batches import Batched
-from checkers.tests.brute import explained
 from checkers.tests.build import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 
@@ -102,7 +101,7 @@ def test_an_order_is_found_wherever_there_is_one() -> None:
         spans = [(inv, inv + rng.randint(0, 4)) for inv in (rng.randint(1, 6) for _ in ops)]
         unknown = [rng.random() < 0.2 for _ in ops]
         spans = [(inv, 99 if lost else ret) for (inv, ret), lost in zip(spans, unknown, strict=True)]
-        found = explained(ops, spans, unknown, 0, _register)
+        found = brute.explained(ops, spans, unknown, 0, _register)
         assert found is any(
             _replays(order, ops, spans)
             for size in range(len(ops) + 1)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from checkers import __main__ as command
-from checkers.__main__ import FASTER
 from checkers.bench.generate import GENERATORS, HistoryShape
 from checkers.engines import kernel
 from checkers.history.history import save
@@ -120,9 +119,7 @@ LOG = WRITERS["log"](told("0 invoke cas [1,2]; 0 fail cas [1,2]"))
 
 def calls(text: str) -> str:
     """JSONL: events (`files.told`), each behind its invocation."""
-    pairs = (
-        ({**end, "type": "invoke", "value": None if end["f"] == "read" else end["value"]}, end) for end in told(text)
-    )
+    pairs = (({**op, "type": "invoke", "value": None if op["f"] == "read" else op["value"]}, op) for op in told(text))
     return jsonl(one for pair in pairs for one in pair)
 
 
@@ -329,7 +326,7 @@ def test_large_histories_without_numba(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"{tmp_path}/False.arrow: valid")
     assert f"{tmp_path}/True.arrow: invalid" in done.stdout
-    assert done.stderr.splitlines() == [FASTER]
+    assert done.stderr.splitlines() == [command.FASTER]
 
 
 def test_recorded_runs_without_numba(capsys: pytest.CaptureFixture[str]) -> None:

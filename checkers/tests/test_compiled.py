@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from checkers import __main__ as command
-from checkers.bench import generate
 from checkers.bench.generate import GENERATORS, HistoryShape
 from checkers.engines import locks_by_owner
 from checkers.engines.fenced import fenced_store
@@ -22,7 +21,7 @@ from checkers.models.model import Settings
 from checkers.models.stores import RULES, FencedStore
 from checkers.tests import fuzz_fenced, fuzz_locks
 from checkers.tests.batches import Batched, names, sorted_history
-from checkers.tests.build import FACTS, Book, replayed
+from checkers.tests.build import FACTS, Book, replayed, there
 from checkers.tests.fuzz_data import CHECKS
 
 pytest.importorskip("numba", reason="kernels are compiled by numba, the extra [fast], which is not installed")
@@ -59,9 +58,8 @@ def test_histories_of_the_benchmark(name: str, wide: int, bad: bool) -> None:
     for column in ("value", "base"):
         numbers = history.columns[column]
         history.columns[column][:] = np.where(numbers > 0, numbers << wide, numbers)
-    engine, model = MODELS[name].engine, MODELS[name].make(history, PLAIN)
-    assert engine is not None
-    answer = in_both_forms(engine, history)
+    model = MODELS[name].make(history, PLAIN)
+    answer = in_both_forms(there(MODELS[name].engine), history)
     assert bool(answer.conflicts) is bad
     if model is not None:
         replayed(history, answer, model)
@@ -73,8 +71,7 @@ def test_fencing_tokens() -> None:
     for n in range(2000):
         inv = 4 * n + rng.randint(1, 30)
         book.acquire(inv, inv + rng.randint(0, 9), n + 1, token=n + rng.choice((0, 0, 0, 3)), key=n % 2)
-    answer = in_both_forms(fencing_tokens, book.history())
-    assert {conflict.key for conflict in answer.conflicts} == {0, 1}
+    assert {conflict.key for conflict in in_both_forms(fencing_tokens, book.history()).conflicts} == {0, 1}
 
 
 @pytest.mark.parametrize("name", list(fuzz_locks.CHECKS))
@@ -84,10 +81,8 @@ def test_locks_with_many_keys(name: str) -> None:
     stories = [fuzz_locks.story(rng, base, settings.permits) for _ in range(300)]
     rows = [fuzz_locks.row_of(op, key, op.owner) for key, story in enumerate(stories) for op in story]
     history, _ = sorted_history(replace(FACTS, keys=names(300)), rows)
-    engine, model = MODELS[base].engine, MODELS[base].make(history, settings)
-    assert engine is not None
-    assert model is not None
-    replayed(history, in_both_forms(engine, history, settings), model)
+    answer = in_both_forms(there(MODELS[base].engine), history, settings)
+    replayed(history, answer, there(MODELS[base].make(history, settings)))
 
 
 both = pytest.mark.parametrize("compiled", [False, True])
@@ -147,11 +142,9 @@ def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(str
     assert set(of) <= set(range(slots.total))
 
 
-def test_a_large_file_takes_the_compiled_form_and_nothing_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_large_file_takes_the_compiled_form_in_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for bad in (False, True):
-        save(generate.mutex(HistoryShape(LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
+        save(GENERATORS["mutex"](HistoryShape(LARGE + 100, 10, 100, bad=bad)), tmp_path / f"{bad}.arrow")
     assert command.main([str(tmp_path), "--model", "mutex"]) == 1
     output, errors = capsys.readouterr()
     assert output.startswith(f"{tmp_path}/False.arrow: valid")

@@ -21,7 +21,7 @@ from checkers.models.operations import Operations, Source
 from checkers.models.registers import CasRegister, MultiRegister
 from checkers.row_format import F
 from checkers.tests.acts import Act, history_of
-from checkers.tests.build import FACTS, cases
+from checkers.tests.build import FACTS, cases, there
 
 PLAIN = Settings()
 
@@ -156,9 +156,7 @@ def operations(acts: Sequence[Act]) -> Operations:
 def needed(model: Any, acts: Sequence[Act], row: int) -> set[int]:
     peers = operations(acts)
     operation: Operation = peers[row]
-    rows = model.needs(operation, peers)
-    assert rows is not None
-    return set(rows)
+    return set(there(model.needs(operation, peers)))
 
 
 def test_what_must_stay_with_an_operation() -> None:
@@ -201,8 +199,7 @@ def test_what_became_of_each_element() -> None:
 
 
 def test_an_element_that_came_back_is_not_lost() -> None:
-    acts = [add(1, 1, 2), read((), 3, 4), read((1,), 5, 6)]
-    history = history_of(acts)
+    history = history_of([add(1, 1, 2), read((), 3, 4), read((1,), 5, 6)])
     assert not set_full(history, PLAIN).conflicts
     assert certify(history, PLAIN, True, (0, 1, 2)) is None
     assert certify(history, PLAIN, True, (0, 1)) is not None

@@ -8,6 +8,7 @@ import pytest
 from checkers import __main__ as command
 from checkers.models.all_models import MODELS
 from checkers.properties.all_properties import PROPERTIES
+from checkers.tests.build import cases
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -25,9 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "language", "containing"), [("register.edn", "clojure", ":cas"), ("store.jsonl", "json", '"token": 7')]
-)
+@cases("name, language, containing", ("register.edn", "clojure", ":cas"), ("store.jsonl", "json", '"token": 7'))
 def test_examples(folder: Path, capsys: pytest.CaptureFixture[str], name: str, language: str, containing: str) -> None:
     (folder / name).write_text(block(language, containing))
     call, *expected = block("console", f"$ python -m checkers {name}").splitlines()

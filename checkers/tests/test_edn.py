@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.formats import edn
 from checkers.formats.edn import Malformed, Reader, value_of
 from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import BadHistory
@@ -146,7 +145,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         before = reader.at
         try:
             hash(reader.form())
-        except edn.Malformed as error:
+        except Malformed as error:
             line = error.line
             break
         assert reader.at > before

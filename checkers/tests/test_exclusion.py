@@ -7,15 +7,13 @@ import pytest
 from checkers.check import applicable, missing
 from checkers.engines import lease_schedule as schedule
 from checkers.engines import search
-from checkers.engines.lease_schedule import Search
 from checkers.history.view import View
-from checkers.properties import exclusion, fenced_store
 from checkers.properties.exclusion import GAP, OVERLAP
 from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
 from checkers.properties.updates import DUPLICATES, FORKS, JOBS, LOST, PER_JOBS
 from checkers.row_format import LATE, NONE, SHARED, F, Reason
-from checkers.tests.build import FAIL, GOOD, INFO, INVALID, VALID, Book, answers, cases, known, result_on
+from checkers.tests.build import FAIL, GOOD, INFO, INVALID, VALID, Book, answers, cases, known, result_on, there
 
 MS = 1_000_000
 SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
@@ -145,13 +143,13 @@ def crowded(grants: int, ttl: int) -> Book:
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many movable grants were looked at for each set of them."""
-    settle, looked = Search._settle, list[int]()
+    settle, looked = schedule.Search._settle, list[int]()
 
-    def counting(search: Search, mask: int, end: int, path: Any, bits: Any) -> Any:
+    def counting(search: schedule.Search, mask: int, end: int, path: Any, bits: Any) -> Any:
         looked.append(len(bits))
         return settle(search, mask, end, path, bits)
 
-    monkeypatch.setattr(Search, "_settle", counting)
+    monkeypatch.setattr(schedule.Search, "_settle", counting)
     return looked
 
 
@@ -165,7 +163,7 @@ def test_the_work_for_many_movable_grants_is_bounded(looked_at: list[int], monke
 
 
 def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exclusion, "SECONDS", -1.0)
+    monkeypatch.setattr("checkers.properties.exclusion.SECONDS", -1.0)
     found = result_on(crowded(3, 1), SERVER)
     assert found.valid is None
     assert found.reason == "a: the order of all grants was searched for too long"
@@ -278,13 +276,12 @@ def test_a_store_that_looks_at_the_state_alone_knows_no_stale_holder(store: str)
 
 
 def test_the_proof() -> None:
-    proof = result_on(OWNER, FENCE).proof
-    assert proof is not None
+    proof = there(result_on(OWNER, FENCE).proof)
     assert (proof.form, len(proof.rows)) == ("order", 5)
 
 
 def test_a_search_that_is_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fenced_store, "search", lambda ops, model: search.search(ops, model, seconds=0))
+    monkeypatch.setattr("checkers.properties.fenced_store.search", lambda ops, of: search.search(ops, of, seconds=0))
     result = result_on(stale("compare-owner"), FENCE)
     assert result.valid is None
     assert "budget" in str(result.reason)

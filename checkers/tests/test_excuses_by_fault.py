@@ -22,12 +22,10 @@ def facts(mechanism: str, name: str = SERVER, nodes: tuple[str, ...] = (ANY,), *
     return {"keys": ("a",), "fault_names": ("f",), "hazards": (hazard,), "workers": 8, **more}
 
 
-def given_away(
-    mechanism: str, name: str = SERVER, *tokens: int, answered: int = 10, until: int = 50, **more: Any
-) -> Book:
+def given_away(why: str, name: str = SERVER, *tokens: int, answered: int = 10, until: int = 50, **more: Any) -> Book:
     """Worker 1 is granted at 10 a lease until 50; its release at 40 is refused. Worker 2 was granted it at 30."""
     first, second = tokens or (-1, -1)
-    book = Book(**facts(mechanism, name, **more)).acquire(9, answered, 1, sent=9, ttl=until - 9, token=first)
+    book = Book(**facts(why, name, **more)).acquire(9, answered, 1, sent=9, ttl=until - 9, token=first)
     book.release(40, 41, 1, FAIL, reason=Reason.NOT_OWNER)
     return book.acquire(11, 30, 2, sent=29, ttl=50, token=second).release(60, 61, 2)
 
@@ -50,8 +48,7 @@ def stays(jumped: int) -> Book:
 
 
 def stale_write(at: int) -> Book:
-    book = clock(given_away("expired-by-jump", "fenced-store", store="unfenced"), 20, 21)
-    return book.write(at, at + 1, 1, 7)
+    return clock(given_away("expired-by-jump", "fenced-store", store="unfenced"), 20, 21).write(at, at + 1, 1, 7)
 
 
 EXCUSED = struck("jump", 20, 21)

@@ -85,7 +85,6 @@ test_honest_belief = known(
     ("nor does no fault", under("none"), {"word": Verdict.NOT_APPLICABLE}),
 )
 
-
 RENEWAL = "honest-renewal"
 LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
@@ -305,5 +304,4 @@ test_crash_release = known(
 
 
 def test_each_reader_that_died_is_told() -> None:
-    violations = result_on(BOTH_DIED, "crash-release").violations
-    assert sorted(violation.holders[0] for violation in violations) == [0, 1]
+    assert sorted(violation.holders[0] for violation in result_on(BOTH_DIED, "crash-release").violations) == [0, 1]

@@ -78,7 +78,6 @@ WENT_BACKWARDS = Book(keys=("a",), fault_names=("none",), claims=(EVERYWHERE,), 
 WENT_BACKWARDS.acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
 WENT_BACKWARDS.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)
 
-
 test_what_a_hazard_excuses = known(
     HOLDERS,
     ("frozen only when the lease had ended", freeze(overlap(), 13, 40), VIOLATED),
@@ -182,7 +181,6 @@ LIES.write(21, 22, 2, 20, token=2).read(23, 24, 1, 99)
 CONTROL = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
 QUIET_CONTROL = freeze(overlap(hazards=(UNCERTAIN,), store="unfenced"), 5, 40)
 NO_FAULT = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
-
 
 test_what_becomes_of_a_store = known(
     FENCE,

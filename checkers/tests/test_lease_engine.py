@@ -166,8 +166,7 @@ def test_only_what_matters_is_told() -> None:
         book.acquire(number * 20, number * 20 + 1, number).renew(number * 20 + 3, number * 20 + 4, number)
         book.release(number * 20 + 9, number * 20 + 10, number)
     book.acquire(505, 506, 77).release(512, 513, 77)
-    rows = said(book)[1]
-    assert {int(book.history().columns["owner"][row]) for row in rows} <= {25, 77}
+    assert {int(book.history().columns["owner"][row]) for row in said(book)[1]} <= {25, 77}
 
 
 def test_the_closings_of_a_session_are_told_apart() -> None:
@@ -204,8 +203,7 @@ def test_a_spent_budget_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrong_proofs_are_not_accepted() -> None:
     history = ONE.then().renew(15, 16, 1).acquire(17, 25, 2, ttl=10).history()
-    answer = lease(history, Settings())
-    order = answer.order().tolist()
+    order = lease(history, Settings()).order().tolist()
     assert certify(history, Settings(), True, order) is None
     for wrong in (order[1:], order[::-1], [*order, order[0]], []):
         assert certify(history, Settings(), True, wrong) is not None

@@ -33,8 +33,7 @@ def good(keys: int = 1) -> Book:
 
 
 def bad(key: int = 0) -> Book:
-    book = good(key + 1)
-    return book.write(11, 12, 1, 9, key=key).read(13, 14, 2, 8, key=key)
+    return good(key + 1).write(11, 12, 1, 9, key=key).read(13, 14, 2, 8, key=key)
 
 
 def engine(answer: EngineAnswer) -> Specification:
@@ -269,7 +268,6 @@ def test_every_kind_of_operation_can_be_told(outcome: Outcome) -> None:
     statement = Specification("never", frozenset(F), lambda history, settings: Never())
     for kind in F:
         book = Book(keys=("a",)).add(kind, 1, 2, outcome, owner=1, value=3, base=4, token=5, reason=Reason.HELD)
-        history = book.history()
-        (sentence, *_) = tell(history, statement, Never(), "no-order", [0])
+        (sentence, *_) = tell(book.history(), statement, Never(), "no-order", [0])
         assert sentence.startswith("Worker 0 ")
         assert sentence.endswith(", and never got an answer." if outcome == INFO else " s.")

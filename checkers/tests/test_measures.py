@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from checkers.history.history import History
+from checkers.measures import holders
 from checkers.measures.all_measures import MEASURES, measures
-from checkers.measures.holders import (
-    belief_versus_truth,
-    clock_jump,
-    definite_overlap,
-    possible_overlap,
-    release_by_non_owner,
-)
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
 from checkers.measures.unanswered_grants import phantom_success, token_gap
@@ -53,8 +47,7 @@ def test_every_measure_answers(trial: str) -> None:
 
 
 def test_it_can_be_written_down() -> None:
-    found = measures(FULL.history())
-    first = json.loads(json.dumps([asdict(measure) for measure in found], allow_nan=False))[0]
+    first = json.loads(json.dumps([asdict(measure) for measure in measures(FULL.history())], allow_nan=False))[0]
     assert first["name"] == "definite-overlap"
     assert first["values"][0] == {"name": "pairs", "number": 0, "unit": "count", "of": ""}
 
@@ -70,8 +63,7 @@ def test_any_history_has_an_answer() -> None:
     rng = Random(3)
     for _ in range(150):
         kind = rng.choice(("grant", "touch", "session", "quorum", "none"))
-        leases = generate.leases(rng, "grant" if kind in ("none", "quorum") else kind)
-        book = generate.lease_book(leases, kind, rng)
+        book = generate.lease_book(generate.leases(rng, "grant" if kind in ("none", "quorum") else kind), kind, rng)
         answered(book.history())
         book.facts = Book(trial="", keys=("a",), ttl=0).facts
         answered(book.history())
@@ -179,7 +171,7 @@ TWO_HELD = {"alert": "two held at once for certain", "unexercised": None, "prope
 SEVERAL = {"unexercised": "several may hold at once"}
 
 test_definite_overlap = known(
-    definite_overlap,
+    holders.definite_overlap,
     ("definite", OVERLAPPING, {"pairs": 1, "longest": 4, "rows": ((0, 1),), **TWO_HELD}),
     ("a lease that ended is no overlap", ENDED, {"pairs": 0}),
     ("a writer with each of two readers", READERS, {"pairs": 2}),
@@ -196,7 +188,7 @@ test_definite_overlap = known(
 )
 
 test_possible_overlap = known(
-    possible_overlap,
+    holders.possible_overlap,
     ("it may have ended later", ENDED, {"pairs": 1}),
     ("what is definite is not possible", OVERLAPPING, {"pairs": 0}),
     ("hand-overs that touch are possible", TOUCHING, {"pairs": 1, "open": 2, "alert": None}),
@@ -204,7 +196,7 @@ test_possible_overlap = known(
 )
 
 test_clock_jump = known(
-    clock_jump,
+    holders.clock_jump,
     ("around a clock jump", struck(5), {"inside": 1, "outside": 0, "faults": 1, "rows": ((0, 3, 1),)}),
     ("which is an alert", struck(5), {"alert": "granted twice around a clock fault"}),
     ("away from it", struck(50), {"inside": 0, "outside": 1}),
@@ -213,7 +205,7 @@ test_clock_jump = known(
 
 
 def test_the_definition_is_the_first_paragraph() -> None:
-    found = definite_overlap(measured(OVERLAPPING))
+    found = holders.definite_overlap(measured(OVERLAPPING))
     assert found.definition.startswith("Pairs of grants of one key that were certainly in force together")
     assert "\n" not in found.definition
     assert "Source" not in found.definition
@@ -256,7 +248,7 @@ NO_COUNTER = "the tokens are no counter of grants: at the median they differ by 
 SKIPPED = "skipped tokens say that an acquire without an answer took effect"
 
 test_belief_versus_truth = known(
-    belief_versus_truth,
+    holders.belief_versus_truth,
     ("false belief", SUPERSEDED, {"false": 1, "longest": 8, "total": 8, "bound": None}),
     ("its witness", SUPERSEDED, {"rows": ((0, 1),)}),
     ("its alert", SUPERSEDED, {"alert": "a client believed what was no longer true"}),
@@ -265,7 +257,7 @@ test_belief_versus_truth = known(
 )
 
 test_release_by_non_owner = known(
-    release_by_non_owner,
+    holders.release_by_non_owner,
     ("released another's", SUPERSEDED, {"superseded": 1, "attempted": 1, "stranger": 0}),
     ("the release of another's", SUPERSEDED, {"rows": ((0, 1, 2),)}),
     ("no release", Book(), {"unexercised": "nobody released anything"}),

@@ -20,8 +20,7 @@ def key(created: int, changed: int = 0, *, name: str = "k", value: str = "") -> 
 
 def look(*held: Contents, **facts: Any) -> Book:
     """Worker 1 was granted the lock by change 7, and releases at 50; its lease lasts until 41."""
-    book = Book(keys=("a",), ttl=40, looks=(held,), **facts)
-    return book.acquire(1, 3, 1, token=7).release(50, 52, 1)
+    return Book(keys=("a",), ttl=40, looks=(held,), **facts).acquire(1, 3, 1, token=7).release(50, 52, 1)
 
 
 def same(*entries: Entry, at: int = 10, number: int = 9, **more: Any) -> Book:

@@ -21,7 +21,7 @@ from checkers.models.operations import WHOLE, ByKey, Operations, Source
 from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import INFINITY, NONE, F, Reason
-from checkers.tests.build import FAIL, INFO, Book, cases
+from checkers.tests.build import FAIL, INFO, Book, cases, there
 
 
 class Cell(Model):
@@ -59,8 +59,7 @@ def many_unknown(writes: int) -> Book:
 
 
 def test_invalid_says_where_it_is_stuck() -> None:
-    book = Book().write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 9, 2, 7).read(6, 8, 3, 8)
-    found = search(of(book), Cell())
+    found = search(of(Book().write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 9, 2, 7).read(6, 8, 3, 8)), Cell())
     assert found.valid is False
     assert found.stuck.rows == (2,)
     assert found.stuck.states == (8,)
@@ -78,8 +77,7 @@ def test_interchangeable_operations_are_tried_once() -> None:
     for n in range(12):
         book.write(1, 100 + n, n + 1, 7)
     book.read(50, 60, 99, 8)
-    planned = plan(of(book), Cell(), FAR)
-    states = StateSearch(planned, Cell(), FAR)
+    states = StateSearch(plan(of(book), Cell(), FAR), Cell(), FAR)
     assert states.run(100)
     assert states.tried <= 13
 
@@ -105,8 +103,7 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
     planned = plan(operations, Cell(), FAR)
     states = StateSearch(planned, Cell(), FAR)
     yield "states", states.run(steps), Searched(states.order is not None, states.order or ())
-    made = table(planned, Cell(), 10_000_000, FAR)
-    assert made is not None
+    made = there(table(planned, Cell(), 10_000_000, FAR))
     with always(compiled=False):
         answer, order, _, _ = search_table(made, steps, 1_000_000)
     yield "table", answer in (FOUND, NONE_FOUND), Searched(answer == FOUND, tuple(planned.rows[order].tolist()))
@@ -117,17 +114,14 @@ def test_a_table_merges_what_cannot_be_told_apart() -> None:
     book = Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)
     planned = plan(of(book), Cell(), FAR)
     assert len(planned.examples) == 3
-    made = table(planned, Cell(), 100, FAR)
-    assert made is not None
+    made = there(table(planned, Cell(), 100, FAR))
     assert len(set(made.kinds.tolist())) == 2
     assert sorted(made.reading.tolist()) == [0, 1]
     assert table(planned, Cell(), 3, FAR) is None
 
 
 def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
-    planned = plan(of(many_unknown(12)), Cell(), FAR)
-    made = table(planned, Cell(), 10_000, FAR)
-    assert made is not None
+    made = there(table(plan(of(many_unknown(12)), Cell(), FAR), Cell(), 10_000, FAR))
     with always(compiled=False):
         assert search_table(made, 20, 1_000_000).answer == STEPS_SPENT
         assert search_table(made, 1_000_000, 20).answer == MEMORY_SPENT
@@ -323,9 +317,7 @@ def test_a_class_without_a_specification_has_its_own_verifier() -> None:
 
 
 def register(book: Book) -> Model:
-    model = MODELS["register"].make(book.history(), SETTINGS)
-    assert model is not None
-    return model
+    return there(MODELS["register"].make(book.history(), SETTINGS))
 
 
 @pytest.fixture
@@ -365,20 +357,18 @@ def test_suspects_that_are_bad_by_themselves_are_looked_at_alone(searched: list[
     assert shrunk == Shrunk((39_996, 39_998, 40_000), minimal=True)
 
 
-def test_a_wrong_suspicion_is_refuted() -> None:
-    book = Book(keys=("a",)).write(1, 2, 1, 7).read(3, 4, 2, 7)
-    assert shrink(of(book), register(book), [1], FAR) == Shrunk(None, refuted=True)
-
-
-def test_without_time_there_is_no_answer() -> None:
-    book = long(50)
-    assert shrink(of(book), register(book), [100], 0.0) == Shrunk(None)
+@cases(
+    "book, suspect, seconds, shrunk",
+    ("refuted", Book(keys=("a",)).write(1, 2, 1, 7).read(3, 4, 2, 7), 1, FAR, Shrunk(None, refuted=True)),
+    ("without time", long(50), 100, 0.0, Shrunk(None)),
+)
+def test_a_suspicion_that_is_wrong_or_not_looked_into(book: Book, suspect: int, seconds: float, shrunk: Shrunk) -> None:
+    assert shrink(of(book), register(book), [suspect], seconds) == shrunk
 
 
 def test_models_that_do_not_say_what_is_needed_keep_what_came_before() -> None:
     """`Model.needs` as it is by default: whatever may have changed the state by then."""
-    book = long(20).write(300, 301, 1, 99)
-    shrunk = shrink(of(book), Cell(), [40], FAR)
+    shrunk = shrink(of(long(20).write(300, 301, 1, 99)), Cell(), [40], FAR)
     rows = shrunk.rows or ()
     assert [row for row in rows if row % 2 == 0 and row < 40] == list(range(0, 40, 2))
     assert (shrunk.minimal, rows[-1], 41 in rows) == (True, 40, False)

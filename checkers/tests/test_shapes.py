@@ -62,7 +62,6 @@ test_herd_free = known(
     ("one waits", woken(1), {"unexercised": "never were two waiting at a release"}),
 )
 
-
 PERMITS, HOLDERS = "permits", "holder-exclusion"
 
 

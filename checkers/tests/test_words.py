@@ -8,7 +8,7 @@ from checkers.history.view import View
 from checkers.properties.shared_counters import MIXED, counters
 from checkers.properties.violation_stories import Sentence
 from checkers.row_format import NESTED, F, Outcome, Reason
-from checkers.tests.build import FAIL, INFO, OK, Book, cases
+from checkers.tests.build import FAIL, INFO, OK, Book, cases, there
 
 SECOND = 1_000_000_000
 
@@ -26,8 +26,6 @@ def jump(book: Book, begun: float, healing: float, kind: str = "clock") -> Book:
 
 HIT, MET = "jump hit redis1: 61 s forward, between", "worker 1's lease was in force then"
 UNDONE = "it was undone between 0.900 s and 1.000 s"
-
-
 FIRST, SECOND_GRANT = (f"worker {n} was granted the lock at {n - 0.5:.3f} s" for n in (1, 2))
 
 
@@ -39,15 +37,13 @@ FIRST, SECOND_GRANT = (f"worker {n} was granted the lock at {n - 0.5:.3f} s" for
     ("still to come", 3, 4, "clock", [FIRST, SECOND_GRANT]),
     ("over by then", -2, -1, "clock", [FIRST, SECOND_GRANT]),
 )
-def test_a_fault_on_a_server_is_told_where_it_belongs(
-    begun: float, healing: float, kind: str, expected: list[str]
-) -> None:
-    told = [
-        line
-        for line in story(jump(GIVEN.then(), begun, healing, kind))
+def test_a_server_fault_is_told_where_it_belongs(begun: float, healing: float, kind: str, expected: list[str]) -> None:
+    lines = story(jump(GIVEN.then(), begun, healing, kind))
+    assert [
+        line if line.startswith("jump") else line[: len(FIRST)]
+        for line in lines
         if line.startswith(("jump", FIRST, SECOND_GRANT))
-    ]
-    assert [line if line.startswith("jump") else line[: len(FIRST)] for line in told] == expected
+    ] == expected
 
 
 def test_faults_on_workers_are_told_with_their_grants() -> None:
@@ -170,8 +166,7 @@ def test_what_became_of_the_one_grant(book: Book, parting: str) -> None:
 
 
 def test_an_error_text_is_one_short_line() -> None:
-    told = why(gave_up(Book(keys=("a",)), 3), "no\n\x1b[31mroom " + "x" * 200)
-    assert told is not None
+    told = there(why(gave_up(Book(keys=("a",)), 3), "no\n\x1b[31mroom " + "x" * 200))
     assert told.isprintable()
     quoted = told.partition('"')[2].rstrip('"')
     assert quoted.startswith("no\\n\\x1b[31mroom xxx")
@@ -199,9 +194,7 @@ BACK = (("b", 30, 32), ("a", 40, 42))
     ("a", (("a", 10, 12), ("a", 20, 22)), []),
     ("", THERE, [15, 25, 35, 45]),
 )
-def test_the_mixed_state_of_a_rolling_upgrade(
-    servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]
-) -> None:
+def test_the_mixed_state_of_an_upgrade(servers: str, turns: tuple[tuple[str, int, int], ...], met: list[int]) -> None:
     book = Book(versions=dict.fromkeys(servers, "2"))
     for server, begun, applied in turns:
         target = f"{server} from 1 to 2"

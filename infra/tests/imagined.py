@@ -17,18 +17,13 @@ from infra.backends.etcd import Etcd
 from infra.backends.postgres import Postgres
 from infra.backends.redis import Redis
 from infra.cluster import clock_skew
-from infra.cluster.clock_skew import Skew
 from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Cluster, Node
 from infra.faults.link_probe import LinkAnswer, Prober, T
-from infra.faults.servers import clocks as clock_faults
 from infra.faults.target import Target
-from infra.network import links as links_module
 from infra.network import topology, toxics
 from infra.network.links import Links
-from infra.network.topology import Proxy
-from infra.network.toxics import Toxic
 from infra.network.toxiproxy_api import Api, ProxyChange, ProxyState
 from infra.tests.simulated import Lane, World, a_lane
 
@@ -40,7 +35,7 @@ class Toxiproxy(Api):
         self.proxies: dict[str, ProxyState] = {}
         self.populate(topology.proxies())
 
-    def populate(self, proxies: Iterable[Proxy]) -> None:
+    def populate(self, proxies: Iterable[topology.Proxy]) -> None:
         for proxy in proxies:
             self.proxies.setdefault(proxy.name, ProxyState(proxy.name, proxy.listen, proxy.upstream, enabled=True))
 
@@ -70,7 +65,7 @@ class Toxiproxy(Api):
             self.proxies[change.proxy] = replace(now, enabled=enabled, toxics=chains)
 
     @staticmethod
-    def _last(chains: dict[str, Toxic], stream: str) -> Toxic | None:
+    def _last(chains: dict[str, toxics.Toxic], stream: str) -> toxics.Toxic | None:
         return next((toxic for toxic in reversed(chains.values()) if toxic.stream == stream), None)
 
 
@@ -80,7 +75,7 @@ class Engine:
     def __init__(self) -> None:
         self.status = "running"
         self.log: list[str] = []
-        self.skews: list[Skew] = []
+        self.skews: list[clock_skew.Skew] = []
         self.refuses = False
         self.forgets = True  # whether it writes again once it was started anew
 
@@ -118,7 +113,7 @@ class Engine:
 def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
     """What a clock is set to is remembered by the engine."""
 
-    def write(client: Any, container: str, skews: Sequence[Skew]) -> None:
+    def write(client: Any, container: str, skews: Sequence[clock_skew.Skew]) -> None:
         assert client.api.status != "paused", f"{container} cannot be told anything"
         client.api.skews = list(skews)
 
@@ -330,20 +325,20 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
 
     with pytest.MonkeyPatch.context() as patch:
         engines_have_clocks(patch)
-        patch.setattr(links_module, "_DRAIN", 0.0)
+        patch.setattr("infra.network.links._DRAIN", 0.0)
         patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
         patch.setattr(Etcd, "hand_over", hand_over)
         for kind in (Redis, Etcd, Postgres):
             patch.setattr(kind, "refuse_writes", refuse_writes)
             patch.setattr(kind, "maintain", maintain)
-        patch.setattr(clock_faults, "time", SimpleNamespace(time_ns=star.now))
+        patch.setattr("infra.faults.servers.clocks.time", SimpleNamespace(time_ns=star.now))
         try:
             yield star
         finally:
             star.cluster.close()
 
 
-def _delay(toxic: Toxic, size: int) -> float:
+def _delay(toxic: toxics.Toxic, size: int) -> float:
     of: Mapping[str, int] = toxic.attributes
     match toxic.type:
         case "latency":

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.access import Access
 from infra.backends import BACKENDS
 from infra.backends.answers import Health, Write
@@ -25,7 +25,6 @@ from infra.background_writes import BackgroundWrites
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
 from infra.faults.target import Aim, Target, Verb, Victim
-from infra.faults.workers import between_requests
 from infra.faults.workers.between_requests import BETWEEN_REQUESTS, TWO, WORKLOAD
 from infra.faults.workers.walks import MOST, WALKS
 from infra.tests.fakes import HANGS_AFTER
@@ -87,9 +86,8 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
     ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
 )
 def test_a_redis_has_a_history_when_connected_and_its_copy_is_on_disk(saying: Saying, says: str, leader: str) -> None:
-    health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))
-    assert health
-    assert health.leader == leader
+    port = saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n")
+    assert there(BACKENDS["redis"].probe("127.0.0.1", port)).leader == leader
 
 
 def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +97,7 @@ def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytes
     said |= {"TYPE": types.__getitem__, "GET": read.__getitem__, "HGETALL": read.__getitem__}
     client = SimpleNamespace(execute_command=lambda command, name: said[command](name))
     monkeypatch.setattr("infra.backends.redis.connect", lambda _: contextlib.nullcontext(client))
-    held = BACKENDS["redis"].held(("127.0.0.1", 1), lambda _: True)
-    assert [entry[0] for entry in held.entries] == ["empty"]
+    assert [entry[0] for entry in BACKENDS["redis"].held(("127.0.0.1", 1), lambda _: True).entries] == ["empty"]
 
 
 def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
@@ -157,14 +154,13 @@ ETCD_ANSWERED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("backend", "asked", "answered"),
-    [("zookeeper", ZOOKEEPER_ASKED, ZOOKEEPER_ANSWERED), ("etcd", ETCD_ASKED, ETCD_ANSWERED)],
+@cases(
+    "backend, asked, answered",
+    ("zookeeper", ZOOKEEPER_ASKED, ZOOKEEPER_ANSWERED),
+    ("etcd", ETCD_ASKED, ETCD_ANSWERED),
 )
 @given(data=st.data())
-def test_messages_are_told_apart_wherever_they_are_cut(
-    backend: str, asked: Told, answered: Told, data: st.DataObject
-) -> None:
+def test_messages_are_told_apart_wherever_cut(backend: str, asked: Told, answered: Told, data: st.DataObject) -> None:
     one = BACKENDS[backend].messages()
     for side, expected in ((one.asked, asked), (one.answered, answered)):
         whole = b"".join(text for text, _ in expected)
@@ -305,7 +301,7 @@ def test_one_server_crashes_for_each_message_while_all_who_are_at_it_are_frozen(
         crashes.append(sum(entry[1] == "freeze" for entry in workers.story))
         return SimpleNamespace(kind="kill", healed=1)
 
-    monkeypatch.setattr(between_requests, "crash_one", crash)
+    monkeypatch.setattr("infra.faults.workers.between_requests.crash_one", crash)
     FAULTS["at-every-request-crash"].make("redis", {}).apply(workers.walked())
     assert (workers.noted[AT_ONCE], workers.noted[WAITING]) == ((3, [1, 2, 3]), (3, [1, 2, 3]))
     assert crashes == [4, 7, 9]  # of the first message four pairs, of the second three, of the third two

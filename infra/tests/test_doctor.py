@@ -11,7 +11,6 @@ from checkers.tests.build import cases
 from infra import __main__ as command
 from infra.docker import base, doctor, engine, images, machine
 from infra.docker.doctor import Check
-from infra.docker.engine import Engine
 from infra.errors import Failed, NotPossible, Trouble
 from infra.tests.fakes import HANGS_AFTER, rights
 
@@ -37,7 +36,7 @@ def well(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     monkeypatch.setattr(doctor, "check_dependencies", lambda: Check("dependencies", "ok", "all"))
     monkeypatch.setattr(doctor, "install_dependencies", lambda: done.append("dependencies"))
-    monkeypatch.setattr(engine, "find", lambda: Engine("running", "26.1.5"))
+    monkeypatch.setattr(engine, "find", lambda: engine.Engine("running", "26.1.5"))
     monkeypatch.setattr(engine, "ensure", lambda say: done.append("engine"))
     monkeypatch.setattr(engine, "compose", lambda: "2.26.1")
     monkeypatch.setattr(engine, "ensure_compose", lambda say: done.append("compose"))
@@ -92,7 +91,7 @@ def test_on_a_well_machine_nothing_is_repaired(well: list[str], capsys: pytest.C
 
 
 def test_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "find", lambda: Engine("absent", why="not installed"))
+    monkeypatch.setattr(engine, "find", lambda: engine.Engine("absent", why="not installed"))
     monkeypatch.setattr(engine, "compose", lambda: None)
     monkeypatch.setattr(images, "is_current", lambda image: False)
     monkeypatch.setattr(doctor, "check_dependencies", lambda: Check("dependencies", "missing", "none"))
@@ -162,7 +161,7 @@ def test_a_browser_is_installed_where_we_may(
 @pytest.mark.usefixtures("well")
 @pytest.mark.parametrize("state", ["absent", "stopped", "refused"])
 def test_without_an_engine_every_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
-    monkeypatch.setattr(engine, "find", lambda: Engine(state, why="because"))  # type: ignore[arg-type]
+    monkeypatch.setattr(engine, "find", lambda: engine.Engine(state, why="because"))  # type: ignore[arg-type]
     found = {check.name: check for check in doctor.checks()}
     check = found["engine"]
     assert (check.hurts, check.why, bool(check.fix)) == (True, "because", True)
@@ -183,7 +182,7 @@ def test_the_status_tells_what_cannot_be_repaired(
     def refuses(say: machine.Say) -> None:
         raise trouble
 
-    monkeypatch.setattr(engine, "find", lambda: Engine("absent", why="not installed"))
+    monkeypatch.setattr(engine, "find", lambda: engine.Engine("absent", why="not installed"))
     monkeypatch.setattr(engine, "ensure", refuses)
     assert command.main(["doctor", "--fix"]) == status
     said = capsys.readouterr()
@@ -192,7 +191,7 @@ def test_the_status_tells_what_cannot_be_repaired(
 
 
 @pytest.mark.parametrize(
-    "argv", ["--help", "", "doktor", *(f"doctor {w}" for w in ("--all", "--tests", "--no", "more"))]
+    "argv", ["--help", "", "doktor", "doctor --all", "doctor --tests", "doctor --no", "doctor more"]
 )
 def test_usage(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(argv.split()) == (0 if argv == "--help" else 2)

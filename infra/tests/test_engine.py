@@ -113,9 +113,7 @@ def test_an_engine_that_does_not_start_says_why(
         engine.ensure()
 
 
-@pytest.mark.parametrize(
-    ("split", "packages"), [("1:28.5", "docker-cli docker.io iptables"), ("(none)", "docker.io iptables")]
-)
+@cases("split, packages", ("1:28.5", "docker-cli docker.io iptables"), ("(none)", "docker.io iptables"))
 def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str) -> None:
     """Debian 13 has the command line in a package of its own."""
 
@@ -278,8 +276,7 @@ def test_a_failing_source_of_the_users_own_does_not_stop_an_installation(monkeyp
 
 
 def test_asks_only_on_a_terminal_and_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = iter(["n\n"])
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: next(answers)))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=iter(["n\n"]).__next__))
     monkeypatch.delenv("YES", raising=False)
     assert [machine.may_install(), machine.may_install()] == [False, False]
     machine.may_install.cache_clear()

@@ -16,12 +16,9 @@ from infra.backends import BACKENDS
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
 from infra.errors import Failed, UnknownName
-from infra.faults import link_probe
 from infra.faults.link_probe import LinkAnswer, Watch
-from infra.network import links as links_module
 from infra.network import topology, toxics
 from infra.network.links import Cut, Links
-from infra.network.topology import Proxy
 from infra.network.toxics import RESET, STREAMS, Impairment, Stream, bandwidth, delay, late_end, slices
 from infra.network.toxiproxy_api import Api, ProxyState
 from infra.tests.imagined import Toxiproxy
@@ -44,7 +41,7 @@ steps = st.one_of(
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_module, "_DRAIN", 0.0)
+    monkeypatch.setattr("infra.network.links._DRAIN", 0.0)
 
 
 @pytest.fixture
@@ -89,7 +86,7 @@ class Wishes:
             for each in STREAMS if verb == "cut" else (stream,):
                 self.wanted[key, proxy, each, "cut"] = what
 
-    def check(self, proxy: Proxy, state: ProxyState) -> None:
+    def check(self, proxy: topology.Proxy, state: ProxyState) -> None:
         wanted = [(stream, what, how) for (_, of, stream, what), how in self.wanted.items() if of == proxy.name]
         open_ = not any(what == "refuse" for _, what, _ in wanted) and proxy.target not in self.dead
         assert state.enabled == open_
@@ -319,7 +316,7 @@ def test_a_silence_lasts_from_one_answer_to_the_next(
     script: Sequence[tuple[LinkAnswer, float]], silences: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server: Any = Script(*script)
-    monkeypatch.setattr(link_probe, "time", SimpleNamespace(monotonic_ns=lambda: int(server.clock * 1e9)))
+    monkeypatch.setattr("infra.faults.link_probe.time", SimpleNamespace(monotonic_ns=lambda: int(server.clock * 1e9)))
     watch = Watch(server, ["a:1"])
     watch._over = server
     watch._watch()
@@ -327,7 +324,7 @@ def test_a_silence_lasts_from_one_answer_to_the_next(
 
 
 def test_it_asks_all_between_its_begin_and_its_end_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_probe, "EVERY", 0.001)
+    monkeypatch.setattr("infra.faults.link_probe.EVERY", 0.001)
     servers, ends = Mock(), ("a:1", "b:1")
     servers.ask.return_value = A
     watch = Watch(servers, ends)

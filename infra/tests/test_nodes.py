@@ -16,7 +16,6 @@ from infra.cluster import node_repair
 from infra.cluster.clock_skew import Skew
 from infra.cluster.container import made_from
 from infra.cluster.exit_reason import last_words
-from infra.cluster.node_repair import DoesNotStart
 from infra.cluster.nodes import Node
 from infra.docker import compose, images
 from infra.errors import Failed
@@ -184,7 +183,7 @@ class Server:
     def remake(self, image: str) -> str:
         self.runs, self.running = image, image in self.starts
         if not self.running:
-            raise DoesNotStart(f"{self.name} does not start as {image}")
+            raise node_repair.DoesNotStart(f"{self.name} does not start as {image}")
         return ""
 
 

@@ -19,16 +19,14 @@ from docker.errors import APIError
 from etcd3 import etcdrpc
 from google.protobuf.internal import api_implementation
 
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra import lifetime
 from infra.__main__ import main
 from infra.cluster import frozen
 from infra.docker import compose, owner, reaper
-from infra.docker.compose import ComposeSettings
 from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.faults import manual
-from infra.faults.manual import OneProcess
 from infra.faults.plan import compile_plan
 from infra.faults.target import Aim
 from infra.tests.fakes import HANGS_AFTER
@@ -90,7 +88,7 @@ class TestWhoMayBeHit:
 
 class TestOneProcess:
     def test_it_is_frozen_noted_and_thawed(self, sleeper: subprocess.Popen[bytes], sent: Sent) -> None:
-        actors = OneProcess(sleeper.pid, 1.0, "env")
+        actors = manual.OneProcess(sleeper.pid, 1.0, "env")
         actors.arm("by hand", FREEZE)
         assert len(list(frozen._noted("env"))) == 1
         actors.release_all()
@@ -99,7 +97,7 @@ class TestOneProcess:
     def test_a_later_process_of_its_number_is_left_alone(
         self, sleeper: subprocess.Popen[bytes], sent: Sent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        actors = OneProcess(sleeper.pid, 1.0, "env")
+        actors = manual.OneProcess(sleeper.pid, 1.0, "env")
         monkeypatch.setattr(owner, "_started", lambda _: "another time")
         with pytest.raises(Failed, match=f"process {sleeper.pid} has ended"):
             actors.arm("by hand", KILL)
@@ -125,7 +123,7 @@ class TestWhatCanBeDone:
 
 class TestFrozen:
     def test_whoever_heals_finds_it(self, sleeper: subprocess.Popen[bytes]) -> None:
-        OneProcess(sleeper.pid, 1.0, "env").arm("by hand", FREEZE)
+        manual.OneProcess(sleeper.pid, 1.0, "env").arm("by hand", FREEZE)
         os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED)
         assert frozen.active("env") == [f"process {sleeper.pid} is frozen"]
         frozen.note("env.b", sleeper.pid)
@@ -194,8 +192,7 @@ def test_the_irremovable_is_passed_over(monkeypatch: pytest.MonkeyPatch, age: fl
     removed: list[str] = []
     monkeypatch.setattr(reaper, "remove", lambda _, name: removed.append(name))
     said: list[str] = []
-    client = cast("Any", SimpleNamespace(api=api))
-    assert reaper.reap(client, said.append) == removed == (["fp-1"] if tried else [])
+    assert reaper.reap(cast("Any", SimpleNamespace(api=api)), said.append) == removed == (["fp-1"] if tried else [])
     assert len(said) == tried
 
 
@@ -212,7 +209,7 @@ def test_another_subnet_is_tried_where_it_may_help(said: str, another: bool, mon
 
     monkeypatch.setattr("infra.docker.compose.DockerCompose.start", fails)
     with pytest.raises(Failed) as caught:
-        compose.up(ComposeSettings("fp-1-abcd", 3, "kept", "", {}), ["store"])
+        compose.up(compose.ComposeSettings("fp-1-abcd", 3, "kept", "", {}), ["store"])
     assert isinstance(caught.value, Taken) is another
 
 
@@ -257,20 +254,18 @@ def test_the_first_begins_the_heal_and_the_second_waits(number: signal.Signals) 
     with subprocess.Popen(
         [sys.executable, "-c", HEALS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        assert process.stdout.readline() == "applied\n"
+        stdin, stdout, stderr = map(there, (process.stdin, process.stdout, process.stderr))
+        assert stdout.readline() == "applied\n"
         process.send_signal(number)
-        assert process.stdout.readline() == "healing\n"
+        assert stdout.readline() == "healing\n"
         for again in (number, signal.SIGINT):
             process.send_signal(again)
-            assert process.stderr.readline() == "fencepost: healing; it ends when that is done\n"
-        process.stdin.write("go on\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "healed\n"
+            assert stderr.readline() == "fencepost: healing; it ends when that is done\n"
+        stdin.write("go on\n")
+        stdin.flush()
+        assert stdout.readline() == "healed\n"
         assert process.wait(HANGS_AFTER) == 128 + number
-        assert process.stderr.read() == ""
+        assert stderr.read() == ""
 
 
 def test_a_place_without_a_line_is_given_one() -> None:
@@ -316,9 +311,7 @@ def test_messages_are_those_of_the_protocol() -> None:
 
 
 def test_all_messages_of_the_generated_code_are_there_and_not_in_plain_python() -> None:
-    package = importlib.util.find_spec("etcd3")
-    assert package is not None
-    source = Path(str(package.origin)).parent / "etcdrpc" / "rpc_pb2.py"
+    source = Path(str(there(importlib.util.find_spec("etcd3")).origin)).parent / "etcdrpc" / "rpc_pb2.py"
     nodes = [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.Assign)]
     made = [ast.unparse(node.targets[0]) for node in nodes if "GeneratedProtocolMessageType" in ast.unparse(node.value)]
     assert len(made) > 80

@@ -13,7 +13,6 @@ import pytest
 from checkers.tests.build import cases
 from infra.docker import base, images, machine, sources
 from infra.docker.images import Image, UnknownVersion, resolve, spelled
-from infra.docker.sources import offers
 from infra.errors import Failed, NotPossible, UnknownName
 from infra.tests.fakes import Commands, commands
 
@@ -160,7 +159,7 @@ def test_an_exact_version_that_is_built_asks_nobody(asked: list[str], monkeypatc
 
 
 def test_each_version_is_offered_once_where_it_is_looked_for_first() -> None:
-    there = [offer for offer in offers(HAD) if offer.server in ("redis", "valkey", "etcd")]
+    there = [offer for offer in sources.offers(HAD) if offer.server in ("redis", "valkey", "etcd")]
     assert [f"{offer.server} {offer.version} {offer.source} {offer.series}".strip() for offer in there] == [
         "redis 8.0.2 trixie 8.0", "redis 7.0.15 bookworm 7.0", "redis 8.0.6 sid",
         "valkey 8.1.1 trixie 8.1", "valkey 9.1.2 sid 9.1",
@@ -172,7 +171,7 @@ def test_each_version_is_offered_once_where_it_is_looked_for_first() -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
-    for offer in offers(HAD):
+    for offer in sources.offers(HAD):
         series, exact = (resolve(*spelled(spelling)) for spelling in (offer.spellings.split(", ") * 2)[:2])
         assert exact.name == f"fencepost/{offer.server}:{offer.version}"
         stable = offer.series and offer.source in ("trixie", "bookworm")
@@ -246,10 +245,7 @@ def test_upstream_version(debian: str, own: str) -> None:
 
 
 class TestSuites:
-    @pytest.mark.parametrize(
-        ("suite", "asked_in", "mirror"),
-        [("bookworm", "bookworm", ""), ("sid", "trixie", "http://mirror.example/debian")],
-    )
+    @cases("suite, asked_in, mirror", ("bookworm", "bookworm", ""), ("sid", "trixie", "http://mirror.example/debian"))
     def test_apt_is_asked_in_the_suites_own_base_or_in_the_default_one(
         self, engine: Commands, suite: str, asked_in: str, mirror: str
     ) -> None:
@@ -332,9 +328,7 @@ class TestModules:
     def test_maven_is_asked_in_a_container_with_the_users_settings(
         self, engine: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        versions = "".join(
-            f"<version>{version}</version>\n" for version in ("3.9.0", "3.10.1", "3.5.6-beta", "3.4.14", "3.9.10")
-        )
+        versions = "".join(f"<version>{v}</version>\n" for v in ("3.9.0", "3.10.1", "3.5.6-beta", "3.4.14", "3.9.10"))
         engine.answers["docker run"] = f"<release>3.10.1</release><versions>\n{versions}</versions>"
         monkeypatch.setenv("HOME", str(tmp_path))
         (tmp_path / ".m2").mkdir()

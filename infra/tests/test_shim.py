@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.backends.answers import Health
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
@@ -121,11 +121,10 @@ def test_the_shim_moves_every_wall_clock_and_no_other(shimmed: Shimmed) -> None:
     with shimmed.run(TELL) as process:
 
         def tell() -> dict[str, float]:
-            assert process.stdin
-            assert process.stdout
-            process.stdin.write("\n")
-            process.stdin.flush()
-            told: dict[str, float] = json.loads(process.stdout.readline())
+            stdin, stdout = map(there, (process.stdin, process.stdout))
+            stdin.write("\n")
+            stdin.flush()
+            told: dict[str, float] = json.loads(stdout.readline())
             return told
 
         def moved_by(*skews: Skew) -> bool:
@@ -164,8 +163,7 @@ print(*sorted(set(seen)))
         while process.poll() is None:
             shimmed.write(*[Skew(-125.0)] * 8)
             shimmed.write(*[Skew(125.0)] * 8)
-        assert process.stdout
-        assert process.stdout.read() == "-1000 1000\n"
+        assert there(process.stdout).read() == "-1000 1000\n"
 
 
 def test_without_its_file_time_is_real(shimmed: Shimmed) -> None:
@@ -175,5 +173,4 @@ def test_without_its_file_time_is_real(shimmed: Shimmed) -> None:
             shimmed.place.write_bytes(content)
         before = time.time()
         with shimmed.run("import time; print(time.time())") as process:
-            assert process.stdout
-            assert before <= float(process.stdout.read()) <= time.time()
+            assert before <= float(there(process.stdout).read()) <= time.time()

@@ -21,9 +21,6 @@ from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import PUBLISHED, World
 from infra.target import external_cluster, external_environment, hooks
-from infra.target.external_cluster import BadTarget, External
-from infra.target.external_environment import HookedServer
-from infra.target.hooks import BadHook, Hooks
 from infra.tests.fakes import HANGS_AFTER, running
 
 PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
@@ -32,8 +29,8 @@ SECRET = "p/ss'w%rd"
 VARIABLES = {"FENCEPOST_REDIS_USER": "ann", "FENCEPOST_REDIS_PASSWORD": SECRET}
 
 
-def of(backend: str, nodes: int) -> External:
-    return External(backend, tuple((f"h{number}", 1) for number in range(nodes)), OPEN)
+def of(backend: str, nodes: int) -> external_cluster.External:
+    return external_cluster.External(backend, tuple((f"h{number}", 1) for number in range(nodes)), OPEN)
 
 
 class TestNaming:
@@ -57,12 +54,12 @@ class TestNaming:
         (["redis=a:1", "redis=b:1"], "there is one of redis already"), (["postgres=a:1,b:1"], "one server"),
     )  # fmt: skip
     def test_what_cannot_be_understood_is_said_in_a_line(self, pairs: Sequence[str], says: str) -> None:
-        with pytest.raises(BadTarget, match=says):
+        with pytest.raises(external_cluster.BadTarget, match=says):
             external_cluster.parse(pairs, {})
 
     @pytest.mark.parametrize("text", ["redis=redis://u:hidden@h:1", "redis://:hidden@h:1", "redis=tls://u:hidden@h:1"])
     def test_a_password_on_the_command_line_is_refused_and_not_repeated(self, text: str) -> None:
-        with pytest.raises(BadTarget, match="_PASSWORD, never from the command line") as caught:
+        with pytest.raises(external_cluster.BadTarget, match="_PASSWORD, never from the command line") as caught:
             external_cluster.parse([text], {})
         assert "hidden" not in str(caught.value)
 
@@ -72,20 +69,14 @@ def world(backend: str, nodes: int, *commands: str) -> World:
 
 
 BARE, PAUSED = world("etcd", 3), world("redis", 5, "pause=a", "resume=a", "kill=a")
-SECURED = external_cluster.world(external_cluster.parse(["redis=tls://h:1"], {})["redis"], Hooks())
+SECURED = external_cluster.world(external_cluster.parse(["redis=tls://h:1"], {})["redis"], hooks.Hooks())
 NO_CONTROL = "no control over the nodes of a target: --hook "
 
 
 @cases(
     "there, backend, faults, why",
     ("nodes need hooks", BARE, "etcd", "pause-server kill-server wipe-server restart-leader", f"{NO_CONTROL}.*"),
-    (
-        "nothing between them",
-        BARE,
-        "etcd",
-        "isolate-leader-drop clock-jump-forward replace-version change-leader",
-        ".+",
-    ),
+    ("nothing between", BARE, "etcd", "isolate-leader-drop clock-jump-forward replace-version change-leader", ".+"),
     ("links to them, and workers", BARE, "redis", "cut-client-refuse slow-links freeze-holder delayed-write", None),
     ("what listens there cannot refuse", BARE.without("refusal", PUBLISHED), "redis", "cut-client-refuse", ".+"),
     ("hooks give what can be undone", PAUSED, "redis", "pause-server", None),
@@ -108,7 +99,7 @@ class Elsewhere:
         self.answers = True
         self.log: list[str] = []
         links = cast("Any", SimpleNamespace(bury=self.log.append, revive=lambda name: self.log.append(f"not {name}")))
-        process = HookedServer("redis1", cast("Any", self), {"node": "far"}, lambda: self.answers)
+        process = external_environment.HookedServer("redis1", cast("Any", self), {"node": "far"}, lambda: self.answers)
         self.node = Node(links, "redis", "redis1", 0, ("far", 1), lambda *_: None, process, untouched=True)
         self.broken = broken
 
@@ -203,7 +194,7 @@ def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -
     (["pause=a", "pause=b"], "pause: there is one already"),
 )  # fmt: skip
 def test_a_hook_that_cannot_be_understood_says_what_can(pairs: list[str], says: str) -> None:
-    with pytest.raises(BadHook, match=says):
+    with pytest.raises(hooks.BadHook, match=says):
         hooks.parse(pairs)
 
 
@@ -219,12 +210,12 @@ def test_the_same_command_again_and_braces_of_others_are_left_alone() -> None:
 )
 def test_a_hook_that_fails_is_quoted(command: tuple[str, ...], says: str) -> None:
     with pytest.raises(Failed, match=f"^redis1: hook kill: {re.escape(says)}$"):
-        Hooks({"kill": command}).run("kill", PLACES)
+        hooks.Hooks({"kill": command}).run("kill", PLACES)
 
 
 def test_a_hook_that_does_not_end_is_given_up() -> None:
     with pytest.raises(Failed, match="redis1: hook kill: no end after 0 s"):
-        Hooks({"kill": ("sh", "-c", "sleep 600.625; true")}).run("kill", PLACES, within=0.2)
+        hooks.Hooks({"kill": ("sh", "-c", "sleep 600.625; true")}).run("kill", PLACES, within=0.2)
     assert not running("600.625"), "what it called is ended as well"
 
 
@@ -266,9 +257,7 @@ def test_contradicting_variables_are_named(given: dict[str, str], tls: bool, say
         Access.of(backend, given, tls=tls, password_alone=backend == "redis")
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "name"), [("10.77.0.2:20101", "a.example"), ("b.example:1", "b.example"), ("[::1]:1", "::1")]
-)
+@cases("endpoint, name", ("10.77.0.2:20101", "a.example"), ("b.example:1", "b.example"), ("[::1]:1", "::1"))
 def test_a_server_behind_a_proxy_keeps_its_name(endpoint: str, name: str) -> None:
     assert Access(tls=True, names={"10.77.0.2:20101": "a.example"}).name_of(endpoint) == name
 

@@ -170,8 +170,7 @@ def not_run(column: str, **given: str) -> Cell:
 
 
 def test_what_could_not_be_tried_is_not_applicable_for_its_reason() -> None:
-    absent = [not_run(column) for stage in TOGETHER for column in COLUMNS[stage]]
-    made = of(*KEPT, *absent, parts=STAGES)
+    made = of(*KEPT, *(not_run(column) for stage in TOGETHER for column in COLUMNS[stage]), parts=STAGES)
     assert made.decision is Decision.NO_REGRESSION
     assert made.absent == {("redis", stage): "one server has no mixed state" for stage in TOGETHER}
     (promise,) = made.promises
@@ -198,8 +197,7 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
     words = "etcd1 stays 3.5.16: does not start on its data"
     rolled = [step(4.0, "etcd4"), step(3.0, words, refused=True), step(2.0, "etcd2")]
     trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": rolled})]
-    stayed = cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1})
-    made = whole(stayed, trials=trials)
+    made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
     assert (made.decision, made.no_way_back) == (Decision.NO_REGRESSION, (f"from half-way, redis: {words}",))
     assert [(one.stage, one.at) for one in made.steps] == [(ROLLBACK, 2.0), (ROLLBACK, 3.0), (ROLLBACK, 4.0)]
     # So it is where nothing could be judged behind it.
@@ -217,8 +215,7 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
 def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, trial: str, doubtful: bool) -> None:
     old = cell(BASELINE, before, property="fenced-store")
     new = cell(CANDIDATE, Verdict.NOT_APPLICABLE, property="fenced-store", trial=trial)
-    made = of(*KEPT, old, new)
-    assert made.doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
+    assert of(*KEPT, old, new).doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
     elsewhere = cell(CANDIDATE, Verdict.UPHELD, property="fenced-store", fault="kill-server")
     assert not of(*KEPT, old, new, elsewhere).doubts or not trial
 
@@ -319,8 +316,7 @@ def test_it_says_when_it_was_tried_and_how_busy_the_machine_was_and_what_was_not
         {"started": "9999-12-31T23:59:59+00:00", "seconds": 1e300},
         {"error": "before it began"},
     )
-    tried = [told(BASELINE, name=f"t{number}", about=about) for number, about in enumerate(abouts)]
-    found = conditions({}, tried)
+    found = conditions({}, [told(BASELINE, name=f"t{number}", about=about) for number, about in enumerate(abouts)])
     assert (found["began"], found["ended"]) == ("2026-01-31T23:01:00+00:00", "2026-02-01T00:03:30+00:00")
     assert found["stalled"] == {"middle": 0.01, "most": 0.4, "busy": 1, "trial": "t1"}
     assert conditions({}, [])["began"] is None

@@ -233,8 +233,7 @@ def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, results: 
     told = sentence(certificate)
     assert told.startswith("REGRESSION: ")
     for page in (run.path / "index.html", tmp_path / "index.html"):
-        heading = page.read_text().partition('<h1 id="verdict">')[2].partition("</h1>")[0]
-        assert escape(told) in heading
+        assert escape(told) in page.read_text().partition('<h1 id="verdict">')[2].partition("</h1>")[0]
     for words in (["list"], ["show", run.path.name], ["digest", run.path.name]):
         status, out, _ = results("--results", tmp_path, *words)
         assert (status, "REGRESSION: redis lost " in unescape(out.partition("\n")[0])) == (0, True)
@@ -287,8 +286,7 @@ def interrupted(root: Path) -> Run:
 
 def broken_before(root: Path) -> Run:
     """As what the old version broke already, the new one breaks; and nobody knows the images."""
-    broken = (violated(record(stage, "freeze-holder", nodes={})) for stage in ALONE)
-    return closed(root, *broken, parts=[], suite="")
+    return closed(root, *(violated(record(stage, "freeze-holder", nodes={})) for stage in ALONE), parts=[], suite="")
 
 
 def planted(root: Path) -> Run:
@@ -340,9 +338,7 @@ def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None
 
 
 @pytest.mark.parametrize(("command", "interruptions"), [(5, [5]), ("pytest", {"at": "now"})])
-def test_what_was_asked_for_may_be_damaged(
-    tmp_path: Path, command: object, interruptions: object, results: Results
-) -> None:
+def test_run_json_may_be_damaged(tmp_path: Path, command: object, interruptions: object, results: Results) -> None:
     """A command that is none is left out; interruptions that are none are named."""
     _, page = issue(closed(tmp_path, parts=ALONE, command=command))
     assert ">again<" not in page.read_text()

@@ -16,7 +16,7 @@ from rich.console import Console
 from checkers.claims import Verdict
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import CheckResult
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from results.comparison import presentation as compared_
 from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Comparison, apart, compare
 from results.comparison.presentation import Side, speed_word
@@ -88,8 +88,7 @@ def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones_nor_by_wh
     many = [cell(Verdict.UPHELD, seed=seed) for seed in range(50)]
     found = compare(run(*many), run(*many, cell(Verdict.VIOLATED, seed=77, page=Path("its"))))
     assert found.status == WORSE
-    after = found.changes[0].after
-    assert after is not None
+    after = there(found.changes[0].after)
     assert (after.word, after.times, after.trials, after.page) == (Verdict.VIOLATED, 1, 51, Path("its"))
     before = run(cell(Verdict.UPHELD), cell(Verdict.UPHELD, property="fifo"))
     found = compare(before, run(cell(Verdict.NOT_STRESSED), cell(Verdict.VIOLATED, property="fifo")))
@@ -182,8 +181,7 @@ def test_the_unit_is_the_trial() -> None:
 
 def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
     found = compare(*(replace(lanes(times, faults=3), cells=(cell(Verdict.UPHELD),)) for times in (1, 9)))
-    assert not found.timed
-    assert found.status == SAME_OR_BETTER
+    assert (found.timed, found.status) == (False, SAME_OR_BETTER)
 
 
 def test_a_slow_machine_is_not_the_locks_fault() -> None:
@@ -287,8 +285,7 @@ def test_an_interrupted_run_is_compared_as_far_as_it_came(upheld: str, tmp_path:
     run = Run.create(tmp_path, {})
     run.save_trial(judged(*TOLD[:2]))
     assert "B is still going on" in results("compare", upheld, run.path)[1]
-    assert run.going_on is not None
-    run.going_on.close()
+    there(run.going_on).close()
     status, out, _ = results("compare", upheld, run.path)
     assert status == 0
     assert "B is interrupted" in out

@@ -12,8 +12,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.tests.build import cases
-from results.commands import digest as digests
-from results.commands.digest import MOST_BYTES, digest
+from results.commands.digest import MOST_BYTES, digest, main
 from results.comparison.compare import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.record import Cell
@@ -181,9 +180,9 @@ class TestCommand:
         self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
     ) -> None:
         sides = {"a": side(cell(Verdict.UPHELD)), "b": side(cell(Verdict.VIOLATED, because="é"))}
-        monkeypatch.setattr(digests, "find", lambda name, root: name)
+        monkeypatch.setattr("results.commands.digest.find", lambda name, root: name)
         monkeypatch.setattr(Side, "of", lambda name: sides[name])
-        assert digests.main(Path(), "b", "a") == 0
+        assert main(Path(), "b", "a") == 0
         page = capfdbinary.readouterr().out.decode()
         assert "\n\nWorse than before" in page
         assert "é" in page

@@ -14,7 +14,6 @@ from results.record import NotRun
 from results.run import Run
 from results.storage import files, summary
 from results.storage.reading import RunContents, load_trial
-from results.storage.summary import Head
 from results.tests import hostile, samples
 from results.tests.judged import FOLDER, judged, kept
 from results.tests.test_damage import FORMATS, RUNS, mutated, some
@@ -47,13 +46,11 @@ def test_a_run_of_an_older_format_and_its_summary_are_read(old: Run) -> None:
     assert words["redis/register/unfenced", "fenced-store"] is Verdict.WEAKNESS_SHOWN
     assert words["etcd/set/fence-reads-and-writes", "no-lost-update"] is Verdict.UPHELD
     assert {cell.version for cell in contents.cells} == {"3.5.16", "8.0.2"}
-    lanes = {(lane.lane, lane.started[:10]) for lane in contents.lanes}
-    assert lanes == {(lane, "2026-11-22") for lane, _ in words}
+    assert {(lane.lane, lane.started[:10]) for lane in contents.lanes} == {(lane, "2026-11-22") for lane, _ in words}
     assert [lane.measures is None for lane in contents.lanes] == [number == 1] * 2
-    made = summary.load(old.path)
+    made, head = summary.load(old.path), summary.load_head(old.path)
     assert {cell.trial for cell in made.cells} == {cell.trial for cell in contents.cells}
-    head = summary.load_head(old.path)
-    assert all(getattr(made, name) == getattr(head, name) for name in Head.__slots__)
+    assert all(getattr(made, name) == getattr(head, name) for name in summary.Head.__slots__)
     assert (made.words[Verdict.WEAKNESS_SHOWN], made.started) == (2, "2026-11-22T07:31:15+00:00")
     assert old.head()[1] == "closed"
 

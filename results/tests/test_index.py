@@ -152,16 +152,15 @@ def test_rows_are_grouped_by_backend_and_named_as_shortly_as_they_can_be() -> No
     assert len(list(page.all("td", class_="nothing"))) == 3
 
 
-@pytest.mark.parametrize(
-    ("names", "short"),
-    [
-        (["redis", "redis-fair"], ["redis", "redis-fair"]), (["a.b.locks:Mine", "etcd"], ["Mine", "etcd"]),
-        (["a.b.locks:Mine", "Mine"], ["locks:Mine", "Mine"]), (["a/", ":", "", "."], ["a/", ":", "", "."]),
-        (["/x/a.py:L", "/y/a.py:L", "/y/b.py:M"], ["x/a.py:L", "y/a.py:L", "M"]),
-        (["/v1.2/a.py:L", "/v1.3/a.py:L"], ["v1.2/a.py:L", "v1.3/a.py:L"]),
-    ],
-    ids=["ours", "module", "tail-of-another", "hostile", "files", "dotted-folder"],
-)  # fmt: skip
+@cases(
+    "names, short",
+    ("ours", ["redis", "redis-fair"], ["redis", "redis-fair"]),
+    ("module", ["a.b.locks:Mine", "etcd"], ["Mine", "etcd"]),
+    ("tail-of-another", ["a.b.locks:Mine", "Mine"], ["locks:Mine", "Mine"]),
+    ("hostile", ["a/", ":", "", "."], ["a/", ":", "", "."]),
+    ("files", ["/x/a.py:L", "/y/a.py:L", "/y/b.py:M"], ["x/a.py:L", "y/a.py:L", "M"]),
+    ("dotted-folder", ["/v1.2/a.py:L", "/v1.3/a.py:L"], ["v1.2/a.py:L", "v1.3/a.py:L"]),
+)
 def test_short_names_are_the_shortest_tails_that_tell_names_apart(names: list[str], short: list[str]) -> None:
     assert list(grid.short_names(names).values()) == short
 

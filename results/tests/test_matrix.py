@@ -119,12 +119,7 @@ def of_many(word: Verdict = Verdict.UPHELD, faults: tuple[str, ...] = FAULTS, **
     ("all at 80 columns", "matrix", 80, cells()),
     ("each backend has a table where one is too wide", "matrix-by-backend", 200, of_many()),
     ("each fault lists its locks by their word where that is too wide", "matrix-by-word", 80, [*of_many(), BROKEN]),
-    (
-        "names are short and broken, not cut",
-        "matrix-long-names",
-        80,
-        [cell(n, "none", Verdict.UPHELD) for n in LONG],
-    ),
+    ("names are short and broken, not cut", "matrix-long-names", 80, [cell(n, "none", Verdict.UPHELD) for n in LONG]),
 )
 def test_the_whole_of_it(name: str, width: int, given: list[Cell]) -> None:
     text = drawn(width, given)

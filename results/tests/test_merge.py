@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from checkers.claims import Verdict
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from results.__main__ import main
 from results.commands import merge
 from results.record import NotRun
@@ -210,10 +210,9 @@ def test_runs_of_an_older_format_are_merged(out: Path, tmp_path: Path) -> None:
 
 def test_an_interrupted_shard_makes_the_whole_an_interrupted_one(tmp_path: Path, out: Path) -> None:
     run = make(tmp_path, "one", "a")
-    assert run.going_on is not None
     with pytest.raises(files.BadFile, match="still going on"):
         merge.merge(out, [run])
-    run.going_on.close()
+    there(run.going_on).close()
     merge.merge(out, [run])
     assert Run.open(out).head()[0].about["interrupted"] is True
 
@@ -320,15 +319,12 @@ def test_a_run_that_failed_is_kept_unless_asked(root: Path, capsys: pytest.Captu
     assert left(root) == []
 
 
-def test_a_run_that_is_still_going_on_is_kept_and_one_interrupted_may_go(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_going_on_is_kept_and_one_interrupted_may_go(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = samples.run(root / "going-on")
     done(root, "--keep", "0", "--yes", "--failed-too")
     assert left(root) == ["going-on"]
     assert "going-on  kept: still going on" in capsys.readouterr().out
-    assert run.going_on is not None
-    run.going_on.close()
+    there(run.going_on).close()
     done(root, "--keep", "0", "--yes")
     assert left(root) == []
 

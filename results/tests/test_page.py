@@ -20,7 +20,7 @@ from checkers.judging.judgement import Judgement, judge, judge_all
 from checkers.properties.check_result import CheckResult, Violation
 from checkers.properties.violation_stories import Narrator
 from checkers.row_format import NONE, F, Outcome
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from results.pages import trial_page
 from results.pages.lane.windows import standalone
 from results.record import LaneRecord, TrialRecord, decisive
@@ -30,7 +30,6 @@ from results.storage.reading import load_trial
 from results.tests import samples
 from results.tests.browser.made import RECORDED
 from results.tests.markup import Page, golden, unpacked
-from results.tests.samples import MS
 
 LOAD = {"workload": ["set", "once"], "keys": 1_000, "ttl": 30.0, "hook": "pause=evil"}
 LOCKS = {"locks": {"redis": "suites.locks.redis:RedisLock", "mine": "pkg.locks:Mine"}}
@@ -215,8 +214,7 @@ def test_almost_empty_histories(size: int) -> None:
 
 
 def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    trial = samples.trial()
-    made = Mock(wraps=Holds)
+    trial, made = samples.trial(), Mock(wraps=Holds)
     monkeypatch.setattr("checkers.history.view.Holds", made)
     history = samples.stale_write()
     judgements = judge_all(check(history), history)
@@ -266,15 +264,14 @@ def test_a_fault_on_a_holder_is_told_where_no_lease_ran_out() -> None:
     history = replace(history, faults=(fault,))
     [first, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
     assert first.rows == (row,)
-    applied = (fault.applied - View(history).zero) / 1000 / MS
+    applied = (fault.applied - View(history).zero) / 1000 / samples.MS
     assert f"; stall-holder hit it at {applied:.3f} s until " in first.text
 
 
 def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None:
     record, name = load_trial(RECORDED), "no-lost-update"
     lane = next(lane for lane in record.lanes if name in short_story.stories(lane))
-    violation = decisive(next(one for one in lane.judgements if one.property == name))
-    assert violation is not None
+    violation = there(decisive(next(one for one in lane.judgements if one.property == name)))
     short = tuple(line.text for line in short_story.tell(View(lane.history), violation))
     assert len(violation.story) > short_story.MOST_LINES >= len(short)
     run = Run.create(tmp_path, {})

@@ -21,7 +21,7 @@ from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 from checkers.properties.check_result import CheckResult
 from checkers.row_format import NONE, F, Outcome, Reason
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from results.commands import find
 from results.record import NotRun, settled, version_of
 from results.run import Run
@@ -77,8 +77,7 @@ def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: R
     history = samples.stale_write()
     excused = samples.stale_violation(history)
     early = replace(excused, at=samples.START + 1, kind="overlap", story=("before any fault",))
-    judgement = judge(CheckResult("fenced-store", False, (excused, early)), history)
-    run.save_trial(samples.one_lane(history, judgement))
+    run.save_trial(samples.one_lane(history, judge(CheckResult("fenced-store", False, (excused, early)), history)))
     [made] = run.read().cells
     assert (made.word, made.story[-1]) == (Verdict.VIOLATED, "before any fault")
 
@@ -236,8 +235,7 @@ def test_the_numbers_are_those_of_the_measures(recorded: History) -> None:
         for quantile in ("p50", "p90", "p99"):
             number = measure[f"{quantile}@all"]
             assert found[name][quantile] == (None if number is None else pytest.approx(number / 1e6, abs=1e-3))
-    longest = availability_gap(subject)["longest"]
-    assert longest is not None
+    longest = there(availability_gap(subject)["longest"])
     assert found["longest_gap_s"] == pytest.approx(longest / 1e9, abs=1e-6)
     assert found["operations"] == len(recorded)
 

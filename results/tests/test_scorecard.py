@@ -11,20 +11,10 @@ from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.all_properties import PROPERTIES
 from checkers.tests.build import cases
 from infra.faults.all_faults import FAULTS
-from results.pages import scorecard
-from results.pages.scorecard import Tried
+from results.pages.scorecard import Tried, places, render, write_all
 from results.record import Cell
 from results.report import advice, descriptions
-from results.report.descriptions import (
-    COLUMNS,
-    OTHER,
-    UNGROUPED,
-    Descriptions,
-    explained,
-    groups,
-    mechanism,
-    property_text,
-)
+from results.report.descriptions import COLUMNS, OTHER, UNGROUPED, Descriptions, groups, mechanism, property_text
 from results.run import Run
 from results.storage.files import BadFile
 from results.tests import samples
@@ -64,9 +54,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a promise about waiting broke": ([TOKENS, PAUSED, CHECKED, samples.cell(Verdict.VIOLATED, "recovery")], *KEPT),
     "no data": ([TOKENS], "Not shown", "nothing that was tried looked at data behind this lock."),
     "a check of reads and writes keeps it": ([TOKENS, PAUSED, CHECKED], *KEPT),
-    "a refused stale access shows that a check keeps it": (
-        [TOKENS, PAUSED, data(HELD, store=BOTH, name="fenced-store")], *KEPT,
-    ),
+    "a refusal shows that a check keeps it": ([TOKENS, PAUSED, data(HELD, store=BOTH, name="fenced-store")], *KEPT),
     "two checks keep it": (
         [TOKENS, PAUSED, data(HELD, store="guarded"), data(FREE, store=BOTH)],
         f"{BY_BOTH} or data in the lock service, which checks the lock (guarded)", f"{COST}.",
@@ -82,9 +70,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
         [TOKENS, PAUSED, data(HELD, store="fence-writes", name="fenced-store")], *NOT_KEPT,
     ),
     "a check that held only without a pause": ([TOKENS, PAUSED, data(HELD, "kill-server", BOTH)], *NOT_KEPT),
-    "a check that broke once": (
-        [TOKENS, PAUSED, CHECKED, data(Verdict.NOT_PROMISED_BROKEN, "slow-links", BOTH)], *NOT_KEPT,
-    ),
+    "a check that broke": ([TOKENS, PAUSED, CHECKED, data(Verdict.NOT_PROMISED_BROKEN, "slow-links", BOTH)], *NOT_KEPT),
     "a check with an open question": ([TOKENS, PAUSED, CHECKED, data(Verdict.UNKNOWN, "slow-links", BOTH)], *NOT_KEPT),
     "lost without a pause": (
         [TOKENS, data(LOST, "delayed-write"), data(HELD), data(HELD, "delayed-write", BOTH)],
@@ -172,7 +158,7 @@ def marks(page: Page, row: str) -> list[str]:
 
 
 def made(path: Path, *cells: Cell, locks: tuple[str, ...] = ("redis",)) -> Page:
-    return Page(scorecard.render(locks, [Tried(path, cells, ())], path / "x.html"))
+    return Page(render(locks, [Tried(path, cells, ())], path / "x.html"))
 
 
 def test_the_table_has_the_heaviest_verdict_of_each_promise_and_group(tmp_path: Path) -> None:
@@ -204,7 +190,7 @@ def test_versions_and_locks_stand_side_by_side(tmp_path: Path) -> None:
     old, new = (samples.cell(word, "fifo", version=version, page=page) for word, version in ((LOST, "7"), (HELD, "8")))
     other = samples.cell(HELD, "fifo", lock="etcd", backend="etcd", version="3.5", page=page)
     runs = [Tried(tmp_path / name, cells, ()) for name, cells in (("a", (old,)), ("b", (new, other)), ("c", (new,)))]
-    read = Page(scorecard.render(["redis", "etcd"], runs, tmp_path / "x.html"))
+    read = Page(render(["redis", "etcd"], runs, tmp_path / "x.html"))
     assert read.one("h1") == "May I use redis or etcd where lost data costs money?"
     first = marks(read, "first come, first served fifo")[0]
     assert " ".join(first.split()) == "A ◆ weakness 1 B ✔ upheld 2 C ✔ upheld 1"
@@ -220,7 +206,7 @@ def test_an_attempt_is_made_good_only_within_its_run(tmp_path: Path) -> None:
         Tried(tmp_path / name, (samples.cell(word, silent.property, fault=silent.fault, page=page),), ())
         for name, word in (("a", silent.word), ("b", LOST))
     ]
-    assert "∅" in marks(Page(scorecard.render(["redis"], runs, tmp_path / "x.html")), "a store that checks nothing")[4]
+    assert "∅" in marks(Page(render(["redis"], runs, tmp_path / "x.html")), "a store that checks nothing")[4]
 
 
 def test_a_run_of_any_format_has_scorecards_that_lead_to_its_trials(old: Run, results: Results) -> None:
@@ -237,8 +223,8 @@ def test_a_run_of_any_format_has_scorecards_that_lead_to_its_trials(old: Run, re
         assert len(links) > 2
         assert all((page.parent / link.partition("#")[0]).is_file() for link in links)
         assert "safe" not in Page(drawn).text.lower()
-    run_page = Page((old.path / "index.html").read_text("utf-8"))
-    links = {row.given["data-card"] for row in run_page.all("tr") if "data-card" in row.given}
+    rows = Page((old.path / "index.html").read_text("utf-8")).all("tr")
+    links = {row.given["data-card"] for row in rows if "data-card" in row.given}
     assert links == {f"scorecards/{lock}/index.html" for lock in ("etcd", "redis")}
 
 
@@ -257,10 +243,10 @@ def test_one_file_to_be_sent_to_somebody(old: Run, results: Results, tmp_path: P
 
 def test_locks_whose_names_are_alike_as_files_have_a_page_each(tmp_path: Path) -> None:
     cells = tuple(samples.cell(HELD, lock=lock, page=tmp_path / "p") for lock in ("a/b", "a:b", "A-b", "../x"))
-    scorecard.write_all(Tried(tmp_path, cells, ()))
-    places = scorecard.places(cells)
-    assert len({place.lower() for place in places.values()}) == 4
-    for lock, place in places.items():
+    write_all(Tried(tmp_path, cells, ()))
+    placed = places(cells)
+    assert len({place.lower() for place in placed.values()}) == 4
+    for lock, place in placed.items():
         title = Page((tmp_path / place).read_text("utf-8")).one("h1")
         assert title == f"May I use {lock} where lost data costs money?"
 
@@ -272,7 +258,7 @@ def test_no_scorecard_is_written_through_a_link(tmp_path: Path, part: str) -> No
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(BadFile, match="a link, which is not followed"):
-        scorecard.write_all(Tried(tmp_path / "run", (samples.cell(HELD),), ()))
+        write_all(Tried(tmp_path / "run", (samples.cell(HELD),), ()))
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -308,7 +294,7 @@ WRONG = {"group": ["x"], "text": 7}
     ("none", "held", "held"),
 )
 def test_a_mechanism_says_in_words_what_it_means_where_it_stands(text: str, told: str) -> None:
-    assert explained(text) == told
+    assert descriptions.explained(text) == told
 
 
 def test_what_a_run_stored_of_its_faults_and_locks_is_read() -> None:

@@ -10,9 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from results.terminal import progress
 from results.terminal.event_journal import NAME, Event, Journal, Tail, says, step, waits
-from results.terminal.progress import Level, Progress, ScreenLine
+from results.terminal.progress import Level, Progress, ScreenLine, unfinished
 from results.terminal.screen import Screen, Watch
 
 FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
@@ -83,9 +82,9 @@ class TestJournal:
         journal.tell(Event("trial", {**FACTS, "lanes": 3, "locks": ["redis"], "plan": []}))
         clock.now += 5
         journal.tell(Event("judges", {"lane": "redis/set/unfenced", "number": 2, "of": 3}))
-        assert progress.unfinished(tmp_path) == ["redis none: judging redis/set/unfenced (2 of 3), 5 s"]
+        assert unfinished(tmp_path) == ["redis none: judging redis/set/unfenced (2 of 3), 5 s"]
         journal.tell(Event("done", {**FACTS, "seconds": 5, "words": {}, "again": 0}))
-        assert progress.unfinished(tmp_path) == []
+        assert unfinished(tmp_path) == []
 
 
 class File(io.StringIO):

@@ -12,9 +12,8 @@ from markupsafe import Markup
 from checkers.history.history import History, from_rows
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
-from results.pages.lane import timeline
 from results.pages.lane.shown_operations import Focus
-from results.pages.lane.timeline import LONGEST_ERROR, MOST_ERRORS, TICK, columns
+from results.pages.lane.timeline import LONGEST_ERROR, MOST_ERRORS, TICK, columns, draw
 from results.tests import hostile, samples
 from results.tests.markup import Page, unpacked
 from results.tests.samples import MS, START, row
@@ -81,8 +80,7 @@ HISTORIES: dict[str, Callable[[], History]] = {
 
 def figure(history: History, moments: tuple[tuple[int, str], ...] = ()) -> Markup:
     view = View(history)
-    window = Focus(view.zero, view.zero + MS, (), (), (), 0, "why")
-    return timeline.draw(view, window, moments, "lane0")
+    return draw(view, Focus(view.zero, view.zero + MS, (), (), (), 0, "why"), moments, "lane0")
 
 
 def about(figure: str) -> dict[str, Any]:
@@ -183,10 +181,8 @@ def test_overlapping_faults_have_lines_of_their_own() -> None:
 
 def test_the_same_stands_as_text() -> None:
     history = samples.stale_write()
-    moments = tuple((START + n * MS, f"no. {n}!") for n in range(150))
-    details = Page(figure(history, moments)).one("details")
-    writes = int((history.columns["f"] == F.WRITE).sum())
-    assert f"write{writes}read" in details
+    details = Page(figure(history, tuple((START + n * MS, f"no. {n}!") for n in range(150)))).one("details")
+    assert f"write{int((history.columns['f'] == F.WRITE).sum())}read" in details
     assert "no. 99!" in details
     assert "no. 100!" not in details
     assert "and 50 more" in details

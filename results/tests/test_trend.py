@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from checkers.claims import Verdict
+from checkers.tests.build import cases, there
 from results.pages import curve, rates, trend
 from results.record import Cell, LaneSummary
 from results.report import grid
@@ -108,14 +109,11 @@ def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tm
     assert "1 new since the last one like it" in page.one("h1", id="verdict")
 
 
-@pytest.mark.parametrize(
+@cases(
     "asked",
-    [
-        {"profile": "smoke"},
-        {"targets": {"redis": ["a:1"]}},
-        *({"command": (*COMMAND, *words)} for words in (["--lock", "redis"], ["--lock=redis"], ["--faults", "none"])),
-    ],
-    ids=["profile", "target", "lock", "lock-equals", "faults"],
+    ("profile", {"profile": "smoke"}),
+    ("target", {"targets": {"redis": ["a:1"]}}),
+    *((words, {"command": (*COMMAND, *words.split())}) for words in ("--lock redis", "--lock=redis", "--faults none")),
 )
 def test_only_runs_that_tried_the_same_are_compared(tmp_path: Path, asked: dict[str, Any]) -> None:
     stored(tmp_path, 1, cell(Verdict.UPHELD))
@@ -151,8 +149,7 @@ def test_an_interrupted_run_is_marked_and_not_compared(tmp_path: Path) -> None:
     run = Run.create(tmp_path, {"command": COMMAND, "profile": "default"})
     run.save_trial(samples.trial())
     assert "still going on" in drawn(tmp_path).one("tr", data_run=run.path.name)
-    assert run.going_on is not None
-    run.going_on.close()
+    there(run.going_on).close()
     row = drawn(tmp_path).one("tr", data_run=run.path.name)
     assert "interrupted" in row
     assert "3 weakness" in row
@@ -220,15 +217,12 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 def test_a_line_has_a_gap_where_nobody_knows() -> None:
     runs = [(str(at), "") for at in range(5)]
     line = rates.line("t", runs, [rates.ChartLine("p50", (1.0, 2.0, None, 4.0, 5.0))])
-    assert line is not None
-    [reach] = Page(line).all("path", class_="reach")
+    [reach] = Page(there(line)).all("path", class_="reach")
     assert [reach.given["d"].count(letter) for letter in "ML"] == [2, 2]
     assert rates.line("t", runs, [rates.ChartLine("p50", (None,) * 5)]) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "told"), [(None, "-"), (0, "0"), (0.00537, "0.00537"), (12.34, "12.3"), (99.96, "100"), (1234.5, "1,234")]
-)
+@cases("value, told", (None, "-"), (0, "0"), (0.00537, "0.00537"), (12.34, "12.3"), (99.96, "100"), (1234.5, "1,234"))
 def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -> None:
     assert rates.shown(value) == told
 

@@ -13,16 +13,15 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import F, Gate, Outcome, Reason, Run, State
+from checkers.tests.build import there
 from infra.store.store import Read, Store, StoreError
 from suites.lock import Grant, LockError, Refused, now
 from suites.locks import registry
 from suites.worker import gates, recorder, store_client
 from suites.worker.critical_section import Section
-from suites.worker.gates import Gates
 from suites.worker.lease_renewal import Holding, LeaseRenewal
 from suites.worker.pool import ForkServer, Handle
 from suites.worker.process_spec import Process, Spec
-from suites.worker.recorder import Recorder
 from suites.worker.worker import Worker
 
 TTL = 0.6  # seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule
@@ -187,9 +186,9 @@ class Bench(Generic[Client]):
     def __init__(self, spec: Spec, client: Client) -> None:
         self.spec, self.client, self.begun = spec, client, now()
         recorder.create(spec.recording, 2000)
-        record = Recorder(spec.recording)
+        record = recorder.Recorder(spec.recording)
         self.page = record.page
-        self.renewal = LeaseRenewal(spec, client, record, Gates(record.page))  # type: ignore[arg-type]
+        self.renewal = LeaseRenewal(spec, client, record, gates.Gates(record.page))  # type: ignore[arg-type]
         self.main = Process(spec.first_process, spec.step)
 
     def hold(self, ttl: float = LONG, flags: int = 0) -> Holding:
@@ -237,9 +236,7 @@ def alive() -> bool:
 
 def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
     await_(lambda: gates.caught(page, gate) is not None)
-    caught = gates.caught(page, gate)
-    assert caught is not None
-    return caught
+    return there(gates.caught(page, gate))
 
 
 def granted(grant: Grant | None) -> Grant:

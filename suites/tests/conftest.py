@@ -14,7 +14,6 @@ from suites.tests import bench
 from suites.tests.bench import Bench, Fake, FakeSession, MakeWorker, Rich, a_spec
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World
-from suites.trial import run_trials as session_module
 from suites.worker.process_spec import Spec
 from suites.worker.worker import Worker
 from suites.workloads.workload import Workload
@@ -23,8 +22,8 @@ from suites.workloads.workload import Workload
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(Run.create(tmp_path, {}))
-    monkeypatch.setattr(session_module, "OwnEnvironment", SimpleNamespace(start=world.start))
-    monkeypatch.setattr(session_module, "run_trial", world.run_trial)
+    monkeypatch.setattr("suites.trial.run_trials.OwnEnvironment", SimpleNamespace(start=world.start))
+    monkeypatch.setattr("suites.trial.run_trials.run_trial", world.run_trial)
     return world
 
 

@@ -67,9 +67,7 @@ def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -
     inspect.signature(called).bind(**options)
 
 
-def test_all_that_the_rooms_have_is_there_with_help_and_a_word_that_is_close_is_suggested(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_all_of_the_rooms_is_there_with_help_and_a_close_word_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"certify", "upgrade", "check", "doctor", "up", "cut", "results list", "lock new", "suites nightly run"} <= {
         name for name, _ in leaves(fencepost)
     }
@@ -96,8 +94,7 @@ def test_a_new_lock_can_be_tried_as_it_is(
     monkeypatch.chdir(tmp_path)
     name = f"our_{backend}_lock"
     assert main(["lock", "new", name, "--backend", backend]) == 0
-    spelled = capsys.readouterr().out.partition("--lock ")[2].split()[0]
-    lock = validate_declarations.lock(spelled)
+    lock = validate_declarations.lock(capsys.readouterr().out.partition("--lock ")[2].split()[0])
     assert (lock.backend, lock.__name__) == (backend, f"Our{backend.capitalize()}Lock")
     before = (tmp_path / f"{name}.py").read_text()
     assert main(["lock", "new", name, "--backend", backend]) == 1, "what is there is not overwritten"
@@ -115,9 +112,7 @@ def test_certify_and_upgrade_are_runs_of_pytest_with_its_own_options() -> None:
         assert called.call_args.args[0][1:] == given
 
 
-def test_what_is_missing_without_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delitem(sys.modules, "infra.commands", raising=False)
     monkeypatch.setitem(sys.modules, "docker", None)
     assert main(["status"]) == 3
@@ -153,8 +148,7 @@ def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
     words = ("--lock", "mine.py:Mine", "--faults", "none", "--collect-only", "-q")
     assert "[mine.py:Mine/" in run(script, "certify", *words)
     assert "no runs in results/runs" in run(script, "results", "list")
-    told = run(python, "-c", "from infra.docker import doctor; print(doctor.check_dependencies())")
-    assert "state='ok'" in told
+    assert "state='ok'" in run(python, "-c", "from infra.docker import doctor; print(doctor.check_dependencies())")
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix not in (".py", ".whl")) == ["source", "venv"]
 
 

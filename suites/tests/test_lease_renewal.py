@@ -13,7 +13,7 @@ from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
 from checkers.tests.build import cases
 from suites.lock import Grant, Indeterminate, Refused, now
 from suites.tests.bench import MS, SOON, TTL, Believing, Bench, Fake, FakeSession, alive, at_work, await_, held, raising
-from suites.worker import gates, lease_renewal, recorder, wall_clock
+from suites.worker import gates, recorder, wall_clock
 from suites.worker.lease_renewal import RunDelays
 from suites.worker.process_spec import Spec
 
@@ -296,8 +296,7 @@ class TestTheGate:
         in_session.renewal.lose(old, in_session.main)
         in_session.client.session = old.grant.session
         nobody_is_caught()
-        holding = in_session.hold()
-        assert held(in_session.page, Gate.IN_RENEWAL).owner == holding.grant.owner
+        assert in_session.hold().grant.owner == held(in_session.page, Gate.IN_RENEWAL).owner
         gates.thaw(in_session.page, Gate.IN_RENEWAL)
 
 
@@ -349,7 +348,7 @@ class TestTheSentinel:
         hangs = threading.Event()
         in_session.client.answer = lambda: hangs.wait(SOON)
         in_session.await_rows(F.KEEP_ALIVE, 1)
-        with patch.object(lease_renewal, "_LAST_ANSWER", 0.01):
+        with patch("suites.worker.lease_renewal._LAST_ANSWER", 0.01):
             in_session.renewal.close()
         assert in_session.rows(F.KEEP_ALIVE)["outcome"].tolist() == [Outcome.PENDING]
         assert not in_session.renewal._sentinel.is_alive()
@@ -360,7 +359,7 @@ class TestTheSentinel:
         self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch, waited: int, noted: bool
     ) -> None:
         """What was just looked after cannot have waited for so long since then, but its wait has ended since then."""
-        monkeypatch.setattr(lease_renewal, "STALLED", SOON)  # nothing else is noted
+        monkeypatch.setattr("suites.worker.lease_renewal.STALLED", SOON)  # nothing else is noted
         before = len(bench.rows(F.STALL))
         monkeypatch.setattr(RunDelays, "longest", lambda _: waited if bench.renewal._closing.is_set() else 0)
         bench.renewal.close()

@@ -192,9 +192,7 @@ def test_as_many_as_the_cores_carry(
 
 
 @pytest.mark.parametrize(("ran", "share"), [(1.0, 0.5), (0.5, 0.25), (0.01, 0.125)])
-def test_the_share_of_a_core_is_what_passed_while_it_ran(
-    ran: float, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cores_share_is_what_passed_while_it_ran(ran: float, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a core of half the speed, by a clock that advances with every message. ran: of the time that passed."""
     moments = [2 * passed / launch.MESSAGES / ran for passed in range(2 * int(launch.PROBE * launch.MESSAGES))]
     wall = Mock(side_effect=moments)

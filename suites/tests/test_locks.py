@@ -17,11 +17,9 @@ from unittest.mock import Mock, patch
 import pytest
 
 from checkers.row_format import Reason
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
-from suites.locks import zookeeper
 from suites.locks.antipatterns import lockfile
-from suites.locks.antipatterns.lockfile import LockFile
 from suites.locks.etcd_session import Leases
 from suites.locks.etcd_single_key import EtcdKey
 from suites.locks.etcd_v3lock import post
@@ -44,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class TestLockFile:
     def test_one_at_a_time_and_what_is_gone_cannot_be_released(self, folder: Path) -> None:
-        one, other = LockFile.open((), 0.6), LockFile.open((), 0.6)
+        one, other = lockfile.LockFile.open((), 0.6), lockfile.LockFile.open((), 0.6)
         grant = granted(one.acquire("a/b", 1.0))
         assert len(list(folder.iterdir())) == 1
         assert refusal(lambda: other.acquire("a/b", 0)) is Reason.HELD
@@ -57,13 +55,12 @@ class TestLockFile:
         assert refusal(lambda: other.release(grant)) is Reason.NOT_OWNER
 
     def test_only_what_was_left_behind_long_ago_is_cleared_away(self, folder: Path) -> None:
-        lock = LockFile.open((), 0.6)
+        lock = lockfile.LockFile.open((), 0.6)
         assert lock.acquire("fresh", 0) is not None
         assert lock.acquire("stale", 0) is not None
         (stale,) = (file for file in folder.iterdir() if file.name == lockfile._file("stale").name)
-        long_ago = time.time() - lockfile.FORGOTTEN - 1
-        os.utime(stale, (long_ago, long_ago))
-        LockFile.open((), 0.6)
+        os.utime(stale, (time.time() - lockfile.FORGOTTEN - 1,) * 2)
+        lockfile.LockFile.open((), 0.6)
         assert [file.name for file in folder.iterdir()] == [lockfile._file("fresh").name]
 
 
@@ -207,9 +204,7 @@ def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Mock, leases: Leases) ->
         leases.keep_alive(1)
 
 
-def test_a_lease_that_is_gone_is_refused_and_one_that_was_given_up_before_tells_nothing(
-    etcd: Mock, leases: Leases
-) -> None:
+def test_a_lease_that_is_gone_is_refused_and_one_given_up_before_tells_nothing(etcd: Mock, leases: Leases) -> None:
     """The other thread may give it up just before the request, and revoke it."""
     etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
@@ -229,8 +224,7 @@ class Put(EtcdKey):
     """Whose key is put, while its lease needs a sign of life before anything may be granted."""
 
     def _put(self, key: str, lease_id: int) -> tuple[bool, int]:
-        present = self._leases.present
-        assert present is not None
+        present = there(self._leases.present)
         self._leases.present = replace(present, alive=present.alive - present.ttl // 2)
         return True, 7
 
@@ -244,9 +238,7 @@ def test_no_key_is_left_on_a_live_lease(etcd: Mock, leases: Leases, refused: Rea
     assert leases.present is None
 
 
-@pytest.mark.parametrize(
-    ("error", "session"), [(Refused(Reason.NOT_OWNER), 1), (Refused(Reason.UNAVAILABLE), 0), (Indeterminate("lost"), 0)]
-)
+@cases("error, session", (Refused(Reason.NOT_OWNER), 1), (Refused(Reason.UNAVAILABLE), 0), (Indeterminate("lost"), 0))
 def test_an_acquire_that_failed_names_the_lease_that_is_over(leases: Leases, error: LockError, session: int) -> None:
     leases.failed(1, error)
     assert getattr(error, "session", 0) == session
@@ -300,7 +292,7 @@ def test_a_call_spends_a_second_at_most_on_what_earlier_ones_left_behind(seconds
     session = SlowZooKeeper(seconds)
     lock = ZooKeeperLock(session, 2.0)  # type: ignore[arg-type]
     lock._orphans = {guid: QueueNode("/p", guid) for guid in ORPHANS}
-    with patch.object(zookeeper, "now", side_effect=lambda: session.clock):
+    with patch("suites.locks.zookeeper.now", side_effect=lambda: session.clock):
         if buried < len(ORPHANS):
             assert refusal(lock._bury) is Reason.UNAVAILABLE
         else:

@@ -61,8 +61,7 @@ def test_for_which_part_of_the_time_the_machine_stood_still() -> None:
 
 def test_cpu_time_is_told_by_part_also_of_a_server_that_was_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter([{"redis1": 5.0, "redis2": 7.0, "toxiproxy": 1.0, "store": 2.0}, {"redis1": 6.5, "redis2": 0.25}])
-    clock = iter([10.0, 13.0])
-    monkeypatch.setattr(time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(time, "process_time", iter([10.0, 13.0]).__next__)
     meter = CpuMeter(cast("Any", SimpleNamespace(cpu_seconds=lambda: next(used))))
     assert meter.by_part(4.0) == {"workers": 4.0, "harness": 3.0, "links": 0.0, "store": 0.0, "servers": 1.75}
 

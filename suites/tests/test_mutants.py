@@ -62,6 +62,11 @@ class TestCatalogue:
         assert mutant.bug.endswith(".")
         assert mutant.why.endswith(".")
 
+    def test_what_it_changes_stands_there(self, mutant: Mutant) -> None:
+        modules = AlteredModules(mutant)
+        for change in mutant.changes:
+            compile(modules.source(change.module), change.module, "exec")
+
 
 def test_each_server_that_breaks_a_promise_is_tried_by_name_and_runs_then() -> None:
     plants = {str(plant): plant for plant in PLANTS if plant.name != "slow"}
@@ -103,8 +108,7 @@ def test_what_does_not_stand_there_once_is_told() -> None:
 
 
 def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
-    mutant = catalogue()["drift-with-the-wrong-sign"]  # in a module that several locks share
-    modules = modules_of(mutant)
+    modules = modules_of(catalogue()["drift-with-the-wrong-sign"])  # in a module that several locks share
     node, lock = modules.module("suites.locks.redis_node"), modules.module("suites.locks.redis_single")
     assert lock.validity is node.validity
     assert node.validity(1.0) > 1e9 > sys.modules["suites.locks.redis_node"].validity(1.0)
@@ -233,13 +237,6 @@ def test_a_sample_leaves_what_was_stored_of_others(tmp_path: Path, monkeypatch: 
     assert [score.mutant for score in mutants.stored()[1]] == [first.name, second.name]
 
 
-def test_what_every_mutant_changes_stands_there() -> None:
-    for mutant in catalogue().values():
-        modules = AlteredModules(mutant)
-        for change in mutant.changes:
-            compile(modules.source(change.module), change.module, "exec")
-
-
 @pytest.fixture(scope="module")
 def histories(tmp_path_factory: pytest.TempPathFactory) -> Histories:
     return Histories(["default"], tmp_path_factory.mktemp("stored"))
@@ -247,8 +244,7 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Histories:
 
 @pytest.mark.parametrize("mutant", on_stored_histories().values(), ids=lambda mutant: mutant.name)
 def test_what_is_judged_on_stored_histories_changes_what_stands_there(mutant: Mutant) -> None:
-    modules = AlteredModules(mutant)
-    assert all(modules.source(change.module) for change in mutant.changes)
+    assert all(AlteredModules(mutant).source(change.module) for change in mutant.changes)
     assert not mutant.fault
     assert mutant.found_by
     assert set(mutant.found_by) <= {"judged", "proof"}
@@ -257,11 +253,10 @@ def test_what_is_judged_on_stored_histories_changes_what_stands_there(mutant: Mu
 
 
 OF_THE_RECORDER = ["granted-before-the-answer", "refusal-recorded-as-no-answer"]
+OF_THE_JUDGE = ["unanswered-release-read-as-refused", "search-gives-up-and-says-valid"]
 
 
-@pytest.mark.parametrize(
-    "name", [*OF_THE_RECORDER, "unanswered-release-read-as-refused", "search-gives-up-and-says-valid"]
-)
+@pytest.mark.parametrize("name", OF_THE_RECORDER + OF_THE_JUDGE)
 def test_on_stored_histories_it_shows(name: str, histories: Histories) -> None:
     shown = histories.show(on_stored_histories()[name])
     assert not shown.missed
@@ -275,8 +270,7 @@ def test_what_does_not_show_is_told() -> None:
 
 
 def test_recorded_anew_without_a_bug_it_is_judged_as_it_was(tmp_path: Path) -> None:
-    answers = kept(FOLDER / "nightly.tar.xz", tmp_path)
-    for name, was in list(answers.items())[::20]:
+    for name, was in list(kept(FOLDER / "nightly.tar.xz", tmp_path).items())[::20]:
         history = load(tmp_path / name)
         with recorder.folder() as folder:
             again = replayed(history, AlteredModules(NOTHING), Path(folder))

@@ -18,7 +18,6 @@ from results.run import Run
 from results.tests.samples import stale_result, stale_write, upheld
 from suites.__main__ import main as suites
 from suites.commands import nightly
-from suites.commands.nightly import Job, Night
 from suites.selection.shards import Shard
 
 LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
@@ -44,7 +43,7 @@ class Suite:
         self.ran: list[str] = []
         self.where: list[Path] = []
 
-    def run(self, night: Night, job: Job, results: Path) -> int:
+    def run(self, night: nightly.Night, job: nightly.Job, results: Path) -> int:
         self.ran.append(job.name)
         self.where.append(results)
         status = self.statuses.get(job.name, int(any(word.fails for word in self.words.values())))
@@ -79,8 +78,7 @@ class Suite:
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
     made = Suite(tmp_path)
     monkeypatch.setattr(nightly, "_run_job", made.run)
-    stamps = iter(f"2026112{n}T010000Z" for n in range(1, 9))
-    monkeypatch.setattr(nightly, "_stamp", lambda: next(stamps))
+    monkeypatch.setattr(nightly, "_stamp", iter([f"2026112{n}T010000Z" for n in range(1, 9)]).__next__)
     return made
 
 
@@ -92,8 +90,7 @@ def plan(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
 
 class TestPlan:
     def test_every_backend_in_every_version_that_can_be_had(self, capsys: pytest.CaptureFixture[str]) -> None:
-        names = plan(capsys, "--profile", "smoke")
-        assert names == [
+        assert plan(capsys, "--profile", "smoke") == [
             "redis-8.0-1of1", "redis-7.0-1of1", "zookeeper-3.9-1of1", "zookeeper-3.8-1of1", "etcd-3.5-1of1",
             "etcd-3.4-1of1",
         ]  # fmt: skip
@@ -128,7 +125,7 @@ class TestPlan:
 
 
 def test_a_job_asks_for_its_own_part_only() -> None:
-    command = Job("redis", "7.0", Shard(2, 3)).command(["--profile", "smoke", "-q"], Path("r"))
+    command = nightly.Job("redis", "7.0", Shard(2, 3)).command(["--profile", "smoke", "-q"], Path("r"))
     assert command[1:] == [
         "-m", "pytest", "suites/", "--profile", "smoke", "-q", "--backend", "redis", "--version-of", "redis=7.0",
         "--shard", "2/3", "--results", "r",
@@ -156,10 +153,7 @@ class TestNights:
         ("what was well in between is new again", (VIOLATED, UPHELD, UNKNOWN, VIOLATED), (1, 0, 3, 1), "### New"),
     )
     def test_one_after_another(self, suite: Suite, words: Sequence[Words], statuses: Sequence[int], says: str) -> None:
-        came_to = []
-        for suite.words in words:
-            came_to.append(suite.night())
-        assert tuple(came_to) == statuses
+        assert tuple(suite.night() for suite.words in words) == statuses
         assert says in suite.told()
         assert ("worker 3 was granted token 41" in suite.told()) == (words[-1] is VIOLATED)
 

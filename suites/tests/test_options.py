@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import STORM, compile_plan
 from infra.faults.workers.between_requests import TWO
 from suites.lanes.lane import LOCK_GONE, Lane, lane_named, meets
 from suites.locks import registry
-from suites.locks.registry import CONTROLS
 from suites.selection.parse_options import EVERY_FAULT
 from suites.selection.profiles import BOUNDARIES, DEFAULT, PROFILES, STALE
 from suites.selection.selection import WORKERS, Selection
@@ -134,8 +133,7 @@ class TestCases:
         run = asked(lock=["redis", "etcd"], faults=["storm-17"], seed=3)
         assert run.faults == ("storm-17",)
         for backend in ("redis", "etcd"):
-            plan = run.plan("storm-17", backend)
-            assert plan is not None
+            plan = there(run.plan("storm-17", backend))
             assert (plan.backend, plan.seed) == (backend, 17)
             assert plan == asked(lock=[backend], faults=["storm-17"], seed=4).plan("storm-17", backend)
             assert run.fault_names("storm-17", backend) == plan.fault_names
@@ -146,7 +144,7 @@ class TestCases:
         run = asked(profile="nightly", seed=40)
         storms = [column for column in run.faults if column.startswith(STORM)]
         assert storms == [f"storm-{seed}" for seed in range(40, 40 + PROFILES["nightly"].storms)]
-        assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in CONTROLS)
+        assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in registry.CONTROLS)
         assert all(run.parts(backend, storms[0]) for backend in run.backends)
 
     def test_the_plan_of_a_trial_without_faults_is_that_again(self, tmp_path: Path) -> None:
@@ -225,18 +223,18 @@ class TestWhatAProfileTries:
         for fault in sorted({*run.faults} - {*BOUNDARIES}):  # which have lanes of their own
             tried = [lane for lane in run.lanes if run.tries(lane, fault)]
             for lane in run.lanes:
-                usual = run.special(lane) is None and lane.lock_name not in CONTROLS
+                usual = run.special(lane) is None and lane.lock_name not in registry.CONTROLS
                 if usual and run.not_applicable(lane, fault) is None:
                     of_lock = [answers(other, fault) for other in tried if other.lock is lane.lock]
                     assert answers(lane, fault) <= set().union(*of_lock), (lane.name, fault)
-        correct = {lane for lane in run.lanes if run.special(lane) is None and lane.lock_name not in CONTROLS}
+        correct = {lane for lane in run.lanes if run.special(lane) is None and lane.lock_name not in registry.CONTROLS}
         assert {lane for lane in correct if run.tries(lane, "freeze-holder")} == correct
         assert len({lane for lane in correct if run.tries(lane, "kill-server")}) < len(correct) / 2
 
     def test_of_what_is_broken_by_design_only_what_must_show(self) -> None:
         """With a hazard that is certain, of a property that is asked of the lane."""
         run = replace(asked(), named=False)
-        lanes = [lane for lane in run.lanes if lane.lock_name in CONTROLS]
+        lanes = [lane for lane in run.lanes if lane.lock_name in registry.CONTROLS]
         for lane in lanes:
             under = {fault for fault in run.faults if run.tries(lane, fault)}
             assert under - {NO_FAULT} == {fault for fault in run.faults if lane.must_show((fault,))} - {NO_FAULT}
@@ -270,7 +268,7 @@ class TestWhatAProfileTries:
             for lane in run.lanes:
                 tried = {fault for fault in run.faults if run.tries(lane, fault)} & set(BOUNDARIES)
                 assert tried == (set(BOUNDARIES) if lane.workload.name == "pairs" else set()), lane.name
-                assert lane.workload.name != "pairs" or lane.lock_name not in CONTROLS
+                assert lane.workload.name != "pairs" or lane.lock_name not in registry.CONTROLS
             pairs = [lane for lane in run.lanes if lane.workload.name == "pairs"]
             assert all(not run.tries(lane, fault) for lane in pairs for fault in set(run.faults) - set(BOUNDARIES))
 

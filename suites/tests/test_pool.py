@@ -20,7 +20,7 @@ import pytest
 from checkers import row_format
 from checkers.history.history import read_recording
 from checkers.row_format import Action, F, Gate, Outcome, State
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
 from suites.lanes.lane import lane_named, lanes_of
@@ -28,14 +28,13 @@ from suites.lock import now
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
+from suites.tests.selections import lock_file
 from suites.trial import lane_history, run_trial
-from suites.trial.lane_history import RunningLane
 from suites.trial.trial import Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker import python_environment, recorder
 from suites.worker.forkserver import NICE, in_a_line
 from suites.worker.pool import ROOT, ForkServer, Handle, TrialBroke, WorkerBroke
-from suites.worker.recorder import Recorder
 
 HARNESS = """
 import os, signal, sys, time
@@ -55,6 +54,7 @@ with closing(ForkServer([f"{MODULE}:Free"])) as server:
     sys.stdin.read()
 """
 """Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
+MINE = f"from {MODULE} import Free\n\n\nclass Mine(Free): ...\n"
 NO_TOKEN = "returned a Grant whose token is 'tok-1' (str): an int from 0 to "
 
 
@@ -82,13 +82,11 @@ class TestTheirEnd:
     def test_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
         command = [sys.executable, "-c", HARNESS, str(tmp_path)]
         with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True) as harness:
-            assert harness.stdout is not None
-            assert harness.stdin is not None
-            pids = [int(pid) for pid in harness.stdout.readline().split()]
+            pids = [int(pid) for pid in there(harness.stdout).readline().split()]
             assert len(pids) == 4
             assert not any(gone(pid) for pid in pids)
             if how is None:
-                harness.stdin.close()
+                there(harness.stdin).close()
             else:
                 harness.send_signal(how)
             harness.wait(SOON)
@@ -179,12 +177,9 @@ class TestABug:
         assert in_a_line(caught.value, lock) == told
 
     def test_in_what_the_lock_inherits_is_placed_there(self, tmp_path: Path) -> None:
-        file = tmp_path / "mine.py"
-        file.write_text(
-            f"from {MODULE} import BreaksInRelease\n\n\nclass Mine(BreaksInRelease):\n"
-            "    def release(self, grant):\n        super().release(grant)\n"
-        )
-        spelling = registry.spelling(f"{file}:Mine")
+        lock = f"from {MODULE} import BreaksInRelease\n\n\nclass Mine(BreaksInRelease):\n"
+        lock += "    def release(self, grant):\n        super().release(grant)\n"
+        spelling = registry.spelling(lock_file(tmp_path, lock))
         told = r"LookupError: planted in release \(standin.py:\d+, in release\)\n"
         with closing(ForkServer([spelling])) as server, pytest.raises(WorkerBroke, match=told):
             run_on(server, tmp_path, spelling)
@@ -193,7 +188,7 @@ class TestABug:
     def test_is_read_as_it_was_written(self, tmp_path: Path, text: str) -> None:
         (spec, *_) = specs(str(tmp_path), "Free")
         recorder.create(spec.recording, 1)
-        record = Recorder(spec.recording)
+        record = recorder.Recorder(spec.recording)
         record.note(text)
         record.page[row_format.STATE] = State.BROKEN
         assert Handle(spec, 1, record.page).reason() == text.rstrip()
@@ -220,10 +215,9 @@ class TestAnotherInterpreter:
         assert python_environment.ask(python.path) == python
         monkeypatch.setattr(sys, "path", [*sys.path])
         python.lend()
-        file = tmp_path / "mine.py"
-        file.write_text(f"import only_there\nfrom {MODULE} import Free\n\n\nclass Mine(Free): ...\n")
-        with closing(ForkServer([registry.spelling(f"{file}:Mine")], [python.path])) as server:
-            running(server, tmp_path, registry.spelling(f"{file}:Mine"))
+        lock = registry.spelling(lock_file(tmp_path, f"import only_there\n{MINE}"))
+        with closing(ForkServer([lock], [python.path])) as server:
+            running(server, tmp_path, lock)
             assert server.clients["only_there"] == "7.1"
 
     def test_may_be_one_of_two_that_differ_in_the_release_of_a_client_library(
@@ -244,14 +238,11 @@ class TestAnotherInterpreter:
         assert [each.release("a-client") for each in (ours, old, new)] == ["", "1.0", "2.0.2"]
         assert new.modules("a-client") == {"a_client"}
         assert new == python_environment.with_libraries(ours, {"a-client": "2.0"})
-        with pytest.raises(
-            python_environment.BadInterpreter, match=r"a-client==3.\*: .*No matching distribution found"
-        ):
+        missing = r"a-client==3.\*: .*No matching distribution found"
+        with pytest.raises(python_environment.BadInterpreter, match=missing):
             python_environment.with_libraries(ours, {"a-client": "3"})
         assert len([*(tmp_path / "cache").glob("fencepost/libraries/*")]) == 2
-        file = tmp_path / "mine.py"
-        file.write_text(f"import a_client\nfrom {MODULE} import Free\n\n\nclass Mine(Free): ...\n")
-        lock = registry.spelling(f"{file}:Mine")
+        lock = registry.spelling(lock_file(tmp_path, f"import a_client\n{MINE}"))
         with closing(ForkServer([lock], [old.path, new.path])) as server:
             workers = running(server, tmp_path, lock)
             assert server.clients["a_client"] == "1.0, 2.0.2"
@@ -291,9 +282,7 @@ class TestReplacement:
         handle.ended = 510_000_000
         assert len(lane_history._dying(handle)) == 0, "it ended at once"
 
-    def test_so_is_the_silence_of_a_sentinel_before_its_worker_was_killed(
-        self, server: ForkServer, tmp_path: Path
-    ) -> None:
+    def test_so_is_the_silence_of_a_sentinel_before_a_kill(self, server: ForkServer, tmp_path: Path) -> None:
         killed, stopped, _ = handles = running(server, tmp_path)
         assert server.await_condition(lambda: bool(row_format.word(stopped.page, row_format.ALIVE)), SOON)
         stopped.signal(signal.SIGSTOP)
@@ -312,8 +301,8 @@ class TestReplacement:
         (spec, *_) = specs(str(tmp_path), "Free")
         (lane, *_) = lanes_of("redis", registry.load("redis"))
         recorder.create(spec.recording, 10)
-        running = RunningLane(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
-        record = Recorder(spec.recording)
+        running = lane_history.RunningLane(lane, spec.keys, [Handle(spec, 0, recorder.map_page(spec.recording))])
+        record = recorder.Recorder(spec.recording)
 
         def granted(key: int) -> int:
             return record.granted(record.invoke(F.ACQUIRE, 0, key), sent=1, ttl=1, token=None, owner=1, session=0)
@@ -343,7 +332,7 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
     running = object.__new__(run_trial.RunningTrial)
     lane = next(lane for lane in lanes_of(lock, registry.load(lock)) if lane.name.endswith("set/unfenced"))
     running.trial = Trial("redis", fault, 1, (lane,))
-    running.lanes, running.plan = [RunningLane(lane, ())], running.trial.plan_to_run()
+    running.lanes, running.plan = [lane_history.RunningLane(lane, ())], running.trial.plan_to_run()
     server = running.server = running.tell = Mock()
     server.await_condition.side_effect = lambda condition, timeout: condition()
     running.watch = Watch(Prober(BACKENDS["redis"]), ())

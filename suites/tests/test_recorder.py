@@ -69,8 +69,7 @@ def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slo
         writing.wait()
         quick = pool.submit(record.note, "quick")
         go_on.set()
-    lines = recorder.read_errors(path)
-    assert [lines[number.result() - 1] for number in (slow, quick)] == ["slow", "quick"]
+    assert [recorder.read_errors(path)[number.result() - 1] for number in (slow, quick)] == ["slow", "quick"]
 
 
 def test_outcomes_reasons_and_error_texts(path: Path) -> None:

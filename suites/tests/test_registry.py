@@ -11,14 +11,13 @@ from typing import Any, Final, cast
 import pytest
 
 from checkers.claims import Claim, Hazard
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
 from infra.faults.plan import compile_plan
 from suites.lanes.lane import lanes_of
 from suites.lanes.validate_declarations import lock, wrong
 from suites.lock import Declarations, LockClient
 from suites.locks import registry
-from suites.locks.registry import LOCKS, UnknownLock
 from suites.mutants.catalogue import catalogue
 from suites.tests import planted
 from suites.tests.bench import ENDS, Fake
@@ -48,7 +47,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", registry.LOCKS)
 def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
     cls = lock(name)
     assert cls.name == name
@@ -62,9 +61,9 @@ def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nope", "", "xyz:", ":Mine"])
 def test_an_unknown_name_lists_what_exists(name: str) -> None:
-    with pytest.raises(UnknownLock) as caught:
+    with pytest.raises(registry.UnknownLock) as caught:
         lock(name)
-    assert all(known in str(caught.value) for known in LOCKS)
+    assert all(known in str(caught.value) for known in registry.LOCKS)
 
 
 @cases(
@@ -83,7 +82,7 @@ def test_an_unknown_name_lists_what_exists(name: str) -> None:
     ("a wrong declaration", "{file}:Wrong", r"^{file}:Wrong: min_ttl = -1.0; "),
 )
 def test_what_is_no_lock_says_what_it_lacks_or_what_there_is(file: Path, name: str, says: str) -> None:
-    with pytest.raises(UnknownLock, match=says.replace("{file}", str(file))):
+    with pytest.raises(registry.UnknownLock, match=says.replace("{file}", str(file))):
         lock(name.format(file=file, folder=file.parent))
 
 
@@ -104,7 +103,7 @@ def test_an_error_inside_the_module_is_told_by_its_line(tmp_path: Path, text: st
     broken = tmp_path / "broken.py"
     broken.write_text(text)
     for _ in range(2):
-        with pytest.raises(UnknownLock) as caught:
+        with pytest.raises(registry.UnknownLock) as caught:
             lock(f"{broken}:Mine")
         assert f"cannot be loaded: {broken}:{told}" in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -114,7 +113,7 @@ def test_an_error_inside_the_module_is_told_by_its_line(tmp_path: Path, text: st
 def test_a_module_that_imports_what_is_missing_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fencepost_needy.py").write_text("\nimport fencepost_is_not_there\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UnknownLock, match=r"fencepost_needy\.py:2 imports fencepost_is_not_there"):
+    with pytest.raises(registry.UnknownLock, match=r"fencepost_needy\.py:2 imports fencepost_is_not_there"):
         lock("fencepost_needy:Mine")
 
 
@@ -128,7 +127,7 @@ def test_the_fork_server_stays_light(file: Path) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_paused_server_is_silent_for_longer_than_a_call_may_take(backend: str) -> None:
-    locks = [lock for lock in map(registry.load, LOCKS) if lock.backend == backend]
+    locks = [lock for lock in map(registry.load, registry.LOCKS) if lock.backend == backend]
     bounds = [lock.bounds["fail-fast"] for lock in locks if "fail-fast" in lock.bounds]
     assert BACKENDS[backend].call == min(bounds)
     paused = {compile_plan(["pause-server"], seed, backend, ttl=0.5).steps[0].for_ for seed in range(30)}
@@ -206,8 +205,7 @@ def test_what_can_be_meant_is_taken(said: dict[str, object]) -> None:
     ({"close": lambda self, now: None}, "close is called as close()"),
 )
 def test_what_cannot_be_meant_is_told_in_one_line(said: dict[str, object], told: str) -> None:
-    answer = mistake(**said)
-    assert answer is not None
+    answer = there(mistake(**said))
     assert (told in answer, "\n" in answer) == (True, False)
 
 
@@ -239,9 +237,7 @@ def test_the_lock_is_one_and_promises_nothing_and_what_is_mended_promises_what_t
     plain, promises = lock(f"{first}:MyLock"), lock(f"{mended}:MyLock")
     assert (plain.backend, plain.claims, plain.bounds) == ("redis", (), Declarations.bounds)
     assert promises.bounds == {**Declarations.bounds, "recovery": 2.0}
-    assert {"churn", "leader"}.isdisjoint(lane.workload.name for lane in lanes_of("MyLock", plain)), (
-        "nothing is renewed"
-    )
+    assert {"churn", "leader"}.isdisjoint(it.workload.name for it in lanes_of("MyLock", plain)), "nothing is renewed"
     assert {claim.property for claim in promises.claims} == {"server-exclusion", "recovery"}
     for claim in promises.claims:
         for faults in (["none"], ["freeze-before-release"]):

@@ -18,9 +18,8 @@ from results.certificate.certify import Decision
 from results.commands import listing
 from results.record import TrialRecord
 from results.run import Run
-from results.storage import resumable
 from results.storage.files import RUNS, BadFile
-from results.storage.resumable import ENDED
+from results.storage.resumable import ASIDE, ENDED, reopen, why_not
 from results.storage.run_folder import is_running
 from results.terminal.event_journal import Tail
 from results.text import typed
@@ -70,12 +69,10 @@ class TestWhatIsStored:
     def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Selection) -> None:
         cases = list(every_case(fences, "none"))
         begun.script = lambda _: {key_of(cases[0]): Verdict.VIOLATED}
-        first = begun.session(fences)
-        before = [first.answer(case) for case in cases]
+        before = list(map(begun.session(fences).answer, cases))
         session = again(begun, fences)
         after = [session.answer(case) for case in cases]
-        assert begun.trials == []
-        assert begun.environments[1:] == [], "nothing is booted for it"
+        assert (begun.trials, begun.environments[1:]) == ([], []), "nothing is booted for it"
         assert after == before
         assert [event.name for event in begun.told] == ["resumed", "verdict"], "what fails is told again"
         assert begun.told[0].facts == {"kept": (("redis", "none", 1, 4.0),), "stored": 1, "again": 0}
@@ -116,7 +113,7 @@ class TestWhatIsSetAside:
         assert told["trial"] == "redis-none-7"
         assert why in told["because"]
         assert names(world.run.path / "trials") == ["redis-none-7"]
-        assert names(world.run.path / resumable.ASIDE) == ["redis-none-7"]
+        assert names(world.run.path / ASIDE) == ["redis-none-7"]
         assert world.run.read().problems == ()
 
     def test_what_came_to_no_verdict(self, begun: World, fences: Selection) -> None:
@@ -136,9 +133,7 @@ class TestWhatIsSetAside:
         again(begun, both).answer(case)
         assert names(begun.run.path / "trials") == ["redis-none-7"], "what is tried as a whole is not there twice"
 
-    @pytest.mark.parametrize(
-        ("file", "left"), [("*.arrow", 100), ("*.arrow", None), ("verdicts.json", 0), ("trial.json", 0)]
-    )
+    @cases("file, left", ("*.arrow", 100), ("*.arrow", None), ("verdicts.json", 0), ("trial.json", 0))
     def test_what_a_power_cut_left(self, begun: World, fences: Selection, file: str, left: int | None) -> None:
         """So many of its bytes, or no file at all."""
         (path, *_) = self.once(begun, fences).glob(file)
@@ -160,7 +155,7 @@ class TestWhatIsSetAside:
         (begun.run.path / "trials" / "redis-freeze-holder-7" / "trial.json").unlink()
         again(begun, fences).answer(case)
         assert [trial.attempt for trial in begun.trials] == [1, 2]
-        assert names(begun.run.path / resumable.ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
+        assert names(begun.run.path / ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
 
     def test_what_was_half_written_is_gone(self, begun: World, fences: Selection) -> None:
         self.once(begun, fences)
@@ -201,14 +196,14 @@ class TestTheFolder:
         begun.run.close({"exit status": 0})
         summary = json.loads((begun.run.path / "summary.json").read_text())
         assert (summary["about"], len(summary["asked"]["interruptions"])) == ({"exit status": 0}, 1)
-        assert resumable.why_not(begun.run).startswith("came to its end")
+        assert why_not(begun.run).startswith("came to its end")
 
     def test_is_held_by_one_alone_and_then_by_each_of_its_processes(self, begun: World) -> None:
         path = begun.run.path
         die(begun.run)
-        first = resumable.reopen(Run.open(path), {})
+        first = reopen(Run.open(path), {})
         with pytest.raises(BadFile, match="still going on"):
-            resumable.reopen(Run.open(path), {})
+            reopen(Run.open(path), {})
         other = Run.join(path)
         assert is_running(path)
         die(first)

@@ -19,10 +19,9 @@ from infra.faults.plan import Plan, Step
 from results.stages import BASELINE, CANDIDATE
 from suites.locks import registry
 from suites.plugin import ByBackend
-from suites.selection import shards
 from suites.selection.bad_option import BadOption
 from suites.selection.selection import Selection, case_id
-from suites.selection.shards import Shard, cut, parse
+from suites.selection.shards import LASTS, OWN, Shard, cut, expected, parse
 from suites.selection.upgrade_stages import in_turn
 from suites.tests.bench import ENDS
 from suites.tests.selections import USAGE, asked, collected, refused, upgrading
@@ -185,11 +184,9 @@ def test_the_shards_are_the_whole_no_test_is_in_two_and_they_take_as_long_as_eac
 def test_what_a_shard_asks(options: dict[str, object], n: int) -> None:
     run = asked(**options)
     parts = [run.only(Shard(i, n)) for i in range(1, n + 1)]
-    asks = [question for part in parts for question in questions(part)]
-    assert sorted(asks) == sorted(questions(run))
+    assert sorted(question for part in parts for question in questions(part)) == sorted(questions(run))
     assert Counter(item for part in parts for item in part.not_run()) == Counter(run.not_run())
-    trials = [trial for part in parts for trial in load(part)]
-    assert sorted(trials) == sorted(load(run)), "no trial is run by two of them"
+    assert sorted(trial for part in parts for trial in load(part)) == sorted(load(run)), "no trial is run by two"
 
 
 def test_each_boots_only_what_it_runs() -> None:
@@ -209,8 +206,7 @@ def test_what_cannot_be_asked_is_told_once_where_its_backend_is() -> None:
 
 def test_more_shards_than_trials_leave_some_with_nothing() -> None:
     run = asked(lock=["redis"], faults=["none"])
-    sizes = [len(questions(run.only(Shard(i, 5)))) for i in range(1, 6)]
-    assert sorted(sizes) == [0, 0, 0, 0, len(questions(run))]
+    assert sorted(len(questions(run.only(Shard(i, 5)))) for i in range(1, 6)) == [0, 0, 0, 0, len(questions(run))]
     nothing = asked(lock=["etcd"], faults=["clock-jump-forward"])
     assert nothing.trials() == []
     assert [len(nothing.only(Shard(i, 2)).not_run()) > 0 for i in (1, 2)] == [True, False], "the first tells of it"
@@ -226,12 +222,12 @@ def test_overlapping_steps_take_the_time_of_the_longest_and_another_version_an_e
     long, short, last = "kill-server", "pause-server", "lose-replies"
     steps = (Step(long, 1.0, 5.0, {}), Step(short, 0.5, 1.0, {}, beside=True), Step(last, 1.0, 2.0, {}))
     plan, calm = Plan("p", "redis", 1, steps), Plan("none", "redis", 1, ())
-    assert shards.expected(plan, 1.0, 4) - shards.expected(calm, 1.0, 4) == pytest.approx(9.0)
-    assert shards.expected(calm, 1.0, 8) > shards.expected(calm, 1.0, 4)
+    assert expected(plan, 1.0, 4) - expected(calm, 1.0, 4) == pytest.approx(9.0)
+    assert expected(calm, 1.0, 8) > expected(calm, 1.0, 4)
     once, twice = (Plan("p", "redis", 1, (Step("roll-version", 1.0, 1.0, {}),) * times) for times in (1, 2))
     killed = Plan("p", "redis", 1, (Step("kill-server", 1.0, 1.0, {}),))
-    assert shards.expected(once, 1.0, 4) - shards.expected(killed, 1.0, 4) == pytest.approx(shards.LASTS + shards.OWN)
-    assert shards.expected(twice, 1.0, 4) - shards.expected(once, 1.0, 4) == pytest.approx(shards.LASTS + 2.0)
+    assert expected(once, 1.0, 4) - expected(killed, 1.0, 4) == pytest.approx(LASTS + OWN)
+    assert expected(twice, 1.0, 4) - expected(once, 1.0, 4) == pytest.approx(LASTS + 2.0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from infra.errors import Failed
 from results.record import settled
 from results.stages import BASELINE, CANDIDATE
 from results.tests import samples
-from suites.selection import selection as asked_module
 from suites.selection.selection import Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
@@ -85,7 +84,7 @@ class TestParts:
     @pytest.fixture
     def parts(self, both: Selection, monkeypatch: pytest.MonkeyPatch) -> Selection:
         """Two locks whose lanes do not fit into one trial."""
-        monkeypatch.setattr(asked_module, "WORKERS", 25)
+        monkeypatch.setattr("suites.selection.selection.WORKERS", 25)
         assert len(both.parts("redis", "none")) == 2
         return both
 
@@ -170,8 +169,7 @@ class TestPositiveControls:
         first, second = (case_of(fences, "holder-exclusion", "freeze-holder", store) for store in stores)
         world.script = lambda trial: shown_by(first, 2)(trial) | shown_by(second, 3)(trial)
         world.session(fences).answer(first)
-        every = fences.runnable("redis", "freeze-holder")
-        assert [len(trial.lanes) for trial in world.trials] == [len(every), 2, 1]
+        assert [len(trial.lanes) for trial in world.trials] == [len(fences.runnable("redis", "freeze-holder")), 2, 1]
         assert world.trials[2].lanes == (second.lane,)
 
     @cases(

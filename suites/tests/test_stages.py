@@ -222,14 +222,11 @@ def test_client_libraries_are_upgraded_for_the_locks_that_import_them(world: Wor
     ]
     assert not {"kill-under-load", *ROLLING} & {*made.faults}
     session = world.session(one_lock := asked(lock=["redis"], from_=["kazoo=2.8"], to=["kazoo=2.11"]))
-    columns = ((BASELINE, "none"), (CANDIDATE, "none"), (MIXED, CLIENTS))
-    for stage, column in columns:
+    for stage, column in ((BASELINE, "none"), (CANDIDATE, "none"), (MIXED, CLIENTS)):
         session.answer(case_of(one_lock, "server-exclusion", column, stage=stage))
     assert [trial.pythons for trial in world.trials] == [("2.8",), ("2.11",), ("2.8", "2.11")]
-    assert [step.fault for step in upgrade_stages.clients_plan("redis", 1, 2.0).steps] == [
-        "freeze-holder",
-        "kill-holder",
-    ]
+    steps = upgrade_stages.clients_plan("redis", 1, 2.0).steps
+    assert [step.fault for step in steps] == ["freeze-holder", "kill-holder"]
     assert one_lock.version("redis", MIXED) is None
 
 

@@ -17,7 +17,6 @@ from suites.worker import gates, recorder
 from suites.worker.message_tap import TappedWorker, Taps
 from suites.worker.pool import Handle
 from suites.worker.process_spec import Spec
-from suites.worker.recorder import Recorder
 
 GIVES_UP = """
 import signal, time
@@ -57,7 +56,7 @@ class Server:
 class Tapped:
     """A worker as the tap knows it: its control page, the process that is frozen or killed, and its connection."""
 
-    recorder: Recorder
+    record: recorder.Recorder
     handle: Handle
     process: subprocess.Popen[str]
     server: Server
@@ -72,10 +71,14 @@ class Tapped:
         return self.client.recv(100).strip()
 
     def begins(self, f: F = F.RELEASE, key: int = 0) -> None:
-        self.recorder.asks(self.recorder.invoke(f, process=7, key=key, owner=5))
+        self.record.asks(self.record.invoke(f, process=7, key=key, owner=5))
 
     def arm(self, gate: Gate, action: Action, message: int, verb: F = F.RELEASE) -> None:
         gates.arm(self.handle.page, gate, action, lambda: True, verb=verb, message=message)
+
+    def begins_under(self, gate: Gate, action: Action, message: int, verb: F = F.RELEASE) -> None:
+        self.arm(gate, action, message, verb)
+        self.begins(verb)
 
     def caught(self, gate: Gate = Gate.AT_ANSWER) -> bool:
         return gates.caught(self.handle.page, gate) is not None
@@ -85,7 +88,7 @@ class Tapped:
 def tapped(spec: Spec) -> Iterator[Tapped]:
     server, taps = Server(), Taps()
     recorder.create(spec.recording, 100)
-    record = Recorder(spec.recording)
+    record = recorder.Recorder(spec.recording)
     process = subprocess.Popen([sys.executable, "-c", GIVES_UP], stdout=subprocess.PIPE, text=True)
     row_format.WORD.pack_into(record.page, row_format.PID, process.pid)
     (endpoint,) = taps.endpoints(replace(spec, endpoints=(server.endpoint,)), "redis")
@@ -110,8 +113,7 @@ def test_it_passes_everything_on_and_counts_the_messages_of_each_verb(tapped: Ta
 
 
 def test_the_worker_is_frozen_when_the_message_is_on_its_way(tapped: Tapped) -> None:
-    tapped.arm(Gate.AT_ANSWER, Action.FREEZE, message=2)
-    tapped.begins()
+    tapped.begins_under(Gate.AT_ANSWER, Action.FREEZE, message=2)
     assert tapped.ask(b"a") == b"A"
     assert not tapped.caught()
     assert tapped.ask(b"b") == b"B"  # it has what it is to read when it goes on
@@ -124,8 +126,7 @@ def test_who_was_caught_may_go_on_once_it_was_thawed_also_where_the_gate_is_arme
     worker = TappedWorker(str(tapped.handle.spec.recording).removesuffix(".0.rec"))
     worker.connects()
     assert worker.let_go(MAIN)
-    tapped.arm(Gate.AT_ANSWER, Action.FREEZE, message=1)
-    tapped.begins()
+    tapped.begins_under(Gate.AT_ANSWER, Action.FREEZE, message=1)
     tapped.ask(b"a")
     assert not worker.let_go(MAIN)
     gates.thaw(tapped.handle.page, Gate.AT_ANSWER)
@@ -146,8 +147,7 @@ def test_nothing_is_done_at_another_message(tapped: Tapped, other: str) -> None:
 
 
 def test_a_message_is_lost_and_all_that_follow(tapped: Tapped) -> None:
-    tapped.arm(Gate.AT_ANSWER, Action.LOSE, message=1)
-    tapped.begins()
+    tapped.begins_under(Gate.AT_ANSWER, Action.LOSE, message=1)
     tapped.client.sendall(b"a\n")
     await_(lambda: tapped.server.asked == [b"a"])
     tapped.client.sendall(b"b\n")
@@ -159,15 +159,13 @@ def test_a_message_is_lost_and_all_that_follow(tapped: Tapped) -> None:
 
 
 def test_a_connection_is_reset_in_place_of_a_message(tapped: Tapped) -> None:
-    tapped.arm(Gate.AT_ANSWER, Action.RESET, message=1)
-    tapped.begins()
+    tapped.begins_under(Gate.AT_ANSWER, Action.RESET, message=1)
     with pytest.raises(ConnectionResetError):
         tapped.ask(b"a")
 
 
 def test_the_worker_is_killed(tapped: Tapped) -> None:
-    tapped.arm(Gate.AT_ANSWER, Action.KILL, message=1)
-    tapped.begins()
+    tapped.begins_under(Gate.AT_ANSWER, Action.KILL, message=1)
     tapped.ask(b"a")
     await_(lambda: gone(tapped.handle.pid))
 
@@ -175,8 +173,7 @@ def test_the_worker_is_killed(tapped: Tapped) -> None:
 def test_who_is_told_to_give_up_gets_the_message_once_it_is_thawed(tapped: Tapped) -> None:
     assert tapped.process.stdout is not None
     assert tapped.process.stdout.readline() == "ready\n"
-    tapped.arm(Gate.AT_ANSWER, Action.CANCEL, message=1, verb=F.ACQUIRE)
-    tapped.begins(F.ACQUIRE)
+    tapped.begins_under(Gate.AT_ANSWER, Action.CANCEL, message=1, verb=F.ACQUIRE)
     tapped.client.sendall(b"a\n")
     assert tapped.process.stdout.readline() == "told to give up\n"
     assert tapped.caught()
@@ -190,8 +187,7 @@ def test_who_is_told_to_give_up_gets_the_message_once_it_is_thawed(tapped: Tappe
 
 @pytest.mark.parametrize("hangs_up", [False, True])
 def test_a_request_comes_late_whether_somebody_waits_for_its_answer_or_not(tapped: Tapped, hangs_up: bool) -> None:
-    tapped.arm(Gate.AT_REQUEST, Action.LATE, message=2)
-    tapped.begins()
+    tapped.begins_under(Gate.AT_REQUEST, Action.LATE, message=2)
     assert tapped.ask(b"a") == b"A"
     tapped.client.sendall(b"b\nc\n")
     await_(lambda: tapped.caught(Gate.AT_REQUEST))
@@ -214,7 +210,7 @@ def test_who_hangs_up_before_there_is_a_connection_to_the_server_has_sent_what_i
 def test_a_worker_that_takes_the_place_of_another_is_told_by_its_connection(tapped: Tapped, spec: Spec) -> None:
     successor = replace(spec, generation=spec.generation + 1)
     recorder.create(successor.recording, 100)
-    record = Recorder(successor.recording)
+    record = recorder.Recorder(successor.recording)
     with socket.create_connection(tapped.client.getpeername(), timeout=SOON) as client:
         record.asks(record.invoke(F.RELEASE, process=8))
         client.sendall(b"a\n")

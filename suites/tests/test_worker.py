@@ -19,10 +19,8 @@ from suites.tests import bench
 from suites.tests.bench import Fake, FakeSession, MakeWorker, Rich, a_worker, await_, kinds, lock_of, rows, store_of
 from suites.worker import lease_renewal, worker
 from suites.worker.critical_section import Section
-from suites.worker.lease_renewal import Holding
 from suites.worker.process_spec import Process, Spec, group_of
 from suites.worker.worker import SOON, Worker
-from suites.workloads import one_lock
 from suites.workloads.one_lock import STEPS_AS_READER, Share
 from suites.workloads.workload import Stopped
 
@@ -77,7 +75,7 @@ class TestWriting:
         assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
 
     def test_who_does_not_believe_any_more_touches_nothing(self, at_work: Worker) -> None:
-        holding = Holding(bench.grant("k", 9, ttl=-1), 0)
+        holding = lease_renewal.Holding(bench.grant("k", 9, ttl=-1), 0)
         section = Section(at_work, holding)
         for access in (section.read, section.write):
             with pytest.raises(Stopped):
@@ -102,9 +100,7 @@ class TestWriting:
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
         assert worker.process.number == 1 + (worker.spec.step if outcome is Outcome.INFO else 0)
 
-    def test_it_asks_ever_less_often_while_nobody_answers(
-        self, at_work: Worker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_it_asks_less_often_while_nobody_answers(self, at_work: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
         lost, down, held = Indeterminate("lost"), Refused(Reason.UNAVAILABLE), Refused(Reason.HELD)
         pauses: list[float] = []
         monkeypatch.setattr(time, "sleep", pauses.append)
@@ -208,9 +204,8 @@ def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
     assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(None, (Outcome.FAIL, Reason.TIMEOUT)), (Indeterminate("cancelled"), (Outcome.INFO, Reason.NONE))],
+@cases(
+    "error, outcome", (None, (Outcome.FAIL, Reason.TIMEOUT)), (Indeterminate("cancelled"), (Outcome.INFO, Reason.NONE))
 )
 def test_a_cancelled_one_waited_as_long_as_its_row_says_and_asks_again_at_once(
     a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError | None, outcome: tuple[Outcome, Reason]
@@ -236,9 +231,7 @@ def test_a_cancelled_one_waited_as_long_as_its_row_says_and_asks_again_at_once(
     assert row["ret"] - row["inv"] >= 50_000_000
 
 
-def test_the_tap_has_it_give_up_while_it_waits_and_at_no_other_time(
-    a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tap_has_it_give_up_only_while_it_waits(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled = threading.Semaphore(0)
 
     def acquire(*_: object) -> None:
@@ -260,7 +253,7 @@ def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answe
         return replace(grant, owner=grant.owner + 1, sent=now())
 
     monkeypatch.setattr(Rich, "downgrade", downgrade, raising=False)
-    monkeypatch.setattr(one_lock, "DOWNGRADES", 1.0)
+    monkeypatch.setattr("suites.workloads.one_lock.DOWNGRADES", 1.0)
     return a_worker(Share, 1, number=4, count=5)
 
 

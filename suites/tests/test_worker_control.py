@@ -12,10 +12,10 @@ import pytest
 from checkers import row_format
 from checkers.history.history import read_recording
 from checkers.row_format import F
+from checkers.tests.build import there
 from infra.faults.target import Action, Aim, Gate, Victim
 from suites.lock import now
 from suites.tests.bench import MODULE, SOON, specs, started, worked
-from suites.trial import worker_control
 from suites.trial.worker_control import WorkerControl, action_called, gate_called
 from suites.worker import gates
 from suites.worker.pool import ForkServer, Handle
@@ -31,7 +31,7 @@ NEXT = dict(zip(MAIN, (F.READ, F.WRITE, F.RELEASE), strict=True))
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_control, "SIGNALLED_WITHIN", SOON)
+    monkeypatch.setattr("suites.trial.worker_control.SIGNALLED_WITHIN", SOON)
 
 
 def test_gates_and_actions_of_infra_are_those_of_the_wire() -> None:
@@ -95,9 +95,7 @@ def rows(handle: Handle, *, main: bool | None = None, since: int = 0, until: int
     """What the worker, or one of its threads, began to do between two times (ns); STALL is the machine's doing."""
     told = read_recording(handle.spec.recording)
     told = told[(told["inv"] > since) & (told["inv"] < until) & (told["f"] != F.STALL)]
-    if main is None:
-        return told
-    return told[(told["process"] // handle.spec.count % 2 == 0) == main]
+    return told if main is None else told[(told["process"] // handle.spec.count % 2 == 0) == main]
 
 
 def renewals(handle: Handle, **when: int) -> Any:
@@ -195,11 +193,10 @@ def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(tmp_path: P
 
 
 def test_a_call_ends_by_itself_after_its_time(team: Team) -> None:
-    seconds = 3 * TTL
-    victim, handle = team.catch("after-acquire", "call", seconds=seconds)
+    victim, handle = team.catch("after-acquire", "call", seconds=3 * TTL)
     assert team.await_(lambda: rows(handle, main=True, since=victim.at).size > 0)
     (first, *_) = rows(handle, main=True, since=victim.at)
-    assert first["inv"] >= victim.at + seconds * 1e9
+    assert first["inv"] >= victim.at + 3 * TTL * 1e9
     assert F(first["f"]) is F.READ
 
 
@@ -264,8 +261,7 @@ def test_of_those_who_wait_the_first_is_killed_and_replaced(tmp_path: Path) -> N
         assert server.await_condition(lambda: all(len(rows(handle, main=True)) for handle in handles), SOON)
         assert control.kill_waiter(LANE, 1) is None, "nobody asks for that key"
         since = {handle.spec.number: rows(handle, main=True)[0]["inv"] for handle in handles}
-        victim = control.kill_waiter(LANE, 0)
-        assert victim is not None
+        victim = there(control.kill_waiter(LANE, 0))
         first = min(since, key=since.__getitem__)
         assert (victim.process, victim.owner, victim.target) == (first, 0, f"worker {first} of {LANE}, waiting")
         assert handles[first].exited

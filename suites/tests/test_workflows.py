@@ -125,12 +125,10 @@ class Place:
             stub.chmod(0o755)
 
     def run(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as GitHub does
+        argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as GitHub does
         path = f"{self.path / 'bin'}:{os.environ['PATH']}"
         env = {"PATH": path, "HOME": "/", "GITHUB_STEP_SUMMARY": "summary", "GITHUB_OUTPUT": "output", **variables}
-        return subprocess.run(
-            command, cwd=self.path, env=env, capture_output=True, text=True, check=False, timeout=ENDS
-        )
+        return subprocess.run(argv, cwd=self.path, env=env, capture_output=True, text=True, check=False, timeout=ENDS)
 
     def calls(self) -> list[list[str]]:
         text = (self.path / "calls").read_text() if (self.path / "calls").exists() else ""

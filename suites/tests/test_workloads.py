@@ -5,17 +5,15 @@ from typing import Any
 
 import pytest
 
-from checkers import row_format
-from checkers.row_format import NESTED, NONE, SHARED, Action, F, Gate, Outcome, Reason, Run
-from checkers.tests.build import cases
+from checkers.row_format import NESTED, NONE, RUN, SHARED, Action, F, Gate, Outcome, Reason, Run
+from checkers.tests.build import cases, there
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Indeterminate, LockError, Refused
 from suites.tests.bench import Fake, MakeWorker, Rich, held, kinds, lock_of, raising, rows, store_of
 from suites.worker import gates
 from suites.worker.critical_section import Section
-from suites.workloads import several_locks
-from suites.workloads.several_locks import OTHERS, STEPS, Backoff, Opposite, Transfer
+from suites.workloads.several_locks import OTHERS, SOON, STEPS, Backoff, Opposite, Transfer
 from suites.workloads.workload import Stopped, Workload
 
 TRANSFERS = ["ACQUIRE", "READ", "READ", "WRITE", "WRITE", "RELEASE"]
@@ -47,7 +45,7 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
     """Others wait for the lock, and the harness for them."""
     worker = a_worker(WORKLOADS["work"], pace=3600.0)
-    worker.recorder.page[row_format.RUN] = Run.FINISH
+    worker.recorder.page[RUN] = Run.FINISH
     worker._round()
     assert kinds(worker) == ["ACQUIRE", "RELEASE"]
 
@@ -101,8 +99,7 @@ class TestNested:
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
     def test_a_failed_access_names_its_key_and_stops(self, a_worker: MakeWorker, failure: LockError | None) -> None:
         worker = a_worker(WORKLOADS["nested"])
-        holding = worker.acquire(0, 1.0)
-        assert holding is not None
+        holding = there(worker.acquire(0, 1.0))
         lock_of(worker).fails["a"] = failure
         with pytest.raises(Stopped), Section(worker, holding).again():
             raise AssertionError("inside without a grant")
@@ -156,7 +153,7 @@ class TestTransfer:
             (one, patience), (other, patience_then) = lock_of(worker).asked
             assert {one, other} == {"a", "b"}
             assert patience == worker.spec.acquire_timeout
-            assert patience_then == (several_locks.SOON if workload is Backoff else patience + workload.waits)
+            assert patience_then == (SOON if workload is Backoff else patience + workload.waits)
             begun += one
         assert begun == first
 
@@ -211,9 +208,7 @@ class TestChurn:
     def test_only_who_holds_what_others_wait_for_is_caught(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["churn"])
         gates.arm(worker.recorder.page, Gate.AFTER_ACQUIRE, Action.CALL, lambda: True, key=NONE, seconds=0.0)
-        holding = worker.acquire(7, 1.0)
-        assert holding is not None
-        with worker.inside(holding):
+        with worker.inside(there(worker.acquire(7, 1.0))):
             assert gates.caught(worker.recorder.page, Gate.AFTER_ACQUIRE) is None
         worker._round()
         assert held(worker.recorder.page, Gate.AFTER_ACQUIRE).key == 1

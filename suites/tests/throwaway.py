@@ -53,8 +53,7 @@ class Words(Backend):
 
 class Server(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        verb = self.rfile.readline().split()[0]
-        self.wfile.write({b"who": b"words 1.0\n", b"keep": b"kept\n"}[verb])
+        self.wfile.write({b"who": b"words 1.0\n", b"keep": b"kept\n"}[self.rfile.readline().split()[0]])
 
 
 class WordsLock(Free):

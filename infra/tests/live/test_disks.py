@@ -14,19 +14,8 @@ from infra.faults import fault
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on
-from infra.tests.live.hurting import (
-    PATIENCE,
-    Redis,
-    await_,
-    await_kept,
-    await_leader_but,
-    done,
-    keep,
-    kept,
-    leader_hit,
-    reign,
-    until,
-)
+from infra.tests.live import hurting
+from infra.tests.live.hurting import PATIENCE, Redis, await_, await_kept, done, keep, kept, leader_hit, reign, until
 from infra.waiting import comes_true
 
 MIB = 1 << 20
@@ -197,7 +186,7 @@ def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: OwnEnvironment
         if target.backend == "redis":
             await_write(target, target.node("redis2"), 1_000_000)
         elif target.backend != "postgres":
-            await_leader_but(target, victim)
+            hurting.await_leader_but(target, victim)
             await_write(target, fault.leader(target), 1_000_000)
     assert sidecars(environment) == []
     assert environment.disks.room(victim.name) > 64 * MIB

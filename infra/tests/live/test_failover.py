@@ -20,19 +20,8 @@ from infra.faults.target import Target
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on
-from infra.tests.live.hurting import (
-    PATIENCE,
-    Session,
-    asked,
-    await_,
-    done,
-    live,
-    place,
-    redis_at,
-    reign,
-    session,
-    version,
-)
+from infra.tests.live import hurting
+from infra.tests.live.hurting import PATIENCE, Session, asked, await_, done, live, place, redis_at, reign, version
 from infra.waiting import MonotonicClock
 
 LONG = 600_000  # ms; a lease that ends in no test
@@ -215,7 +204,7 @@ def terminated(target: Target) -> int:
 
 def session_of(target: Target, group: str, node: str = "postgres", patience: float = PATIENCE) -> Session:
     at = place(target.environment.endpoints_of(node, int(group[1:])))
-    return session(target.environment, at, patience=patience)
+    return hurting.session(target.environment, at, patience=patience)
 
 
 def pooled(target: Target, group: str, patience: float = PATIENCE) -> Session:

@@ -6,18 +6,8 @@ from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
-from infra.tests.live.hurting import (
-    ELECTING,
-    SILENCE,
-    await_,
-    await_answer,
-    await_leader_but,
-    done,
-    etcd,
-    leader_hit,
-    names,
-    reign,
-)
+from infra.tests.live import hurting
+from infra.tests.live.hurting import ELECTING, SILENCE, await_, await_leader_but, done, etcd, leader_hit, names, reign
 
 
 @on(*ELECTING)
@@ -41,7 +31,7 @@ def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> No
         assert old.index not in seen
         assert not target.cluster.ready()
         for group in target.groups:
-            await_answer(target, group, old.name, LinkAnswer.ANSWERED)
+            hurting.await_answer(target, group, old.name, LinkAnswer.ANSWERED)
 
 
 @on(*ELECTING)

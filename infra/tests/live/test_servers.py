@@ -13,28 +13,15 @@ from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on
-from infra.tests.live.hurting import (
-    ELECTING,
-    answer_of_etcd,
-    await_,
-    await_answer,
-    await_kept,
-    await_leader_but,
-    done,
-    keep,
-    kept,
-    leader_hit,
-    names,
-    reign,
-    until,
-)
+from infra.tests.live import hurting
+from infra.tests.live.hurting import await_, await_answer, await_kept, done, keep, leader_hit, names, reign
 
 
 @on(*BACKENDS)
 def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironment, target: Target) -> None:
     keep(target, "before")
     before = reign(target)
-    role = " (leader)" if target.backend in ELECTING else ""
+    role = " (leader)" if target.backend in hurting.ELECTING else ""
     options = {} if role else {"nodes": [before.leader.name]}
     assert all(environment.disks.files(name) for name in names(target))
     with done(target, "wipe-server", **options) as hit:
@@ -44,13 +31,13 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
         assert environment.disks.files(victim.name) == []
         await_answer(target, "c1", victim.name, LinkAnswer.CLOSED)
         if role:
-            await_leader_but(target, victim)
+            hurting.await_leader_but(target, victim)
     assert environment.disks.files(victim.name) != []
     # Alone it has forgotten everything; its peers have told it everything again.
     if role:
         await_kept(target, "before")
     else:
-        assert kept(target, victim) is None
+        assert hurting.kept(target, victim) is None
         await_kept(target, "before", victim)
 
 
@@ -58,7 +45,7 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
 def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
     def members() -> dict[str, str]:
         address = "{}:{}".format(*target.cluster.nodes[0].address)
-        listed = until(lambda: answer_of_etcd(address, "cluster/member/list"))["members"]
+        listed = hurting.until(lambda: hurting.answer_of_etcd(address, "cluster/member/list"))["members"]
         return {member["name"]: member["ID"] for member in listed}
 
     for _ in range(2):  # also one that was replaced before
@@ -102,7 +89,7 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
         if target.backend == "redis":
             assert b"User requested shutdown" in victim.process.logs()
         else:  # it says nothing
-            await_leader_but(target, victim)
+            hurting.await_leader_but(target, victim)
     await_kept(target, "before")
 
 

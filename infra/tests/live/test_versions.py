@@ -25,21 +25,8 @@ from infra.faults.runner import Record, Runner
 from infra.faults.target import Hit, Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, target_of
-from infra.tests.live.hurting import (
-    asked,
-    await_,
-    await_kept,
-    keep,
-    kept,
-    leader_hit,
-    names,
-    place,
-    redis_at,
-    reign,
-    session,
-    version,
-    versions,
-)
+from infra.tests.live import hurting
+from infra.tests.live.hurting import asked, await_, await_kept, keep, kept, leader_hit, place, reign, session, version
 from infra.waiting import MonotonicClock
 
 SOON = 5.0  # seconds for a login that is tried again
@@ -98,7 +85,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
     other = OwnEnvironment.attach(old.name)
     for each in (old, other):
         await_unclean(each, f"{leader.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm")
-    assert {name: told[:3] for name, told in versions(other.cluster("etcd")).items()} == meant
+    assert {name: told[:3] for name, told in hurting.versions(other.cluster("etcd")).items()} == meant
 
     def shows() -> bool:
         commands.status(old.name)
@@ -162,7 +149,7 @@ def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -
     await_unclean(old)
 
     applied(target, injection)
-    with redis_at(node.address) as redis:
+    with hurting.redis_at(node.address) as redis:
         redis.bgrewriteaof()
         await_(lambda: redis.info("persistence")["aof_rewrites"] > 0)
         await_(lambda: not redis.info("persistence")["aof_rewrite_in_progress"])
@@ -175,7 +162,7 @@ def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -
 
 
 def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) -> None:
-    target, etcds = target_of(old, "etcd"), names(target_of(old, "etcd"))
+    target, etcds = target_of(old, "etcd"), hurting.names(target_of(old, "etcd"))
     keep(target, "before")
     before = reign(target)
     (first,) = rolled(target, ("3.5", "leader", 1))

@@ -10,6 +10,7 @@ from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement, judge
 from checkers.properties.check_result import Violation
+from checkers.tests.build import there
 from results.certificate.certificate_files import issue
 from results.commands import digest, redraw
 from results.pages import scorecard
@@ -120,10 +121,7 @@ def violated(record: TrialRecord) -> TrialRecord:
 
 def told(lane: LaneRecord) -> Violation:
     """What the lane's page begins with."""
-    lead = sentences.leading(lane)
-    found = decisive(lead) if lead else None
-    assert found is not None
-    return found
+    return there(decisive(there(sentences.leading(lane))))
 
 
 def _records() -> dict[str, TrialRecord]:

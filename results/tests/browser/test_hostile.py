@@ -5,6 +5,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page
 
+from checkers.tests.build import cases
 from results.tests import hostile
 from results.tests.browser.made import Made
 from results.tests.browser.visit import unfold, visit
@@ -43,15 +44,12 @@ def _read(page: Page) -> str:
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize(
-    ("name", "like", "places"),
-    [
-        ("hostile", "stale", [place for place in hostile.PLACES if place not in NOT_ON_TRIAL]),
-        ("hostile-run", "later-run", ON_RUN),
-        ("hostile-scorecard", "scorecard", ON_SCORECARD),
-        ("hostile-certificate", "certificate", ON_CERTIFICATE),
-    ],
-    ids=["trial", "run", "scorecard", "certificate"],
+@cases(
+    "name, like, places",
+    ("trial", "hostile", "stale", [place for place in hostile.PLACES if place not in NOT_ON_TRIAL]),
+    ("run", "hostile-run", "later-run", ON_RUN),
+    ("scorecard", "hostile-scorecard", "scorecard", ON_SCORECARD),
+    ("certificate", "hostile-certificate", "certificate", ON_CERTIFICATE),
 )
 def test_stays_text(chromium: Browser, made: Made, name: str, like: str, places: list[str]) -> None:
     with visit(chromium, made.page(like), made.root) as page:

@@ -86,9 +86,8 @@ class Sizes:
             if len(self._looks) == LOOKS:
                 return False
             self._looks.append([measure(self._chromium, *page) for page in self._pages])
-            print(
-                *(f"{size:>9,} operations: {told}" for size, told in zip(SIZES, self._looks[-1], strict=True)), sep="\n"
-            )
+            for size, measured in zip(SIZES, self._looks[-1], strict=True):
+                print(f"{size:>9,} operations: {measured}")
         return True
 
     def _least(self) -> list[Measured]:

@@ -104,8 +104,7 @@ def test_the_matrix_by_keyboard(chromium: Browser, made: Made) -> None:
         for _ in range(10):  # down to the last row
             page.keyboard.press("ArrowDown")
         page.keyboard.press("End")
-        last = page.locator("#matrix a:focus")
-        row = last.locator("xpath=ancestor::tr").locator("td a:visible")
+        row = page.locator("#matrix a:focus").locator("xpath=ancestor::tr").locator("td a:visible")
         expect(row.last).to_be_focused()
         page.keyboard.press("ArrowLeft")
         beside = row.nth(row.count() - 2)
@@ -201,14 +200,12 @@ def test_the_locks_and_faults_of_a_default_run_fit_the_window(
 
 
 def test_more_columns_than_fit_are_folded_by_group_until_one_is_chosen(chromium: Browser, tmp_path: Path) -> None:
-    path = wide(tmp_path, 100)
-    with visit(chromium, path, tmp_path, width=1440, height=900) as page:
+    with visit(chromium, wide(tmp_path, 100), tmp_path, width=1440, height=900) as page:
         folded = page.locator("#matrix th.folded-head")
         names = folded.all_inner_texts()
         assert len(names) >= 2
         assert page.evaluate(_BESIDE) == [0, 0]
-        square = page.locator("#matrix [data-lock=lock-3] .of-group:visible a").last
-        square.focus()
+        page.locator("#matrix [data-lock=lock-3] .of-group:visible a").last.focus()
         page.keyboard.press("Home")
         page.keyboard.press("ArrowUp")
         folded.last.get_by_role("button").press("Enter")
@@ -263,7 +260,7 @@ def test_every_head_says_by_keyboard_what_it_stands_for(chromium: Browser, defau
 
 def test_a_cell_tells_its_judgements_under_the_pointer_and_by_keyboard(chromium: Browser, default: Path) -> None:
     with visit(chromium, default, default.parent, width=900, height=900) as page:
-        link, tip = square(page, "lock-0", fault(1)), page.locator("#tip")
+        link, tip, panel = square(page, "lock-0", fault(1)), page.locator("#tip"), page.locator("#panel")
         link.hover()
         expect(tip).to_contain_text(f"lock-0 under {fault(1)}")
         expect(tip).to_contain_text("1 known weakness shown: herd-free")
@@ -280,10 +277,8 @@ def test_a_cell_tells_its_judgements_under_the_pointer_and_by_keyboard(chromium:
         page.keyboard.press("Escape")
         expect(tip).to_be_hidden()
         link.press("Enter")
-        expect(page.locator("#panel")).to_contain_text(
-            "explained by woken-all (everybody who waits watches the same thing)"
-        )
-        expect(page.locator("#panel")).to_contain_text("It shows without any fault, too.")
+        expect(panel).to_contain_text("explained by woken-all (everybody who waits watches the same thing)")
+        expect(panel).to_contain_text("It shows without any fault, too.")
 
 
 def test_the_matrix_as_text_has_every_fault_in_a_box_of_its_own(chromium: Browser, default: Path) -> None:

@@ -125,8 +125,7 @@ def test_a_refused_write_is_seen_from_far_away(chromium: Browser, tmp_path: Path
     worker = int(c["process"][row]) % history.facts.workers
     with timeline(chromium, put(tmp_path, history), tmp_path) as (_, canvas):
         at = places(canvas)
-        y = at["rows"] + worker * at["row"] + 6
-        assert [row, "refused"] in canvas.evaluate(_IN_ROW, y)
+        assert [row, "refused"] in canvas.evaluate(_IN_ROW, at["rows"] + worker * at["row"] + 6)
         others = [w for w in range(history.facts.workers) if w != worker]
         assert "refused" not in {o for _, o in canvas.evaluate(_IN_ROW, at["rows"] + others[0] * at["row"] + 6)}
 

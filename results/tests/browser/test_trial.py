@@ -129,8 +129,7 @@ def test_next_violation_by_key_and_by_button(chromium: Browser, made: Made) -> N
 
 
 def test_lanes_are_chosen_by_key_and_the_address_remembers(chromium: Browser, made: Made) -> None:
-    path = made.page("recorded")
-    with visit(chromium, path, made.root) as page:
+    with visit(chromium, made.page("recorded"), made.root) as page:
         lanes = [one.get_attribute("data-lane") or "" for one in page.locator("section[data-lane]").all()]
         assert sorted(lanes) == sorted(one.history.facts.lane for one in made.records["recorded"].lanes)
         page.locator("input[name=lane]").first.focus()

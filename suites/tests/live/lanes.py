@@ -25,19 +25,8 @@ from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import etcd, zookeeper
-from suites.lock import (
-    Believes,
-    Grant,
-    Indeterminate,
-    LockClient,
-    LockError,
-    Refused,
-    Session,
-    opened,
-)
-from suites.locks import (
-    registry,
-)
+from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
+from suites.locks import registry
 from suites.locks.etcd_session import prefix_of
 from suites.locks.etcd_single_key import EtcdKey
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession

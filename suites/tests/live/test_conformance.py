@@ -17,22 +17,8 @@ from suites.lock import NEVER, Believes, Grant, Indeterminate, LockClient, LockE
 from suites.locks import registry
 from suites.locks.etcd_v3lock import EtcdV3Lock
 from suites.tests.bench import SOON, await_, granted, refusal
-from suites.tests.live.lanes import (
-    EXPIRY,
-    LONG,
-    TTL,
-    Lane,
-    Lanes,
-    Steps,
-    believes,
-    ends,
-    eventually,
-    got,
-    holds,
-    keep,
-    released,
-    until_answered,
-)
+from suites.tests.live import lanes as side_by_side
+from suites.tests.live.lanes import EXPIRY, LONG, TTL, Lane, Lanes, Steps, believes, ends, eventually, got, holds, keep
 from suites.tests.live.patience import Anew, all_of, lasts, unless_late, was_sent
 
 
@@ -263,8 +249,8 @@ def test_a_holder_that_is_cut_off_loses_its_lock_and_comes_back(lanes: Lanes, ho
             again = eventually(lambda: mine.acquire(lane.key, SOON))
             rises(later, again)
             believed = not isinstance(mine, Believes) or mine.belief(again)
-            assert refusal(lambda: until_answered(lambda: mine.release(grant))) is Reason.NOT_OWNER
-            return released(mine, again) and believed
+            assert refusal(lambda: side_by_side.until_answered(lambda: mine.release(grant))) is Reason.NOT_OWNER
+            return side_by_side.released(mine, again) and believed
 
         await_(comes_back)
 

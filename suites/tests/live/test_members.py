@@ -19,11 +19,7 @@ from suites.tests.live.lanes import eventually
 from suites.trial import members
 from suites.trial.lane_history import RunningLane
 
-LANES = {
-    "etcd": "etcd/register/unfenced",
-    "zookeeper": "zookeeper/register/unfenced",
-    "redis": "redis/set/fence-writes",
-}
+LANES = {name: f"{name}/register/unfenced" for name in ("etcd", "zookeeper")} | {"redis": "redis/set/fence-writes"}
 ON = {name: pytest.param(name, marks=pytest.mark.needs(name)) for name in LANES}
 
 
@@ -97,9 +93,7 @@ def test_where_clients_go_on_members_are_asked_of_services_that_number_changes(e
     assert all(contents.last > 0 for contents in look)
 
 
-@pytest.mark.parametrize(
-    "backend", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("etcd", "zookeeper")]
-)
+@pytest.mark.parametrize("backend", [ON["etcd"], ON["zookeeper"]])
 def test_members_hold_what_was_written_beside_the_locks_though_one_was_killed(
     environment: Environment, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,9 +107,7 @@ def test_members_hold_what_was_written_beside_the_locks_though_one_was_killed(
         second.heal()
     environment.cluster(backend).await_ready()
     held = looked(environment, lane, writes)
-    assert {contents.member: (contents.lost, contents.undead) for contents in held} == dict.fromkeys(
-        kind.copies, ((), ())
-    )
+    assert {each.member: (each.lost, each.undead) for each in held} == dict.fromkeys(kind.copies, ((), ()))
     assert min(contents.beside for contents in held) > 100
     assert kinds(held) == []
 
