@@ -5,6 +5,9 @@
 #   PYTHON=...    the interpreter to make .venv with (3.11, 3.12 or 3.13)
 #   ARGS="..."    more for pytest, or for what the target runs
 
+# Where modules are not kept compiled, each process of a run compiles all of them anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 PY := .venv/bin/python
 TESTS := $(sort $(wildcard */tests))
 # Two processes, and with them two environments, at a time.

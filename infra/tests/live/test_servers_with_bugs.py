@@ -45,11 +45,10 @@ HOSTS = {"redis": (PRIMARY, REPLICA), "etcd": ("etcd1",), "zookeeper": ("zk1",),
 def become(environment: OwnEnvironment, backend: str, image: str) -> None:
     for name in HOSTS[backend]:
         node = environment.node(name)
-        node.kill()
         if name == REPLICA:
-            node.wipe()  # once promoted it has the bug's module in its own file
-        node.replace(image)
-        node.let_go()
+            node.replace(image, node.process.wipe)  # once promoted it has the bug's module in its own file
+        else:
+            node.replace(image)
         environment.keep_version(name)
     environment.cluster(backend).await_ready()
 
