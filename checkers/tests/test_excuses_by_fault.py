@@ -7,7 +7,7 @@ import pytest
 
 from checkers.check import check
 from checkers.claims import ANY, Hazard
-from checkers.history.history import FaultInterval
+from checkers.history.history import Contents, Entry, FaultInterval
 from checkers.history.view import View
 from checkers.judging.excuses_by_fault import MECHANISMS, nodes_of
 from checkers.properties.check_result import Violation
@@ -226,6 +226,25 @@ test_whoever_lost_its_lease_lost_its_place_in_the_queue = known(
     ("it was the one that was passed", came_back(passed_in_the_queue(1)), DOCUMENTED),
     ("it was the other", came_back(passed_in_the_queue(2)), VIOLATED),
     ("no server stood still", passed_in_the_queue(1), VIOLATED),
+)
+
+
+def lacked_by_members(*told: int) -> Book:
+    """Sessions 1 and 2 were granted by changes 5 and 6, in force until 62, which members lack at 45; some were told."""
+    held = tuple(Contents(who, 45, 45, 9, 9, (Entry("k", 7, 7, 0, ""),), "") for who in "xyx")
+    book = KEPT_ALIVE.then(**facts("revoked-early", "members-agree", lease="session", ttl=50), looks=(held,))
+    for owner in (1, 2):
+        book.acquire(9, 10, owner, sent=9, ttl=50, session=owner, token=4 + owner)
+        if owner in told:
+            book.release(40, 41, owner, FAIL, reason=Reason.NOT_OWNER, session=owner)
+    return book.acquire(13, 14, 3, sent=13, ttl=50, token=7)
+
+
+test_members_lack_what_was_revoked_and_nothing_else = known(
+    "members-agree",
+    ("both were told", came_back(lacked_by_members(1, 2)), DOCUMENTED),
+    ("one was told", came_back(lacked_by_members(1)), VIOLATED),
+    ("no server stood still", lacked_by_members(1, 2), VIOLATED),
 )
 
 

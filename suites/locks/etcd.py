@@ -43,7 +43,7 @@ OLD_LEADER: Final = tuple(
     # A leader that stood still may revoke, when it comes back, leases that its successor had prolonged. In the field it
     # is the disk that does it: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
     Hazard(name, STOOD_STILL, "revoked-early", certain=False)
-    for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal", "fifo")
+    for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal", "fifo", "members-agree")
 )
 
 EXCLUSIVE: Final = "x"

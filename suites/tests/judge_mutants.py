@@ -71,7 +71,7 @@ class Histories:
         ways = {"judged": self._judged(modules), "proof": self._proofs(modules)}
         if any(change.file.startswith("suites/") for change in mutant.changes):
             ways = {"judged": self._recordings(modules)}
-        return Shown(mutant, {way: first for way, found in ways.items() if (first := next(found, None)) is not None})
+        return Shown(mutant, {way: first for way in mutant.found_by if (first := next(ways[way], None)) is not None})
 
     def _history(self, name: str) -> History:
         return drawn(int(name)) if name.isdigit() else load(self._place / name)

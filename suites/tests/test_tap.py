@@ -1,10 +1,12 @@
 """The tap between a worker and its server: what it counts, and what it does at the n-th message."""
 
 import contextlib
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -12,6 +14,8 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import MAIN, Action, F, Gate
+from infra.backends import BACKENDS
+from infra.faults.link_probe import EVERY, PATIENCE, Prober, Watch
 from suites.tests.bench import SOON, await_, gone, held
 from suites.worker import gates, recorder
 from suites.worker.message_tap import TappedWorker, Taps
@@ -91,7 +95,7 @@ def tapped(spec: Spec) -> Iterator[Tapped]:
     record = recorder.Recorder(spec.recording)
     process = subprocess.Popen([sys.executable, "-c", GIVES_UP], stdout=subprocess.PIPE, text=True)
     row_format.WORD.pack_into(record.page, row_format.PID, process.pid)
-    (endpoint,) = taps.endpoints(replace(spec, endpoints=(server.endpoint,)), "redis")
+    (endpoint,) = taps.endpoints((server.endpoint,), "redis", spec)
     host, _, port = endpoint.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=SOON) as client:
@@ -110,6 +114,23 @@ def test_it_passes_everything_on_and_counts_the_messages_of_each_verb(tapped: Ta
         assert [tapped.ask(b"a"), *([tapped.ask(b"b")] if number else [])][0] == b"A"
     places = [row_format.messages_at(F.RELEASE, number) for number in (1, 2, 3)]
     assert [row_format.COUNT.unpack_from(tapped.handle.page, at)[0] for at in places] == [3, 2, 0]
+
+
+def test_ways_that_are_nobodys_tell_when_the_machine_does_not_run_the_tap() -> None:
+    server, taps = Server(), Taps()
+    ways = taps.endpoints((server.endpoint, server.endpoint))
+    watch = Watch(Prober(BACKENDS["etcd"]), ways)  # not in its own protocol, which a tap of a worker would await
+    try:
+        watch.begin()
+        await_(lambda: len(server.asked) > 2)
+        taps.process.send_signal(signal.SIGSTOP)
+        time.sleep(EVERY + 2 * PATIENCE)
+        taps.process.send_signal(signal.SIGCONT)
+        await_(lambda: bool(watch.silences))
+        watch.end()
+    finally:
+        taps.close()
+        server.close()
 
 
 def test_the_worker_is_frozen_when_the_message_is_on_its_way(tapped: Tapped) -> None:

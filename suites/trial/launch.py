@@ -69,7 +69,7 @@ def launch(
                 )
             )
     if taps is not None:
-        specs = [replace(spec, endpoints=taps.endpoints(spec, trial.backend)) for spec in specs]
+        specs = [replace(spec, endpoints=taps.endpoints(spec.endpoints, trial.backend, spec)) for spec in specs]
     handles = iter(server.spawn(specs))
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workers)]

@@ -135,7 +135,9 @@ class RunningTrial:
         self.actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
         target = Target.of(environment, trial.backend, self.actors, MonotonicClock())
         self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
-        self.watch = Watch(target.prober, _to_be_watched(trial, environment))
+        watched = _to_be_watched(trial, environment)
+        # As clients ask: a tap that the machine does not run is a service that does not answer.
+        self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)
         self.missing: list[Missing] = []
         self.stuck: list[Handle] = []
         self.looks: list[Mapping[str, members.Look]] = []
@@ -248,6 +250,7 @@ class RunningTrial:
             "clients": self.server.clients,
             "started": self.started.isoformat(timespec="seconds"),
             "seconds": seconds,
+            "clock_zero": time.time_ns() - time.monotonic_ns(),
             "missing_after_each_cycle": self.missing,
             "rolled": rolled(self.runner.records, histories),
             "stalled": stalled(histories),
@@ -359,7 +362,7 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
     return not not_exercised(calm, names)
 
 
-def _to_be_watched(trial: Trial, environment: Environment) -> set[str]:
+def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
     """`host:port` of servers that must serve within a bound, where clients do not see that one stands still. One way to
     each is enough: all go through one process.
     """
@@ -370,7 +373,7 @@ def _to_be_watched(trial: Trial, environment: Environment) -> set[str]:
 
     lanes = filter(sees_nothing, trial.lanes)
     nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in lanes]
-    return {environment.endpoints_of(node, GROUPS[0]) for node in chain.from_iterable(nodes)}
+    return [environment.endpoints_of(node, GROUPS[0]) for node in dict.fromkeys(chain.from_iterable(nodes))]
 
 
 def _returns_within(lane: Lane) -> float:

@@ -22,13 +22,14 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 
 from checkers import row_format
 from checkers.row_format import MAIN, RENEWAL, Action, F, Gate
 from infra.backends import BACKENDS
-from infra.backends.messages import PUSHED, Messages
+from infra.backends.messages import PUSHED, InTurns, Messages
 from suites.worker.pool import ROOT
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import map_page
@@ -64,7 +65,7 @@ class TappedWorker:
 
         before: the thread that sent the last one there, where a connection is one thread's.
         """
-        under_way = [thread for thread in (MAIN, RENEWAL) if self._count(thread)[0]]
+        under_way = [thread for thread in (MAIN, RENEWAL) if self._generation >= 0 and self._count(thread)[0]]
         if len(under_way) < 2:
             return under_way[0] if under_way else None
         if before is not None:
@@ -275,7 +276,8 @@ async def _serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)
     while line := await asked.readline():
         tapped = json.loads(line)
-        worker, messages = TappedWorker(tapped["recording"]), BACKENDS[tapped["backend"]].messages
+        worker, backend = TappedWorker(tapped["recording"]), tapped["backend"]
+        messages = BACKENDS[backend].messages if backend else InTurns
         endpoints = []
         for node in tapped["nodes"]:
             listener = await loop.create_server(functools.partial(Line, worker, messages, node), "127.0.0.1", 0)
@@ -290,7 +292,7 @@ class Taps:
     """The tap of a trial's workers."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "suites.worker.message_tap"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -299,17 +301,19 @@ class Taps:
             start_new_session=True,  # as of the fork server
         )
 
-    def endpoints(self, spec: Spec, backend: str) -> tuple[str, ...]:
-        """What stands for the endpoints of this worker, and of those that take its place."""
-        stdin, stdout = self._process.stdin, self._process.stdout
+    def endpoints(self, nodes: Sequence[str], backend: str = "", spec: Spec | None = None) -> tuple[str, ...]:
+        """What stands for these endpoints of a worker, and of those that take its place; or ways through the same
+        process that are nobody's, by which nothing is counted.
+        """
+        stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
-        recording = str(spec.recording).removesuffix(f".{spec.generation}.rec")
-        print(json.dumps({"recording": recording, "nodes": spec.endpoints, "backend": backend}), file=stdin, flush=True)
+        recording = str(spec.recording).removesuffix(f".{spec.generation}.rec") if spec else ""
+        print(json.dumps({"recording": recording, "nodes": [*nodes], "backend": backend}), file=stdin, flush=True)
         return tuple(json.loads(stdout.readline()))
 
     def close(self) -> None:
-        self._process.communicate()
+        self.process.communicate()
 
 
 if __name__ == "__main__":

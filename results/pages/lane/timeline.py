@@ -83,6 +83,7 @@ def draw(view: View, window: Focus, moments: Sequence[tuple[int, str]], name: st
         "codes": [_code(*code) for code in data["codes"]],
         "errors": data["errors"],
         "lane": history.facts.lane,
+        "origin": origin,
         "workers": max(history.facts.workers, 1),
         "keys": list(history.facts.keys) if len(history.facts.keys) > 1 else [],
         "whole": [begin - pad - origin, end + pad - origin],

@@ -3,15 +3,24 @@
 
 const SHORTEST = 20_000; // ns, of a window
 const STEPS = 60; // operations around a violation, about
+const ABOUT = 200e6; // ns before and after an operation in which servers' logs are listed
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let scrolled = -Infinity; // when the wheel last turned for somebody else: a scroll of the page that runs on is not ours
+
+let logs; // server → [[µs of the clock of the operations, text], ...], of all lanes of the page
+
+async function logLines() {
+  const packed = document.querySelector("#logged");
+  return packed ? logs ??= JSON.parse(await fencepost.unpacked(packed.textContent)) : null;
+}
 
 class Timeline {
   constructor(figure) {
     this.figure = figure;
     this.canvas = figure.querySelector("canvas");
     this.span = figure.querySelector(".timeline-span");
+    this.logged = figure.querySelector(".timeline-logged");
     this.pointers = new Map();
     Object.assign(this, { chosen: -1, cursor: null, violation: -1, drag: null, moved: false, frame: 0, goal: null });
     new ResizeObserver(() => this.resized()).observe(this.canvas);
@@ -266,7 +275,35 @@ class Timeline {
   // What was a drag pins nothing.
   click(event) {
     if (this.moved) event.stopPropagation();
+    else if (event.isTrusted) this.chosen = this.finder.at(event.offsetX, event.offsetY).op; // else that of `keep`
+    if (!this.moved && this.chosen >= 0) this.listLogs(this.chosen);
     this.moved = false;
+    this.later();
+  }
+
+  // What every server logged from shortly before an operation until shortly after it, on the axis of the lane; where
+  // that is nothing, the line before and the line after it.
+  async listLogs(op) {
+    const packed = await logLines(), { worker, words, inv, end } = this.lane.operation(op);
+    if (!packed) return;
+    const until = end ?? inv;
+    const all = Object.entries(packed)
+      .flatMap(([server, its]) => its.map(([at, text]) => ({ at: at * 1000 - this.about.origin, server, text })))
+      .sort((one, other) => one.at - other.at);
+    const near = all.filter(({ at }) => at >= inv - ABOUT && at <= until + ABOUT);
+    const lines = near.length ? near : [all.findLast(({ at }) => at < inv), all.find(({ at }) => at > until)].filter(Boolean);
+    const made = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+    const list = document.createElement("ul");
+    for (const { at, server, text } of lines) {
+      const line = document.createElement("li");
+      line.className = at >= inv && at <= until ? "meanwhile" : "";
+      line.append(made("span", this.finder.when(at)), made("b", server), made("code", text));
+      list.append(line);
+    }
+    const what = `within ${duration(ABOUT)} of worker ${worker}'s ${words}`, next = lines.length ? "; before and after:" : ".";
+    const title = near.length ? `Logged by servers ${what}:` : `No server logged anything ${what}${next}`;
+    this.logged.replaceChildren(made("p", title), list);
+    this.logged.hidden = false;
   }
 
   hover(x, y) {

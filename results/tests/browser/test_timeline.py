@@ -2,8 +2,11 @@
 pixels; zoomed, moved along and asked, with the mouse and without.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -63,10 +66,12 @@ _INK: Final = """
 """How bright the words beside the rows are, 0 to 255."""
 
 
-def put(root: Path, *histories: History) -> Path:
+def put(root: Path, *histories: History, logs: Mapping[str, bytes] = MappingProxyType({}), **about: object) -> Path:
     """A page of a trial with these lanes, as a run's folder has it."""
     named = (replace(one, facts=replace(one.facts, lane=f"lane {n}")) for n, one in enumerate(histories))
-    record = replace(samples.trial("trial"), lanes=tuple(LaneRecord(one, ()) for one in named))
+    record = replace(
+        samples.trial("trial", **about), lanes=tuple(LaneRecord(one, ()) for one in named), logs=dict(logs)
+    )
     path = root / "trials" / "trial" / "index.html"
     path.parent.mkdir(parents=True)
     path.write_text(pages.render(record, path.parent), "utf-8")
@@ -318,3 +323,40 @@ def test_keys_go_to_violations(chromium: Browser, made: Made) -> None:
         assert begin <= first <= end
         expect(page.locator("#tip")).to_contain_text("1 of")
         expect(page.locator("#tip")).to_contain_text(f"{first / 1e9:.3f}")
+
+
+def test_a_click_lists_what_servers_logged_meanwhile_or_the_lines_next_to_it(chromium: Browser, tmp_path: Path) -> None:
+    """Server's clock is what the trial says that it is ahead of the operations'; what has no time is left out."""
+    history, zero = samples.stale_write(), 1_700_000_000 * 10**9
+    c = history.columns
+    row = int(c["ret"].argmax())
+    moments = {"long before": -900, "before": -150, "<b>meanwhile</b>": 0, "after": 199, "later": 450}
+
+    def logged(*texts: str) -> bytes:
+        times = (zero + int(c["inv"][row]) + moments[text] * 10**6 + 2_000 for text in texts)
+        stamps = (datetime.fromtimestamp(at / 1e9, UTC).isoformat().replace("+00:00", "123Z") for at in times)
+        return b"\xff\nno time here\n" + b"".join(
+            f"{at} {text}\n".encode() for at, text in zip(stamps, texts, strict=True)
+        )
+
+    logs = {"redis1": logged("before", "later"), "redis2": logged("long before", "<b>meanwhile</b>", "after")}
+    page_ = put(tmp_path, history, logs=logs, clock_zero=zero)
+    with timeline(chromium, page_, tmp_path) as (page, canvas):
+        place, lines = box(canvas), page.locator(".timeline-logged li")
+        found = {at: (x, y) for at, x, y in canvas.evaluate(_FOUND)}
+        expect(page.locator(".timeline-logged")).to_be_hidden()
+        page.mouse.click(place["x"] + found[row][0], place["y"] + found[row][1])
+        expect(lines.locator("code")).to_have_text(["before", "<b>meanwhile</b>", "after"])
+        expect(lines.locator("b")).to_have_text(["redis1", "redis2", "redis2"])
+        expect(lines.first.locator("span")).to_have_text(
+            f"{(int(c['inv'][row] - c['inv'][0]) - 150 * 10**6) / 1e9:.4f} s"
+        )
+        first = found[0]
+        page.mouse.click(place["x"] + first[0], place["y"] + first[1])
+        expect(page.locator(".timeline-logged p")).to_contain_text("No server logged anything within 200 ms")
+        expect(lines.locator("code")).to_have_text(["long before"])
+    with timeline(chromium, put(tmp_path / "older", history, logs=logs), tmp_path) as (page, canvas):
+        place, first = box(canvas), canvas.evaluate(_FOUND)[0]
+        page.mouse.click(place["x"] + first[1], place["y"] + first[2])
+        expect(page.locator("#tip")).to_be_visible()
+        expect(page.locator(".timeline-logged")).to_be_hidden()
