@@ -17,8 +17,8 @@ Mechanism = Callable[[Violation, View, Hits], bool]
 TWICE: Final = frozenset({"done-twice", "sold-twice"})
 REFUSED: Final = "refused-though-held"
 """A lease that its holder is told to be over before its time."""
-ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed"})
-"""What a holder is told before its lease is over. The witness names nobody who came later."""
+ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed", "grant-not-kept"})
+"""What a holder is told, or members lack, before its lease is over. The witness names nobody who came later."""
 BY_A_STALE_HOLDER: Final = (
     frozenset({"overlap", "stale-write-accepted", "lost-update", "too-many-inside"})
     | {"believed-too-long", "believed-past-lease"}
@@ -36,8 +36,6 @@ RENEWED: Final = "renewed-though-lost"
 """No lie where the other grant was the earlier of the two, and is what was lost."""
 OVERTAKEN: Final = "overtaken"
 """Whoever was passed in the queue, and was answered last, may have lost its place there with its lease."""
-NOT_KEPT: Final = "grant-not-kept"
-"""What members lack of the grants in force: several may be lacking, each for a reason of its own."""
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
@@ -87,13 +85,6 @@ def losers(violation: Violation, view: View) -> Sequence[Hold]:
     if violation.kind not in BY_A_LOST_LEASE:
         return ()
     return [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
-
-
-def lost(violation: Violation, view: View, so: Callable[[Hold], bool]) -> bool:
-    """Whether a grant whose loss explains the violation was lost so; of those that members lack, each."""
-    if violation.kind == NOT_KEPT:
-        return all(map(so, holds_of(violation, view)))
-    return any(map(so, losers(violation, view)))
 
 
 def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:

@@ -25,7 +25,7 @@ from checkers.judging.excuse_parts import (
     cut_short,
     holds_of,
     in_order,
-    lost,
+    losers,
 )
 from checkers.judging.excuses_by_design import DESIGNS
 from checkers.properties.check_result import Violation
@@ -114,7 +114,7 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
     backs = [hit.healing for hit in hits if hit.kind == "pause" and 0 < hit.healing <= violation.at]
     if not backs and not any(hit.kind == "disk" and hit.begun <= violation.at for hit in hits):
         return False
-    return violation.kind == REFUSED or lost(violation, view, lambda hold: _told_gone(hold, backs, view))
+    return violation.kind == REFUSED or any(_told_gone(hold, backs, view) for hold in losers(violation, view))
 
 
 def revoked_in_silence(violation: Violation, view: View) -> bool:
@@ -126,7 +126,7 @@ def revoked_in_silence(violation: Violation, view: View) -> bool:
     session = view.column("session")
     if violation.kind == REFUSED:
         return _revoked(session[violation.rows[-1]], view)
-    return lost(violation, view, lambda hold: _revoked(hold.session, view))
+    return any(_revoked(hold.session, view) for hold in losers(violation, view))
 
 
 def _revoked(number: int, view: View) -> bool:

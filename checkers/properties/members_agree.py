@@ -138,12 +138,8 @@ def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
 def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]) -> Iterator[Disagreement]:
     """What members held beside what clients were told: a grant is the change whose number is its token."""
     begun, over = look[0].asked, look[-1].answered
-    in_force = [
-        hold
-        for holds in by_token.values()
-        for hold in holds
-        if hold.ret <= begun and hold.lost < 0 and hold.core_end > over
-    ]
+    every = [hold for holds in by_token.values() for hold in holds]
+    in_force = [hold for hold in every if hold.ret <= begun and hold.lost < 0 and hold.core_end > over]
     released = {token: holds for token, holds in by_token.items() if all(hold.freed <= begun for hold in holds)}
     for contents in look:
         numbers = {number for entry in contents.entries for number in (entry.created, entry.changed)}
@@ -151,9 +147,9 @@ def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Ho
         unchanged = (entry.created for entry in contents.entries if entry.created == entry.changed)
         kept = [hold for number in unchanged for hold in released.get(number, ())]
         for kind, holds, word in (("grant-not-kept", gone, "no"), ("released-grant-kept", kept, "still")):
-            if holds:
-                what = tuple(f"{contents.member} had {word} change {hold.token}" for hold in holds)
-                yield Disagreement(contents.answered, kind, tuple(hold.row for hold in holds), what)
+            for hold in holds:
+                what = f"{contents.member} had {word} change {hold.token}"
+                yield Disagreement(contents.answered, kind, (hold.row,), (what,))
 
 
 def _conclusion(view: View, finding: Finding) -> str:

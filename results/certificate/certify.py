@@ -25,15 +25,7 @@ from results.certificate.detection_power import (
     exposures,
     handover_gaps,
 )
-from results.certificate.promise_losses import (
-    Loss,
-    Promise,
-    Weakness,
-    losses,
-    not_applicable,
-    promises,
-    weaknesses,
-)
+from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
 from results.certificate.trials import (
     BUSY,
     ErrorText,

@@ -3,9 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +20,7 @@ from results.record import LaneRecord, TrialRecord, mapping, words
 from results.report import sentences
 from results.report.descriptions import WORDS
 from results.report.grid import tally
-from results.text import cut, duration, seconds
+from results.text import duration, seconds
 
 _FILTERED: Final = 6
 """Lanes from which on the page has a filter."""
@@ -33,9 +31,8 @@ _ALL_WINDOWS: Final = 64
 """The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
 _UNPACKED: Final = 400_000
 """Characters of windows that are in the page unpacked. Beyond that, lanes that are not shown first are packed."""
-_MOST_LINES: Final = 3_000
-"""The most lines of a server's log that are in the page."""
-_LONGEST_LINE: Final = 400
+_LOGGED: Final = 200_000
+"""Bytes of a server's log that are in the page: the last."""
 _MOST_FAULTS: Final = 12
 """The most faults that are listed unfolded."""
 
@@ -70,6 +67,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     several = sum(len(moments(lane)) > 1 for lane in lanes)
     most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
     shown = [_lane(lane, number, most, folder) for number, lane in enumerate(lanes)]
+    logs = {name: web.spelled(log[-_LOGGED:].decode(errors="replace")) for name, log in record.logs.items()}
     return web.render(
         "trial.html",
         assets="../../assets",
@@ -94,8 +92,8 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         again=again(record, folder),
         recheck=recheck(folder, "*.arrow"),
         files=[lane.file for lane in lanes],
-        logs=list(record.logs),
-        logged=web.packed(json.dumps(logged, separators=(",", ":"))) if (logged := log_lines(record)) else "",
+        logs=list(logs),
+        logged=web.packed(json.dumps([zero, logs])) if isinstance(zero := about.get("clock_zero"), int) else "",
         rest=rest(about),
     )
 
@@ -125,25 +123,6 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
         counters={name: sorted(mine - common) for name, mine in rows.items()},
         recheck=recheck(folder, lane.file),
     )
-
-
-def log_lines(record: TrialRecord) -> dict[str, list[tuple[int, str]]]:
-    """Server → its log while operations went on and a second about: µs on the operations' clock and text of each line.
-
-    Of each server the first `_MOST_LINES`, cut. Empty where how that clock goes with the servers' was not stored.
-    """
-    zero, times = record.about.get("clock_zero"), [lane.history.columns for lane in record.lanes if len(lane.history)]
-    if not isinstance(zero, int) or not times:
-        return {}
-    begin, end = min(int(c["inv"][0]) for c in times) - 10**9, max(int(c["ret"].max()) for c in times) + 10**9
-    logged: dict[str, list[tuple[int, str]]] = {}
-    for server, log in record.logs.items():
-        for stamp, _, text in (line.partition(" ") for line in log.decode(errors="replace").splitlines()):
-            with suppress(ValueError, OverflowError):
-                at = int(datetime.fromisoformat(stamp).timestamp() * 1e6) - zero // 1000
-                if begin <= at * 1000 <= end:
-                    logged.setdefault(web.spelled(server), []).append((at, web.spelled(cut(text, _LONGEST_LINE, "…"))))
-    return {server: lines[:_MOST_LINES] for server, lines in logged.items()}
 
 
 def _heaviest_first(judgements: Iterable[Judgement]) -> list[Judgement]:

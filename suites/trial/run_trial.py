@@ -136,7 +136,6 @@ class RunningTrial:
         target = Target.of(environment, trial.backend, self.actors, MonotonicClock())
         self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
         watched = _to_be_watched(trial, environment)
-        # As clients ask: a tap that the machine does not run is a service that does not answer.
         self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)
         self.missing: list[Missing] = []
         self.stuck: list[Handle] = []
@@ -364,7 +363,7 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
 
 def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
     """`host:port` of servers that must serve within a bound, where clients do not see that one stands still. One way to
-    each is enough: all go through one process.
+    each is enough: all go through one process, and through the tap where there is one, which may stand still as well.
     """
 
     def sees_nothing(lane: Lane) -> bool:

@@ -302,9 +302,7 @@ class Taps:
         )
 
     def endpoints(self, nodes: Sequence[str], backend: str = "", spec: Spec | None = None) -> tuple[str, ...]:
-        """What stands for these endpoints of a worker, and of those that take its place; or ways through the same
-        process that are nobody's, by which nothing is counted.
-        """
+        """What stands for these endpoints of a worker and those that take its place; without one nothing is counted."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None

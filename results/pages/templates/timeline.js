@@ -8,11 +8,19 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let scrolled = -Infinity; // when the wheel last turned for somebody else: a scroll of the page that runs on is not ours
 
-let logs; // server → [[µs of the clock of the operations, text], ...], of all lanes of the page
+let logs; // [{ at, server, text }, ...] in the order of time; at: ns of the clock of the operations
 
+// What the page has of the servers' logs, in which each line begins with its time; null where it has none.
 async function logLines() {
   const packed = document.querySelector("#logged");
-  return packed ? logs ??= JSON.parse(await fencepost.unpacked(packed.textContent)) : null;
+  if (!packed || logs) return logs ?? null;
+  const [zero, of] = JSON.parse(await fencepost.unpacked(packed.textContent));
+  const read = (server) => (line) => {
+    const [, second, part, text] = line.match(/^(\d{4}-\d\d-\d\dT[\d:]{8})\.(\d{1,9})Z (.*)/) ?? [];
+    return second ? [{ at: Date.parse(`${second}Z`) * 1e6 + Number(part.padEnd(9, "0")) - zero, server, text }] : [];
+  };
+  const all = Object.entries(of).flatMap(([server, log]) => log.split("\n").flatMap(read(server)));
+  return logs = all.sort((one, other) => one.at - other.at);
 }
 
 class Timeline {
@@ -284,12 +292,9 @@ class Timeline {
   // What every server logged from shortly before an operation until shortly after it, on the axis of the lane; where
   // that is nothing, the line before and the line after it.
   async listLogs(op) {
-    const packed = await logLines(), { worker, words, inv, end } = this.lane.operation(op);
-    if (!packed) return;
-    const until = end ?? inv;
-    const all = Object.entries(packed)
-      .flatMap(([server, its]) => its.map(([at, text]) => ({ at: at * 1000 - this.about.origin, server, text })))
-      .sort((one, other) => one.at - other.at);
+    const found = await logLines(), { worker, words, inv, end } = this.lane.operation(op);
+    if (!found) return;
+    const until = end ?? inv, all = found.map((line) => ({ ...line, at: line.at - this.about.origin }));
     const near = all.filter(({ at }) => at >= inv - ABOUT && at <= until + ABOUT);
     const lines = near.length ? near : [all.findLast(({ at }) => at < inv), all.find(({ at }) => at > until)].filter(Boolean);
     const made = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
