@@ -37,6 +37,7 @@ _TIMELINE: Final = (
     "timeline-rows.js",
     "timeline-strips.js",
     "timeline-find.js",
+    "timeline-logs.js",
     "timeline.js",
 )
 """Parts of the shared script. Each uses only the parts before it."""

@@ -3,32 +3,15 @@
 
 const SHORTEST = 20_000; // ns, of a window
 const STEPS = 60; // operations around a violation, about
-const ABOUT = 200e6; // ns before and after an operation in which servers' logs are listed
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let scrolled = -Infinity; // when the wheel last turned for somebody else: a scroll of the page that runs on is not ours
-
-let logs; // [{ at, server, text }, ...] in the order of time; at: ns of the clock of the operations
-
-// What the page has of the servers' logs, in which each line begins with its time; null where it has none.
-async function logLines() {
-  const packed = document.querySelector("#logged");
-  if (!packed || logs) return logs ?? null;
-  const [zero, of] = JSON.parse(await fencepost.unpacked(packed.textContent));
-  const read = (server) => (line) => {
-    const [, second, part, text] = line.match(/^(\d{4}-\d\d-\d\dT[\d:]{8})\.(\d{1,9})Z (.*)/) ?? [];
-    return second ? [{ at: Date.parse(`${second}Z`) * 1e6 + Number(part.padEnd(9, "0")) - zero, server, text }] : [];
-  };
-  const all = Object.entries(of).flatMap(([server, log]) => log.split("\n").flatMap(read(server)));
-  return logs = all.sort((one, other) => one.at - other.at);
-}
 
 class Timeline {
   constructor(figure) {
     this.figure = figure;
     this.canvas = figure.querySelector("canvas");
     this.span = figure.querySelector(".timeline-span");
-    this.logged = figure.querySelector(".timeline-logged");
     this.pointers = new Map();
     Object.assign(this, { chosen: -1, cursor: null, violation: -1, drag: null, moved: false, frame: 0, goal: null });
     new ResizeObserver(() => this.resized()).observe(this.canvas);
@@ -284,31 +267,9 @@ class Timeline {
   click(event) {
     if (this.moved) event.stopPropagation();
     else if (event.isTrusted) this.chosen = this.finder.at(event.offsetX, event.offsetY).op; // else that of `keep`
-    if (!this.moved && this.chosen >= 0) this.listLogs(this.chosen);
+    if (!this.moved && this.chosen >= 0) listLogs(this, this.chosen);
     this.moved = false;
     this.later();
-  }
-
-  // What every server logged from shortly before an operation until shortly after it, on the axis of the lane; where
-  // that is nothing, the line before and the line after it.
-  async listLogs(op) {
-    const found = await logLines(), { worker, words, inv, end } = this.lane.operation(op);
-    if (!found) return;
-    const until = end ?? inv, all = found.map((line) => ({ ...line, at: line.at - this.about.origin }));
-    const near = all.filter(({ at }) => at >= inv - ABOUT && at <= until + ABOUT);
-    const lines = near.length ? near : [all.findLast(({ at }) => at < inv), all.find(({ at }) => at > until)].filter(Boolean);
-    const made = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
-    const list = document.createElement("ul");
-    for (const { at, server, text } of lines) {
-      const line = document.createElement("li");
-      line.className = at >= inv && at <= until ? "meanwhile" : "";
-      line.append(made("span", this.finder.when(at)), made("b", server), made("code", text));
-      list.append(line);
-    }
-    const what = `within ${duration(ABOUT)} of worker ${worker}'s ${words}`, next = lines.length ? "; before and after:" : ".";
-    const title = near.length ? `Logged by servers ${what}:` : `No server logged anything ${what}${next}`;
-    this.logged.replaceChildren(made("p", title), list);
-    this.logged.hidden = false;
   }
 
   hover(x, y) {
