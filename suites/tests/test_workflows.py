@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -84,7 +85,7 @@ class TestEach:
     def test_takes_only_actions_of_the_house_in_a_known_version(self, name: str) -> None:
         """That leave no credentials on disk, and store the files of a job that is run again, which is refused else."""
         used = [(step["uses"], step.get("with", {})) for step in steps(name) if "uses" in step]
-        assert [action for action, _ in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", action)] == []
+        assert [action for action, _ in used if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}|\./", action)] == []
         assert {given["persist-credentials"] for action, given in used if "/checkout@" in action} == {False}
         assert {given.get("overwrite") for action, given in used if "/upload-artifact@" in action} <= {True}
 
@@ -138,6 +139,16 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+def test_what_the_action_is_given_is_words_and_its_status_is_the_commands(place: Place) -> None:
+    (run,) = [step["run"] for step in workflow("../../action.yml")["runs"]["steps"] if step.get("name") == "Run"]
+    (place.path / "fencepost").symlink_to(place.path)
+    (place.path / "bin" / "gh").rename(place.path / "bin" / "fencepost")
+    (place.path / "bin" / "python").symlink_to(sys.executable)
+    done = place.run(run, RUNNER_TEMP=str(place.path), ARGUMENTS="certify 'a b' $(touch pwned)", OTHER="5")
+    assert (done.returncode, "${{" in run, (place.path / "pwned").exists()) == (5, False, False)
+    assert place.calls() == [["fencepost", "certify", "a b", "$(touch", "pwned)"]]
 
 
 class TestCertify:

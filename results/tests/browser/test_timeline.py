@@ -351,8 +351,7 @@ def test_a_click_lists_what_servers_logged_meanwhile_or_the_lines_next_to_it(chr
         expect(lines.first.locator("span")).to_have_text(
             f"{(int(c['inv'][row] - c['inv'][0]) - 150 * 10**6) / 1e9:.4f} s"
         )
-        first = found[0]
-        page.mouse.click(place["x"] + first[0], place["y"] + first[1])
+        page.mouse.click(place["x"] + found[0][0], place["y"] + found[0][1])
         expect(page.locator(".timeline-logged p")).to_contain_text("No server logged anything within 200 ms")
         expect(lines.locator("code")).to_have_text(["long before"])
     with timeline(chromium, put(tmp_path / "older", history, logs=logs), tmp_path) as (page, canvas):
