@@ -1,6 +1,6 @@
 """pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
 
-    pytest -p infra.tests.pools -n 7 checkers/tests infra/tests ... [--store-durations]    (durations.json here)
+    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ... [--store-durations]    (durations.json here)
 
 A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
 a whole, those that take longest first. Who computes makes way for who waits.
