@@ -232,17 +232,18 @@ def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
 def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
     """others: the seeds of the other run. Of several trials in a unit, the mean."""
     mine = _seeds(run)
-    collected: dict[tuple[_Unit, tuple[str, str], str], list[float]] = defaultdict(list)
+    units: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
     for sample in run:
         what = sample.backend, sample.fault
         common = mine[what] & others.get(what, set())
         if not common or sample.seed in common:
+            values = units[*what, sample.seed if common else None][sample.lock, sample.lane]
             for name, value in sample.values.items():
-                collected[(*what, sample.seed if common else None), (sample.lock, sample.lane), name].append(value)
-    units: dict[_Unit, _Lanes] = defaultdict(lambda: defaultdict(dict))
-    for (unit, lane, name), values in collected.items():
-        units[unit][lane][name] = fmean(values)
-    return units
+                values.setdefault(name, []).append(value)
+    return {
+        unit: {lane: {name: fmean(each) for name, each in values.items()} for lane, values in lanes.items()}
+        for unit, lanes in units.items()
+    }
 
 
 # What is read of a lane
