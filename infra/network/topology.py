@@ -13,6 +13,7 @@ Members and addresses are those of `infra.backends` and of docker-compose.yml.
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from infra.backends import BACKENDS
@@ -85,6 +86,7 @@ def own_image_variable(node: str) -> str:
     return image_variable(f"{node}1" if node in BACKENDS else node)
 
 
+@cache
 def backend_of(node: str) -> str:
     """The backend that a node belongs to; KeyError for the store and for unknown names."""
     return {name: backend for backend in BACKENDS for name in nodes_of(backend)}[node]

@@ -31,8 +31,7 @@ _ALL_WINDOWS: Final = 64
 """The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
 _UNPACKED: Final = 400_000
 """Characters of windows that are in the page unpacked. Beyond that, lanes that are not shown first are packed."""
-_LOGGED: Final = 200_000
-"""Bytes of a server's log that are in the page: the last."""
+_LOGGED: Final = 200_000  # bytes of a server's log that are in the page: the last
 _MOST_FAULTS: Final = 12
 """The most faults that are listed unfolded."""
 
