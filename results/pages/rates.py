@@ -228,4 +228,4 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine
             mark = tag("path", tip, d=glyph, transform=f"translate({x} {y})", class_="mark")
             parts.append(tag("a", mark, href=link) if link else mark)
     width, height = _LINE
-    return tag("svg", *parts, class_="line-chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=title)
+    return tag("svg", *parts, class_="line-chart", viewBox=f"0 0 {width} {height}", role="group", aria_label=title)

@@ -71,6 +71,16 @@
   });
   adopt(document);
 
+  // What scrolls sideways can be reached by keyboard, for as long as it does.
+  const reach = () => {
+    for (const box of document.querySelectorAll(".wide")) {
+      if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0"); else box.removeAttribute("tabindex");
+    }
+  };
+  addEventListener("resize", reach);
+  addEventListener("toggle", reach, true);
+  reach();
+
   // Copy buttons. A page from disk may be refused the clipboard: then the text is selected instead.
   addEventListener("click", async (event) => {
     const button = event.target instanceof Element ? event.target.closest("[data-copy]") : null;

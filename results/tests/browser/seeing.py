@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, TypedDict, cast
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 CONTRAST: Final = 4.5
@@ -84,6 +85,13 @@ def faint(seen: Iterable[Seen]) -> list[str]:
     """Texts that do not stand out, with their contrast; each once."""
     weak = {one["text"]: one["contrast"] for one in seen if one["contrast"] < CONTRAST}
     return [f"{contrast:.1f}: {text}" for text, contrast in sorted(weak.items())]
+
+
+def obstacles(page: Page) -> list[str]:
+    """What axe-core finds for those who go by keyboard or hear the page. Contrasts are left to `texts`."""
+    rules = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
+    violations = Axe().run(page, options=rules).response["violations"]
+    return [f"{each['impact']}, {each['id']}: {each['nodes'][0]['html'][:200]}" for each in violations]
 
 
 _TOFU: Final = """

@@ -20,6 +20,7 @@ _LINKS: Final = """
 """
 _WIDTH: Final = "document.documentElement.scrollWidth"
 
+LEGIBLE = ("violated", "passing", "run", "comparison", "scorecard", "certificate")
 POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src 'sha256-none'\">"
 
 _MOVES = """
@@ -116,10 +117,11 @@ def test_a_page_may_read_the_assets_of_its_run(chromium: Browser, tmp_path: Path
         assert page.evaluate("globalThis.read") is True
 
 
-@pytest.mark.parametrize("name", ["violated", "passing", "aborted", "run", "empty-run", "scorecard", "certificate"])
-def test_every_text_stands_out(chromium: Browser, made: Made, name: str) -> None:
+@pytest.mark.parametrize("name", [*LEGIBLE, "aborted", "runs", "empty-run", "sent-scorecard"])
+def test_everybody_can_read_it(chromium: Browser, made: Made, name: str) -> None:
     with visit(chromium, made.page(name), made.root, height=9000) as page:
         unfold(page)
+        assert seeing.obstacles(page) == []
         light = seeing.texts(page)
         page.emulate_media(color_scheme="dark")
         settle(page)
@@ -173,7 +175,7 @@ def test_on_paper_every_number_stands_under_its_own_head(chromium: Browser, made
 
 
 def test_no_word_is_written_one_letter_below_the_other_on_a_phone(chromium: Browser, made: Made) -> None:
-    for name in ("violated", "run", "comparison", "sent-scorecard"):
+    for name in (*LEGIBLE, "sent-scorecard"):
         with visit(chromium, made.page(name), made.root, width=390, height=800) as page:
             unfold(page)
             assert page.evaluate(_TALL) == [], name
