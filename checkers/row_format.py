@@ -227,6 +227,7 @@ class Run(IntEnum):
     WAIT = 0
     GO = 1
     FINISH = 2  # release what is held, close the client and exit
+    STAY = 3  # as GO, and whoever holds for long goes on: a fault is on
 
 
 class State(IntEnum):

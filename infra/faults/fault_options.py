@@ -203,8 +203,8 @@ def victims(
     roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,),
 ) -> Option:
     """The servers that are hit. Where there is a leader they are told by `known` roles or by name, `named` at most, and
-    by chance it is `roles`; else they are up to `most` nodes, of five for Redlock a minority, the first always among
-    them by chance if single-node locks live there.
+    by chance it is `roles`; else they are up to `most` nodes, and by chance as many: the first, where single-node locks
+    live, and others of the next, so that of five two are a minority, and a majority of the three that a lock may use.
     """
 
     def count(site: Site) -> int:
@@ -216,6 +216,8 @@ def victims(
         return different(value, site.members, count(site))
 
     def draw(rng: random.Random, site: Site, _: Options) -> list[str]:
-        return list(roles(site)) if site.has(Trait.LEADER) else some_nodes(rng, site, count(site))
+        if site.has(Trait.LEADER):
+            return list(roles(site))
+        return [site.members[0], *sorted(rng.sample(site.members[1 : count(site) + 1], count(site) - 1))]
 
     return Option("nodes", check, draw)

@@ -26,7 +26,7 @@ class RedlockOfThree(Redlock):
     """
 
     name: ClassVar[str] = "redlock-3"
-    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner")
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner", "leader/unfenced")
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *HAZARDS,
         *(replace(hazard, nodes=("redis1", "redis2", "redis3")) for hazard in BY_ONE_NODE),

@@ -18,7 +18,7 @@ from infra.faults.workers.between_requests import TWO
 from suites.lanes.lane import LOCK_GONE, Lane, lane_named, meets
 from suites.locks import registry
 from suites.selection.parse_options import EVERY_FAULT
-from suites.selection.profiles import BOUNDARIES, DEFAULT, PROFILES, STALE
+from suites.selection.profiles import AWAY, BOUNDARIES, DEFAULT, PROFILES, STALE
 from suites.selection.selection import WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 
@@ -245,16 +245,16 @@ class TestWhatAProfileTries:
         tried = {(lane.workload.name, fault) for lane in run.lanes for fault in run.faults if run.tries(lane, fault)}
         assert ("set", "late-write") in tried
         assert "stall-disk" in {fault for _, fault in tried}
-        assert "kill-server" not in {fault for _, fault in tried}, "nothing was said about it"
+        assert "wipe-server" not in {fault for _, fault in tried}, "nothing was said about it"
         smoke = replace(run, profile=PROFILES["smoke"])
         assert not any(smoke.tries(lane, fault) for lane in smoke.lanes for fault in smoke.faults)
 
     def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}
-        assert under == {NO_FAULT, *STALE, "cut-client-drop", "reset-connections", *OF_OWN}
+        assert under == {NO_FAULT, *STALE, *AWAY, "reset-connections", *OF_OWN}
         assert {one.fault for one in run.not_run()} <= under
-        assert run.runnable("redis", "kill-server") == ()
+        assert run.runnable("redis", "wipe-server") == ()
 
     @pytest.mark.parametrize("given", [{"lock": ["redis-fair"]}, {"faults": ["late-write"]}, {"profile": "nightly"}])
     def test_nothing_is_left_out_of_what_was_named_or_of_the_whole_product(self, given: dict[str, object]) -> None:

@@ -27,6 +27,7 @@ from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
 from infra.environment import Environment
 from infra.errors import Failed
+from infra.faults.all_faults import FAULTS
 from infra.faults.link_probe import Watch
 from infra.faults.runner import Runner
 from infra.faults.target import Target
@@ -307,10 +308,15 @@ class RunningTrial:
         """
         if self.plan.steps:
             self.watch.end()
+            struck = any(FAULTS[name].group == "workers" for name in self.trial.faults if name in FAULTS)
+            for handle in self.handles:
+                handle.ask(Run.GO if struck else Run.STAY)
             try:
                 self.runner.cycle()
             except VersionRefused as refused:
                 raise NoWayThere(str(refused)) from refused
+            for handle in self.handles:
+                handle.ask(Run.GO)
             self.watch.begin()
         else:
             self.tell(step("no fault"))

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from checkers import row_format
-from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason
+from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason, Run
 from infra.store.store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.worker import CriticalSection, Worker
@@ -116,6 +116,9 @@ class Section:
     def work(self, seconds: float) -> None:
         """Ends early once the trial is over: others are waiting for the lock."""
         self._worker.wait_until(time.monotonic() + seconds)
+
+    def stays(self) -> bool:
+        return self._recorder.page[row_format.RUN] == Run.STAY
 
     def _must_believe(self) -> None:
         renewal = self._worker.renewal

@@ -139,7 +139,7 @@ class Worker:
         crowds = 0 if self._in_line or self.spec.rate else _CROWDS
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
-        while page[row_format.RUN] == Run.GO:
+        while page[row_format.RUN] != Run.FINISH:
             if crowds and not self._cancelled:  # who gave up goes on at once
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)

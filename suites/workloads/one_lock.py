@@ -7,6 +7,8 @@ from suites.workloads.workload import FENCES, Hold, Workload, updates
 TERM: Final = (1.1, 1.9)
 """TTLs that a leader stays, least and most."""
 STEPS: Final = 9
+TERMS: Final = 5
+"""Of the longest stay."""
 
 READERS_STAY: Final = 2.0
 """Times as long as a writer, so that they meet."""
@@ -133,7 +135,9 @@ class Impatient(Workload):
 
 
 class Leader(Workload):
-    """The holder stays for longer than a TTL, in steps, so that it stops soon after its renewals fail."""
+    """The holder stays for longer than a TTL, and as long after a fault as without one, so that whoever the service
+    forgot, or believes too long, is still there: in steps, so that it stops soon after its renewals fail.
+    """
 
     name: ClassVar[str] = "leader"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
@@ -142,11 +146,14 @@ class Leader(Workload):
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind one that waits
 
     def section(self, hold: Hold) -> None:
-        term = hold.ttl * hold.rng.uniform(*TERM)
-        for _ in range(STEPS):
+        step, left = hold.ttl * hold.rng.uniform(*TERM) / STEPS, STEPS
+        for _ in range(TERMS * STEPS):
             hold.read()
-            hold.work(term / STEPS)
+            hold.work(step)
             hold.write()
+            left = STEPS if hold.stays() else left - 1
+            if not left:
+                break
 
 
 class Share(Workload):

@@ -77,6 +77,9 @@ class Hold(Protocol):
     def work(self, seconds: float) -> None:
         """Work that takes a while and touches nothing."""
 
+    def stays(self) -> bool:
+        """Whether a fault is on, not one on workers, that whoever holds for long should see the end of."""
+
 
 def updates(hold: Hold) -> int:
     """How many updates of the cell a section makes: often several, between which the grant may be lost."""

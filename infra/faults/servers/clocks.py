@@ -160,7 +160,7 @@ def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options:
     return Fault(
         name,
         "clock",
-        f"the clock of redis1 and maybe another, or of postgres, {summary}",
+        f"the clock of redis1 and another, or of postgres, {summary}",
         inject,
         (victims(), *options),
         trait=Trait.WALL_CLOCK,

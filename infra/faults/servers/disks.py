@@ -1,6 +1,6 @@
 """Faults on disks: slow, stalled, full.
 
-The disk of the leader, of redis1 and maybe another, or of the server. In ZooKeeper it takes the leader's and a
+The disk of the leader, of redis1 and another, or of the server. In ZooKeeper it takes the leader's and a
 follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on leading whatever its
 own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """

@@ -187,7 +187,7 @@ def _strike(verb: Literal["pause", "kill", "wipe"], what: str, how: str, sees: s
     return Fault(
         f"{verb}-server",
         verb,
-        f"the leader, or redis1 and maybe another, {what}",
+        f"the leader, or redis1 and another, {what}",
         lambda _, nodes: Strike(verb, nodes),
         (victims(),),
         how=how,
