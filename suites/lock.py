@@ -61,6 +61,7 @@ class Grant:
     queued: int = 0
 
 
+_BOUNDS: Final = {"recovery": 10.0, "crash-release": 2.0, "honest-belief": 0.5, "fail-fast": 2.0, "hand-over": 2.0}
 LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 
 
@@ -143,13 +144,7 @@ class Declarations(Protocol):
     grain: ClassVar[Seconds] = 0.01
     lag: ClassVar[Fraction] = 0.0
     min_ttl: ClassVar[Ttl] = 2.0
-    bounds: ClassVar[Bounds] = {
-        "recovery": 10.0,
-        "crash-release": 2.0,
-        "honest-belief": 0.5,
-        "fail-fast": 2.0,
-        "hand-over": 2.0,
-    }
+    bounds: ClassVar[Bounds] = _BOUNDS
     via: ClassVar[str] = ""
     lanes: ClassVar[Patterns] = (
         *("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded"),

@@ -115,8 +115,9 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
                 place = lanes.setdefault((facts.backend, facts.lane), len(lanes))
                 words = {judgement.property: _WORDS.index(judgement.word) for judgement in lane.judgements}
                 properties.setdefault(place, {}).update(dict.fromkeys(words))
-                times = told[place][0] if place in told else _numbers(measured(lane.history))
-                told[place] = times, words
+                read = measured(lane.history)
+                times = _short(read["store_ms"]["p50"]), [_short(measure.read(read)) for measure in MEASURES]
+                told[place] = told[place][0] if place in told else times, words
     condensed = []
     for (run_number, fault), (seed, of_lanes) in trials.items():
         found = []
@@ -125,10 +126,6 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
         condensed.append((run_number, fault, seed, found))
     named = [list(properties[place]) for place in range(len(lanes))]
     return {"lanes": list(lanes), "properties": named, "trials": condensed}
-
-
-def _numbers(found: Any) -> tuple[float | None, list[float | None]]:
-    return _short(found["store_ms"]["p50"]), [_short(measure.read(found)) for measure in MEASURES]
 
 
 def _short(number: float | None) -> float | None:

@@ -8,7 +8,6 @@ farewell that drivers read only then (psycopg's documentation, "Detecting discon
 Every fault has its place in one of the two groups.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from checkers.claims import Claim, Hazard
@@ -43,13 +42,7 @@ swallowed makes the connection useless, and the proxy ends it at the heal."""
 
 TERMINATED: Final = ("terminate-backends",)
 
-BOUNDS: Final[Mapping[str, float]] = {
-    "recovery": 3.0,
-    "crash-release": 1.5,
-    "honest-belief": 2.0,
-    "fail-fast": 5.0,
-    "hand-over": 1.0,
-}
+BOUNDS: Final = {"recovery": 3.0, "crash-release": 1.5, "honest-belief": 2.0, "fail-fast": 5.0, "hand-over": 1.0}
 """Seconds. A dead client's connection is closed by its kernel, and its session ended by a process of its own: that
 measures milliseconds, and half a second where the machine has more to do than it can."""
 

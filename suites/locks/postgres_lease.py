@@ -24,7 +24,7 @@ from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.lease_claims import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.polling import polled
 from suites.locks.postgres_session import POLL, PostgresSession, Rows
-from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK
+from suites.locks.redis_single import BOUNDS, BY_LOSS, BY_THE_CLOCK
 
 DRIFT: Final = 0.01
 GRAIN: Final = 0.002
@@ -56,13 +56,7 @@ class LeaseLock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.9
-    bounds: ClassVar[Mapping[str, float]] = {
-        "recovery": 3.0,
-        "crash-release": 0.5,
-        "honest-belief": 0.0,
-        "fail-fast": 5.0,
-        "hand-over": 1.0,
-    }
+    bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "fail-fast": 5.0}
     lanes: ClassVar[tuple[str, ...]] = (
         *("set/unfenced", "set/fence-writes", "register/fence-reads-and-writes"),
         *("leader/fence-writes", "inventory/fence-reads-and-writes", "once/idempotency-key"),

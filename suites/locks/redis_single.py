@@ -27,6 +27,7 @@ REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
 POLL: Final = (0.02, 0.08)
 """Seconds between two looks at a lock that is held, at random."""
+BOUNDS: Final = {"recovery": 3.0, "crash-release": 0.5, "honest-belief": 0.0, "fail-fast": 1.5, "hand-over": 1.0}
 
 NODE: Final = ("redis1",)
 """Where the lock lives: what happens to the others is nothing to it."""
@@ -82,13 +83,7 @@ class RedisLock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.6
-    bounds: ClassVar[Mapping[str, float]] = {
-        "recovery": 3.0,
-        "crash-release": 0.5,
-        "honest-belief": 0.0,
-        "fail-fast": 1.5,
-        "hand-over": 1.0,
-    }
+    bounds: ClassVar[Mapping[str, float]] = BOUNDS
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         *TOKEN_CLAIMS,

@@ -28,6 +28,8 @@ REQUEST: Final = 0.2
 again for each node to which a connection has to be made anew and is not refused."""
 POLL: Final = (0.1, 0.3)
 """Seconds before the next attempt, at random, so that contenders fall out of step; what its libraries wait."""
+# A call takes two rounds, each with a connect to every node and one wait for all answers.
+_BOUNDS: Final = {"recovery": 4.0, "crash-release": 0.8, "honest-belief": 0.0, "fail-fast": 3.0, "hand-over": 1.5}
 
 BY_ONE_NODE: Final = tuple(
     # A clock that is set, or a node that comes back without its data (the page above, "Performance, crash recovery and
@@ -67,13 +69,7 @@ class Redlock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.8
-    bounds: ClassVar[Mapping[str, float]] = {
-        "recovery": 4.0,
-        "crash-release": 0.8,
-        "honest-belief": 0.0,
-        "fail-fast": 3.0,  # two rounds, each with a connect to every node and one wait for all answers
-        "hand-over": 1.5,
-    }
+    bounds: ClassVar[Mapping[str, float]] = _BOUNDS
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,
         Claim("recovery", under=LOSSES),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -43,11 +44,19 @@ def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
 
 
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
-    """Others wait for the lock, and the harness for them."""
     worker = a_worker(WORKLOADS["work"], pace=3600.0)
     worker.recorder.page[RUN] = Run.FINISH
     worker._round()
     assert kinds(worker) == ["ACQUIRE", "RELEASE"]
+
+
+def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: MakeWorker) -> None:
+    with patch.object(Section, "stays", side_effect=[True] * 4 + [False] * 9):
+        assert kinds(a_worker(WORKLOADS["leader"], 1)).count("WRITE") == 4 + 9
+    worker = a_worker(WORKLOADS["leader"])
+    worker.recorder.page[RUN] = Run.STAY
+    worker._round()
+    assert kinds(worker).count("WRITE") == 5 * 9
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values())

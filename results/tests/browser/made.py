@@ -132,7 +132,7 @@ def _records() -> dict[str, TrialRecord]:
         "stale": samples.trial("stale"),
         "passing": _passing("passing", samples.long(2000)),
         "quiet": _passing("quiet", replace(samples.long(200), faults=())),
-        "nothing": samples.one_lane(_without_operations(), name="nothing"),
+        "nothing": samples.one_lane(replace(samples.long(0), faults=()), name="nothing"),
         "aborted": replace(samples.trial("aborted", error="worker 2 broke"), lanes=()),
         "other": _of_another_backend(),
         "hostile": hostile.trial(),
@@ -149,8 +149,3 @@ def _of_another_backend() -> TrialRecord:
     stores = ("unfenced", "fence-writes")
     lanes = (samples.stale_write(store, lane=f"etcd/register/{store}", lock="etcd", **of) for store in stores)
     return samples.trial("other", *lanes, **of)
-
-
-def _without_operations() -> History:
-    history = samples.stale_write()
-    return replace(history, columns={name: column[:0] for name, column in history.columns.items()}, faults=())

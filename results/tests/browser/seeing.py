@@ -1,7 +1,7 @@
 """What stands on a page for a pair of eyes: what is written where, in which colours."""
 
 from collections.abc import Iterable
-from typing import Final, TypedDict, cast
+from typing import Final
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
@@ -58,7 +58,7 @@ _CONTRASTS: Final = """
     const own = over(below, drawing ? style.fill : style.color, opacity);
     const [dark, bright] = [light(own), light(below)].sort((one, other) => one - other);
     const contrast = (bright + 0.05) / (dark + 0.05);
-    found.push({ text: node.data.trim().slice(0, 60), contrast, ground: light(below) });
+    found.push([node.data.trim().slice(0, 60), contrast, light(below)]);
   }
   return found;
 }
@@ -66,25 +66,14 @@ _CONTRASTS: Final = """
 """Looks only where the window is, for what is drawn as SVG."""
 
 
-class Seen(TypedDict):
-    """text: the beginning. contrast: of its colour and the one behind it, 1 to 21, as WCAG 2 reckons. ground: how
-    light that is, 0 to 1.
-    """
-
-    text: str
-    contrast: float
-    ground: float
+def texts(page: Page, *, on_paper: bool = False) -> list[tuple[str, float, float]]:
+    """(beginning, contrast by WCAG 2, how light the ground is, 0 to 1) of each. on_paper: without most backgrounds."""
+    return list(map(tuple, page.evaluate(_CONTRASTS, [255, 255, 255] if on_paper else None)))
 
 
-def texts(page: Page, *, on_paper: bool = False) -> list[Seen]:
-    """Every text that is drawn. on_paper: where no background is printed that does not insist."""
-    return cast("list[Seen]", page.evaluate(_CONTRASTS, [255, 255, 255] if on_paper else None))
-
-
-def faint(seen: Iterable[Seen]) -> list[str]:
+def faint(seen: Iterable[tuple[str, float, float]]) -> list[str]:
     """Texts that do not stand out, with their contrast; each once."""
-    weak = {one["text"]: one["contrast"] for one in seen if one["contrast"] < CONTRAST}
-    return [f"{contrast:.1f}: {text}" for text, contrast in sorted(weak.items())]
+    return [f"{contrast:.1f}: {text}" for text, contrast in sorted({each[:2] for each in seen if each[1] < CONTRAST})]
 
 
 def obstacles(page: Page) -> list[str]:

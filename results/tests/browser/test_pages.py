@@ -128,7 +128,7 @@ def test_everybody_can_read_it(chromium: Browser, made: Made, name: str) -> None
         dark = seeing.texts(page)
     assert seeing.faint(light) == seeing.faint(dark) == []
     assert len(light) == len(dark) > 10
-    ground_of_light, ground_of_dark = (sorted(one["ground"] for one in each)[len(each) // 2] for each in (light, dark))
+    ground_of_light, ground_of_dark = (sorted(ground for *_, ground in each)[len(each) // 2] for each in (light, dark))
     assert ground_of_light > 0.8
     assert ground_of_dark < 0.1
 
