@@ -148,7 +148,7 @@ class Declarations(Protocol):
     via: ClassVar[str] = ""
     lanes: ClassVar[Patterns] = (
         *("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded"),
-        *("churn/*", "impatient/*", "leader/fence-writes", "transfer/*", "transfer-backoff/*", "crowd/*", "many/*"),
+        *("churn/*", "impatient/*", "leader/*", "transfer/*", "transfer-backoff/*", "crowd/*", "many/*"),
         *("inventory/unfenced", "inventory/fence-*", "inventory/compare-owner", "once/*"),
     )
     excludes: ClassVar[Flag] = True

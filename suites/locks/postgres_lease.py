@@ -59,7 +59,7 @@ class LeaseLock(Declarations):
     bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "fail-fast": 5.0}
     lanes: ClassVar[tuple[str, ...]] = (
         *("set/unfenced", "set/fence-writes", "register/fence-reads-and-writes"),
-        *("leader/fence-writes", "inventory/fence-reads-and-writes", "once/idempotency-key"),
+        *("leader/*", "inventory/fence-reads-and-writes", "once/idempotency-key"),
     )
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,

@@ -63,22 +63,23 @@ DEFAULT: Final = (
 same of every lock (a holder hangs, or waits for a call; a clock jumps, or is strobed) there is one."""
 
 RARE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    dict.fromkeys(("transfer/*", "transfer-backoff/*", "inventory/*", "once/*", "crowd/*", "many/*"), ())
+    dict.fromkeys(
+        ("leader/fence-writes", "transfer/*", "transfer-backoff/*", "inventory/*", "once/*", "crowd/*", "many/*"), ()
+    )
 )
 """Lanes that only the longest profile tries."""
 
 STALE: Final = ("freeze-holder", "late-write")
 """Faults under which stale holders write."""
 AWAY: Final = ("cut-client-drop", "isolate-leader-drop", "pause-server", "kill-server")
+"""Faults under which servers cannot be reached for a while."""
 
 FEW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "churn/*": (NO_FAULT, "cut-client-drop"),  # after a cut the same client asks again, having lost everything
         "impatient/*": (NO_FAULT, "reset-connections"),
         # Who holds for long: renewals fail or are late, and whoever holds loses what it holds.
-        "leader/fence-writes": AWAY,
         "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
-        "once/idempotency-key": (NO_FAULT,),
     }
 )
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
@@ -88,12 +89,12 @@ BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.worklo
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
-_FEW: Final = {**FEW, **RARE, **_PAIRS}
+_FEW: Final = {"once/idempotency-key": (NO_FAULT,), **RARE, **FEW, **_PAIRS}
 _OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)))
 _LOADED: Final = tuple(name for name, fault in FAULTS.items() if "load" in fault.needs)
 """What shows whether members keep what they acknowledge: a matter of the version, and minutes long."""
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
-_NIGHTLY: Final = dict.fromkeys(("leader/fence-writes", *RARE), _OFTEN) | _PAIRS
+_NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 
 PROFILES: Final = {
     profile.name: profile

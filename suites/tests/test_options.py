@@ -18,7 +18,7 @@ from infra.faults.workers.between_requests import TWO
 from suites.lanes.lane import LOCK_GONE, Lane, lane_named, meets
 from suites.locks import registry
 from suites.selection.parse_options import EVERY_FAULT
-from suites.selection.profiles import AWAY, BOUNDARIES, DEFAULT, PROFILES, STALE
+from suites.selection.profiles import BOUNDARIES, DEFAULT, FEW, PROFILES
 from suites.selection.selection import WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 
@@ -252,7 +252,7 @@ class TestWhatAProfileTries:
     def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}
-        assert under == {NO_FAULT, *STALE, *AWAY, "reset-connections", *OF_OWN}
+        assert under == {"reset-connections", *FEW["leader/*"], *OF_OWN}
         assert {one.fault for one in run.not_run()} <= under
         assert run.runnable("redis", "wipe-server") == ()
 

@@ -142,8 +142,8 @@ class Leader(Workload):
     name: ClassVar[str] = "leader"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     holds: ClassVar[float] = TERM[1]
-    keys: ClassVar[int] = 2  # two offices: at most moments somebody is in one
-    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind one that waits
+    keys: ClassVar[int] = 2  # two offices: one of three waits, and takes its turn in the other
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free", "hand-over")  # seldom there, or slow to come by
 
     def section(self, hold: Hold) -> None:
         step, left = hold.ttl * hold.rng.uniform(*TERM) / STEPS, STEPS
