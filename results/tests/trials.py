@@ -115,7 +115,7 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
                 place = lanes.setdefault((facts.backend, facts.lane), len(lanes))
                 words = {judgement.property: _WORDS.index(judgement.word) for judgement in lane.judgements}
                 properties.setdefault(place, {}).update(dict.fromkeys(words))
-                read = measured(lane.history)
+                read: Any = measured(lane.history)
                 times = _short(read["store_ms"]["p50"]), [_short(measure.read(read)) for measure in MEASURES]
                 told[place] = told[place][0] if place in told else times, words
     condensed = []
