@@ -54,7 +54,7 @@ class RedisFair(RedisLock):
         "crash-release": 0.5 + PATIENCE,  # whoever was killed may have waited at the head of the queue
         "fail-fast": 2.2,  # who gives up asks once more, to leave the queue
     }
-    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes", "impatient/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo", under=SOUND))
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + BY_THE_CLOCK + BY_LOSS
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from checkers.row_format import Reason
 from suites.lock import Grant, Refused
 
-LANES: Final = ("nested/*", "set/unfenced", "register/fence-reads-and-writes")
+LANES: Final = ("nested/*", "set/unfenced", "register/fence-reads-and-writes", "impatient/unfenced")
 
 
 class Reentrant:

@@ -78,6 +78,7 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "churn/*": (NO_FAULT, "cut-client-drop"),  # after a cut the same client asks again, having lost everything
         "impatient/*": (NO_FAULT, "reset-connections"),
+        "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
         # Who holds for long: renewals fail or are late, and whoever holds loses what it holds.
         "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
     }
