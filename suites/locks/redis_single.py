@@ -57,9 +57,9 @@ BY_THE_CLOCK: Final = tuple(
 
 BY_LOSS: Final = tuple(
     # The page above: a replica that is promoted need not have the lock ("safety violation!"). So with the data.
-    Hazard(name, ("wipe-server", "promote-replica"), "state-lost", stores=stores, certain=certain, nodes=NODE)
-    for name, stores, certain in (
-        ("token-order", (ANY,), True),  # the counter goes back
+    Hazard(name, ("wipe-server", "promote-replica"), "state-lost", stores, sure, NODE, ("[!l]*",) if sure else (ANY,))
+    for name, stores, sure in (
+        ("token-order", (ANY,), True),  # the counter goes back; but nobody counts while a `leader` stays
         *SELDOM,
         ("no-lost-update", (ANY,), False),  # both may get the same token, which no fence can tell apart
     )

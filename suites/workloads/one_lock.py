@@ -143,7 +143,7 @@ class Leader(Workload):
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     holds: ClassVar[float] = TERM[1]
     keys: ClassVar[int] = 2  # two offices: one of three waits, and takes its turn in the other
-    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free", "hand-over")  # seldom there, or slow to come by
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind it
 
     def section(self, hold: Hold) -> None:
         step, left = hold.ttl * hold.rng.uniform(*TERM) / STEPS, STEPS
