@@ -277,7 +277,7 @@ class Worker:
         if self._mine:  # the process has a new number after each request without an answer
             return self._mine[self.process.number // self.spec.step % len(self._mine)]
         keys = len(self.spec.keys)
-        if self.workload.holds > 1:  # each is held at most moments, and somebody waits for one
+        if self.workload.holds > 1 and keys <= self.spec.count:  # all are held at most moments, and one is waited for
             return (self.spec.number + self._turn) % keys
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
 
