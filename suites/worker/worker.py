@@ -218,9 +218,10 @@ class Worker:
         at which it was asked for, since it is held all the while. None: nothing is held, or nobody knows.
         """
         assert self.downgrader is not None
-        client, grants = self.downgrader, list[Grant]()
+        client, grants, left = self.downgrader, list[Grant](), time.monotonic_ns()  # as in `_leave`
         self.renewal.let_go(holding, self.process)
-        row, number = holding.invoke(self.recorder, F.RELEASE, self.process), self.process.number
+        since, number = None if holding.over else left, self.process.number
+        row = holding.invoke(self.recorder, F.RELEASE, self.process, since)
         begun = self.recorder.invoked(row)
         answer = completed(self.recorder, row, self.process, lambda: grants.append(client.downgrade(holding.grant)))
         if answer not in (Reason.NONE, None):

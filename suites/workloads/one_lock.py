@@ -7,8 +7,7 @@ from suites.workloads.workload import FENCES, Hold, Workload, updates
 TERM: Final = (1.1, 1.9)
 """TTLs that a leader stays, least and most."""
 STEPS: Final = 9
-TERMS: Final = 5
-"""Of the longest stay."""
+TERMS: Final = 5  # of the longest stay
 
 READERS_STAY: Final = 2.0
 """Times as long as a writer, so that they meet."""
