@@ -187,7 +187,7 @@ FEW_GROUPS: Final = Option(
 """Client groups, not all of them: those that see one side where servers do not talk to each other."""
 
 
-def some_nodes(rng: random.Random, site: Site, most: int, least: int = 1) -> list[str]:
+def some_nodes(rng: random.Random, site: Site, most: int, least: int) -> list[str]:
     """So many nodes at random. See Trait.FIRST_NODE: then the first is always among them, and the first told."""
     names, count = site.members, rng.randint(least, most)
     if site.has(Trait.FIRST_NODE):

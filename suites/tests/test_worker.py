@@ -257,7 +257,7 @@ def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answe
 
 def test_the_reader_holds_from_when_the_writer_asked(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     let_go, gone = lease_renewal.LeaseRenewal.let_go, dict[int, int]()
-    monkeypatch.setattr(lease_renewal.LeaseRenewal, "let_go", lambda *it: (let_go(*it), gone.setdefault(0, now())))
+    monkeypatch.setattr(lease_renewal.LeaseRenewal, "let_go", lambda *it: (let_go(*it), gone.setdefault(0, now()))[0])
     worker = became_a_reader(a_worker, monkeypatch)
     (written, read), (first, second) = rows(worker, F.ACQUIRE), rows(worker, F.RELEASE)
     assert first["inv"] < gone[0], "the machine may stall between its last look at its belief and what it asks"

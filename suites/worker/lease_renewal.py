@@ -139,11 +139,16 @@ class LeaseRenewal:
         self.held = (*self.held, holding)
         self._changed.set()
 
-    def let_go(self, holding: Holding, process: Process) -> None:
-        """Stop, before the release. A belief that has ended unnoticed is noticed now."""
+    def let_go(self, holding: Holding, process: Process) -> int | None:
+        """Stop, before the release. A belief that has ended unnoticed is noticed now, and then None is returned.
+
+        Else when, in ns: before the look at the belief, since the machine may stall between that and the release.
+        """
+        left = now()
         if not self.believes(holding):
             self.lose(holding, process)
         self.held = tuple(other for other in self.held if other is not holding)
+        return None if holding.over else left
 
     def believes(self, holding: Holding) -> bool:
         looked = now()

@@ -218,10 +218,8 @@ class Worker:
         at which it was asked for, since it is held all the while. None: nothing is held, or nobody knows.
         """
         assert self.downgrader is not None
-        client, grants, left = self.downgrader, list[Grant](), time.monotonic_ns()  # as in `_leave`
-        self.renewal.let_go(holding, self.process)
-        since, number = None if holding.over else left, self.process.number
-        row = holding.invoke(self.recorder, F.RELEASE, self.process, since)
+        client, grants, number = self.downgrader, list[Grant](), self.process.number
+        row = holding.invoke(self.recorder, F.RELEASE, self.process, self.renewal.let_go(holding, self.process))
         begun = self.recorder.invoked(row)
         answer = completed(self.recorder, row, self.process, lambda: grants.append(client.downgrade(holding.grant)))
         if answer not in (Reason.NONE, None):
@@ -324,9 +322,7 @@ class Worker:
     def _leave(self, holding: Holding) -> None:
         if holding not in self.renewal.held:
             return
-        left = time.monotonic_ns()  # before the look at the belief: the machine may stall between the two
-        self.renewal.let_go(holding, self.process)
-        self.release(holding, None if holding.over else left)
+        self.release(holding, self.renewal.let_go(holding, self.process))
 
     def _close_client(self) -> None:
         """Close the client. The end of its session may free a lock, so it is recorded."""
