@@ -140,9 +140,8 @@ class LeaseRenewal:
         self._changed.set()
 
     def let_go(self, holding: Holding, process: Process) -> int | None:
-        """Stop, before the release. A belief that has ended unnoticed is noticed now, and then None is returned.
-
-        Else when, in ns: before the look at the belief, since the machine may stall between that and the release.
+        """Stop, before the release. A belief that has ended unnoticed is noticed now, and None is returned. Else when,
+        in ns: before the look at the belief, since the machine may stall between that and the release.
         """
         left = now()
         if not self.believes(holding):
