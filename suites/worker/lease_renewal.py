@@ -140,8 +140,8 @@ class LeaseRenewal:
         self._changed.set()
 
     def let_go(self, holding: Holding, process: Process) -> int | None:
-        """Stop, before the release. A belief that has ended unnoticed is noticed now, and None is returned. Else when,
-        in ns: before the look at the belief, since the machine may stall between that and the release.
+        """Stop, before the release; a belief that has ended unnoticed is noticed now. Returns the time in ns, taken
+        before the look at the belief because the machine may stall after it, or None if the belief has ended.
         """
         left = now()
         if not self.believes(holding):
