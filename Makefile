@@ -52,8 +52,8 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 	@[ -n "$(RUN)" ] || $(PY) -m results.tests.browser.screenshots
 
 test: NEEDS := --tests
-test: ready lint  ## the project's own tests, lint and types (7 to 14 min, Docker)
-	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 6 $(ARGS)
+test: ready lint  ## the project's own tests, lint and types (7 to 12 min, Docker)
+	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 4 $(ARGS)
 
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")
 	@$(PY) -m checkers.tests.fuzz $(ARGS)
@@ -63,7 +63,7 @@ mutants: ready  ## how many of the bugs planted in locks a default run catches (
 
 mutate: NEEDS := --tests
 mutate: ready  ## 400 small changes of the code, and which of them the tests catch (75 min and more, Docker)
-	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 6
+	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 4
 	@$(PY) -m suites.tests.code_mutants run $(ARGS)
 
 bench: venv  ## how fast the checkers are, beside Porcupine on the same histories (ARGS=--quick)

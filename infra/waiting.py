@@ -41,7 +41,7 @@ class MonotonicClock:
                 return True
             if late:
                 return False
-            time.sleep(left if until is None else min(every, left))
+            time.sleep(min(left, 1.0 if until is None else every))  # a signal just before a sleep does not end it
 
 
 @contextmanager

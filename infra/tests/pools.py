@@ -1,11 +1,12 @@
 """pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
 
-    pytest -p infra.tests.pools -n 6 checkers/tests infra/tests ... [--store-durations]    (durations.json here)
+    pytest -p infra.tests.pools -n 4 checkers/tests infra/tests ... [--store-durations]    (durations.json here)
 
 A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
 a whole, those that take longest first. Who computes makes way for who waits.
 """
 
+import gc
 import json
 import os
 from collections import Counter
@@ -16,7 +17,7 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-COMPUTE: Final = 3
+COMPUTE: Final = 2
 """Processes for tests without Docker, of however many; where there are no more than that all run everything."""
 TRIALS: Final = 2  # trials that go on at once, of all that these processes do: the product's pace depends on it
 DURATIONS: Final = Path(__file__).with_name("durations.json")
@@ -88,6 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What is named on the command line is collected in any case."""
     if pool := pool_of(config):
         items[:] = [item for item in items if is_live(item.path.relative_to(config.rootpath)) == (pool == "live")]
+        gc.freeze()  # what is there by now stays to the end: nothing of it is garbage
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -25,7 +25,7 @@ from results.tests.trials import Trial, contents, load, slower
 
 Draw = Callable[[random.Random], tuple[list[Trial], list[Trial]]]
 
-DRAWINGS = int(os.environ.get("DRAWINGS", "10"))
+DRAWINGS = int(os.environ.get("DRAWINGS", "5"))
 """Comparisons of drawn trials for each statement; the nightly job makes a hundred."""
 small = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=8)
 
@@ -95,10 +95,10 @@ def test_a_version_is_never_slower_than_itself(draw: Draw) -> None:
 
 
 def test_a_version_breaks_no_promise_that_it_kept() -> None:
-    """Of each fault every two runs, whatever else is drawn with them."""
+    """Of each fault every run and the next, in a ring, whatever else is drawn with them."""
     for trials in _stored().values():
         runs = [contents(trial for trial in trials if trial.run == run) for run in {trial.run for trial in trials}]
-        for before, after in itertools.permutations(runs, 2):
+        for before, after in zip(runs, runs[1:] + runs[:1], strict=True):
             assert [change for change in compare(before, after).changes if change.worse] == []
 
 

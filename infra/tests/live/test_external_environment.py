@@ -142,7 +142,7 @@ class TestNodes:
     def test_a_server_on_this_machines_loopback_is_reached_or_said_to_be_out_of_reach(
         self, beside: Callable[..., ExternalEnvironment], there: Staging, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(external_environment, "REACHED_WITHIN", 20.0)  # all of it is waited for
+        monkeypatch.setattr(external_environment, "REACHED_WITHIN", 5.0)  # all of it is waited for
         places = []
         for address in ("0.0.0.0", "127.0.0.1"):
             port = unused(address)

@@ -10,8 +10,7 @@ from results.tests.browser.made import Made
 from results.tests.browser.visit import box, visit
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 900, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (900, "dark"), (390, "light")])
 def test_the_answer_is_on_the_first_screen(
     chromium: Browser, made: Made, width: int, scheme: Literal["light", "dark"]
 ) -> None:

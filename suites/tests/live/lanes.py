@@ -112,7 +112,7 @@ class Lane:
                 with suppress(LockError):
                     client.keep_alive()
 
-    def started(self, call: Callable[[], Grant | None]) -> Future[Grant | None]:
+    def started(self, call: Callable[[], T]) -> Future[T]:
         """In a thread of its own."""
         return self._pool.submit(call)
 

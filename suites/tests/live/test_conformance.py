@@ -307,12 +307,13 @@ def test_nobody_tells_the_holder_that_its_session_is_over(lane: Lane) -> Steps:
 
 @holds(Lanes.cut, Lanes.heal, postgres=POSTGRES)
 def test_no_call_hangs_when_its_client_is_cut_off(lane: Lane) -> Steps:
-    mine = lane.client(1, TTL)
+    mine, other = lane.client(1, TTL), lane.client(1, TTL)
     grant = granted(mine.acquire(lane.key, SOON))
     yield  # cut off
+    acquiring = lane.started(lambda: ends(lambda: other.acquire(lane.key, 0.2)))
     assert isinstance(ends(lambda: mine.renew(grant)), Indeterminate)
     assert isinstance(ends(lambda: mine.release(grant)), LockError)
-    assert isinstance(ends(lambda: mine.acquire(lane.key, 0.2)), LockError)
+    assert isinstance(acquiring.result(), LockError)
     yield  # healed
     eventually(lambda: mine.acquire(lane.key, SOON))
 

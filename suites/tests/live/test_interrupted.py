@@ -32,13 +32,13 @@ MARK: Final = "FENCEPOST_TEST_RUN"
 
 
 class Started:
-    """A run of the product on Redis, and everything that it started, whoever is left to ask."""
+    """A run of the product on PostgreSQL (few containers), and everything that it started, whoever is left to ask."""
 
     def __init__(self, results: Path, *argv: str, path: Path | None = None) -> None:
         self._mark = secrets.token_hex(8)
         self.log = results / "log"
         self._pids: set[int] = set()
-        argv = ("--lock", "redis", "--workload", "register", "--faults", "freeze-holder,none", *argv)
+        argv = ("--lock", "postgres-lease", "--workload", "register", "--faults", "freeze-holder,none", *argv)
         argv = ("--results", str(results), *argv)
         call = [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv]
         env = {**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})}
