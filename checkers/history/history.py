@@ -78,7 +78,7 @@ class Contents:
     first: int  # the number of the latest change that it had when it began to answer
     last: int  # likewise when it had answered
     entries: tuple[Entry, ...]
-    whole: str = ""  # a digest of all changes of all keys, up to one that every member has; "" where it tells none
+    whole: str = ""  # "digest since N": of all changes of all keys from N to one that all have; "" where it tells none
     beside: int = 0  # how many keys must be there that a client wrote beside the locks, when nobody writes any more
     lost: tuple[str, ...] = ()  # the names of those that this member lacks
     undead: tuple[str, ...] = ()  # the names of removed ones that it holds

@@ -142,8 +142,16 @@ class Etcd(Backend):
                 entries.append((name, created, changed, lease, digest(each.get("value"))))
         revision, whole = int(reply["header"]["revision"]), ""
         if since:
-            hashed = _ask(address, "/v3/maintenance/hash", {"revision": since}, CHANGED_WITHIN)
-            whole = f"{hashed['hash']} since {hashed.get('compact_revision', 0)}"
+            import grpc  # type: ignore[import-untyped]
+            from etcd3 import etcdrpc
+
+            try:  # the gateway of 3.4 has only a digest of a member's file, which depends on more than changes
+                with grpc.insecure_channel("{}:{}".format(*address)) as channel:
+                    question = etcdrpc.HashKVRequest(revision=since)
+                    hashed = etcdrpc.MaintenanceStub(channel).HashKV(question, timeout=CHANGED_WITHIN)
+            except grpc.RpcError as error:
+                raise ServerRefused(str(error)) from error
+            whole = f"{hashed.hash} since {hashed.compact_revision}"
         return Held(revision, revision, entries, whole)
 
     @contextlib.contextmanager

@@ -17,11 +17,8 @@ from suites.worker.pool import TrialBroke
 
 ASKED_WITHIN: Final = 10.0
 """Seconds for a member to answer once all faults are undone."""
-ASKED_TIMES: Final = 5
-"""Times that members are asked until their digests agree: etcd 3.5.16 once told another than it did before and after,
-of the same changes. A difference in what members keep remains."""
 _AGAIN: Final = 0.1
-"""Seconds; in these etcd writes to its file what it has in memory."""
+"""Seconds until one is asked again who did not answer."""
 
 Answer = tuple[str, int, Held, int]
 """A member, when it was asked (ns), what it held, and when it had answered."""
@@ -49,16 +46,9 @@ def look(
         return member, begun, held, time.monotonic_ns()
 
     first, *others = kind.copies
-
-    def ask_all() -> list[Answer]:
-        before = ask(first, 0)
-        since = before[2].last if quiet else 0
-        return [before, *(ask(member, since) for member in (*others, first))]
-
-    answers, times = ask_all(), 1
-    while len({held.whole for _, _, held, _ in answers[1:]}) > 1 and times < ASKED_TIMES:
-        time.sleep(_AGAIN)
-        answers, times = ask_all(), times + 1
+    before = ask(first, 0)
+    since = before[2].last if quiet else 0
+    answers = [before, *(ask(member, since) for member in (*others, first))]
     beside = _beside(environment, backend, writes) if quiet and writes.known else {}
 
     def of(lane: RunningLane, answer: Answer) -> Contents:

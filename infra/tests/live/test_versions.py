@@ -82,6 +82,8 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
     assert series(old, *meant) == list(meant.values())
     await_(target.cluster.ready)
     await_kept(target, "before")
+    since = BACKENDS["etcd"].held(leader.address, bool).last
+    assert len({BACKENDS["etcd"].held(node.address, bool, since).whole for node in target.cluster.nodes}) == 1
     other = OwnEnvironment.attach(old.name)
     for each in (old, other):
         await_unclean(each, f"{leader.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -15,7 +15,7 @@ from results.report.descriptions import GROUPS
 from results.run import Run
 from results.tests.browser import seeing
 from results.tests.browser.made import Made
-from results.tests.browser.visit import box, meddle, settle, visit
+from results.tests.browser.visit import Scheme, box, meddle, settle, visit
 from results.tests.test_index import cell
 
 Square = tuple[str, str]
@@ -182,7 +182,7 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "dark"), (900, "light"), (390, "dark")])
 def test_the_locks_and_faults_of_a_default_run_fit_the_window(
-    chromium: Browser, default: Path, width: int, scheme: Literal["light", "dark"]
+    chromium: Browser, default: Path, width: int, scheme: Scheme
 ) -> None:
     with visit(chromium, default, default.parent, width=width, height=900, scheme=scheme) as page:
         heads, beside = page.evaluate(_HEADS), page.evaluate(_BESIDE)

@@ -1,19 +1,15 @@
 """A scorecard answers at one look, whatever the screen, and leads to what shows the answer by keyboard alone."""
 
-from typing import Literal
-
 import pytest
 from playwright.sync_api import Browser, expect
 
 from results.tests.browser import seeing
 from results.tests.browser.made import Made
-from results.tests.browser.visit import box, visit
+from results.tests.browser.visit import Scheme, box, visit
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (900, "dark"), (390, "light")])
-def test_the_answer_is_on_the_first_screen(
-    chromium: Browser, made: Made, width: int, scheme: Literal["light", "dark"]
-) -> None:
+def test_the_answer_is_on_the_first_screen(chromium: Browser, made: Made, width: int, scheme: Scheme) -> None:
     with visit(chromium, made.page("scorecard"), made.root, width=width, height=900, scheme=scheme) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("May I use redis where lost data costs money?")
         answer = page.get_by_role("region", name="redis on redis").first.get_by_role("heading")

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, FloatRect, Locator, Page, Route, expect
 
 Motion = Literal["reduce", "no-preference"]
+Scheme = Literal["light", "dark"]
 
 PATIENCE: Final = 180_000
 """Milliseconds for whatever is awaited, on whatever machine."""
@@ -90,7 +91,7 @@ def visit(
     fragment: str = "",
     width: int = 1280,
     height: int = 900,
-    scheme: Literal["light", "dark"] = "light",
+    scheme: Scheme = "light",
     scale: float = 1,
     slow: int = 1,
 ) -> Iterator[Page]:
