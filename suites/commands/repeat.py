@@ -2,10 +2,11 @@
 
 Each run is in a fresh clone, every second one beside busy loops, one for each core. What came of it is noted in
 `results/repeated.jsonl`, with the commit that was tried; the command goes on where it stopped, and ends at a red one,
-after which the count begins again: its cause has to be found. README.md says how many were green in a row.
+after which both counts begin again: its cause has to be found. README.md says how many were green in a row.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -65,12 +66,9 @@ def noted() -> list[Repeated]:
 
 
 def green_in_a_row(command: str) -> list[Repeated]:
-    """The latest runs, of whatever commits, back to the last that was red."""
-    runs: list[Repeated] = []
-    for each in noted():
-        if each.command == command:
-            runs = [] if each.status else [*runs, each]
-    return runs
+    """The latest runs, of whatever commits, back to the last red one of either command: both rest on what mends it."""
+    green = itertools.takewhile(lambda each: not each.status, reversed(noted()))
+    return [each for each in green if each.command == command][::-1]
 
 
 def in_words(command: str, runs: Sequence[Repeated]) -> str:
