@@ -52,7 +52,7 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 	@[ -n "$(RUN)" ] || $(PY) -m results.tests.browser.screenshots
 
 test: NEEDS := --tests
-test: ready lint  ## the project's own tests, lint and types (8 to 12 min, Docker)
+test: ready lint  ## the project's own tests, lint and types (8 min and more, Docker)
 	@$(PY) -m pytest -p infra.tests.pools $(TESTS) -n 4 $(ARGS)
 
 fuzz: venv  ## checkers against exhaustive search on random tiny histories (ARGS="--count 1000000")

@@ -50,6 +50,7 @@ def differ(*told: str, **more: int) -> dict[str, object]:
 
 
 OTHER_DIGEST = look(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2"))
+COMPACTED = look(contents("x", 10, 9), contents("y", 11, 9, whole="1 since 4"), contents("x", 12, 9, whole="2 since 5"))
 
 test_members_hold_the_same = known(
     "members-agree",
@@ -68,6 +69,7 @@ test_members_hold_the_same = known(
 test_members_have_the_same_past = known(
     "members-agree",
     ("another digest", OTHER_DIGEST, differ("the digest of all changes (y: 1; x: 2)", at=11)),
+    ("of other changes", COMPACTED, VALID),
     ("of another version", OTHER_DIGEST.then(versions={"x": "3.5", "y": "3.4"}), VALID),
     ("of members that had several versions", OTHER_DIGEST.then().fault("roll-version", 1, 2, kind="version"), VALID),
 )

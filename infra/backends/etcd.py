@@ -150,7 +150,7 @@ class Etcd(Backend):
                     question = etcdrpc.HashKVRequest(revision=since)
                     hashed = etcdrpc.MaintenanceStub(channel).HashKV(question, timeout=CHANGED_WITHIN)
             except grpc.RpcError as error:
-                raise ServerRefused(str(error)) from error
+                raise ServerRefused(str(error.details())) from error
             whole = f"{hashed.hash} since {hashed.compact_revision}"
         return Held(revision, revision, entries, whole)
 

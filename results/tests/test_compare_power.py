@@ -97,8 +97,7 @@ def test_a_version_is_never_slower_than_itself(draw: Draw) -> None:
 def test_a_version_breaks_no_promise_that_it_kept() -> None:
     """Of each fault every run and the next, in a ring, whatever else is drawn with them."""
     for trials in _stored().values():
-        names = sorted({trial.run for trial in trials})
-        runs = [contents(trial for trial in trials if trial.run == name) for name in names]
+        runs = [contents(each for each in trials if each.run == run) for run in sorted({each.run for each in trials})]
         for before, after in zip(runs, runs[1:] + runs[:1], strict=True):
             assert [change for change in compare(before, after).changes if change.worse] == []
 

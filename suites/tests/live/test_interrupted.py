@@ -39,8 +39,7 @@ class Started:
         self.log = results / "log"
         self._pids: set[int] = set()
         argv = ("--lock", "postgres-lease", "--workload", "register", "--faults", "freeze-holder,none", *argv)
-        argv = ("--results", str(results), *argv)
-        call = [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", *argv]
+        call = [sys.executable, "-m", "pytest", "suites/", "-q", "-pno:cacheprovider", "--results", str(results), *argv]
         env = {**os.environ, MARK: self._mark, **({"PYTHONPATH": str(path)} if path else {})}
         with self.log.open("wb") as log:
             self.process = Popen(call, cwd=ROOT, env=env, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True)
