@@ -94,16 +94,6 @@ def test_what_is_passed_in_may_be_read_only_strided_or_a_list() -> None:
         assert len(_walk._compiled) == 1  # one compilation serves all of them
 
 
-def test_a_called_kernel_can_be_called_by_itself() -> None:
-    @kernel
-    def double(a: npt.NDArray[np.int64]) -> int:
-        return 2 * int(a[0])
-
-    with always(compiled=True):
-        assert double(np.array([21])) == 42
-    assert double(np.array([21])) == 42
-
-
 MODULE = """
     import numpy as np
     from checkers.engines.kernel import kernel

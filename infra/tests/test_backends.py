@@ -155,9 +155,7 @@ ETCD_ANSWERED = [
 
 
 @cases(
-    "backend, asked, answered",
-    ("zookeeper", ZOOKEEPER_ASKED, ZOOKEEPER_ANSWERED),
-    ("etcd", ETCD_ASKED, ETCD_ANSWERED),
+    "backend, asked, answered", ("zookeeper", ZOOKEEPER_ASKED, ZOOKEEPER_ANSWERED), ("etcd", ETCD_ASKED, ETCD_ANSWERED)
 )
 @given(data=st.data())
 def test_messages_are_told_apart_wherever_cut(backend: str, asked: Told, answered: Told, data: st.DataObject) -> None:

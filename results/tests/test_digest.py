@@ -175,14 +175,13 @@ class TestSize:
         assert "left out" not in page
 
 
-class TestCommand:
-    def test_output_is_utf_8_on_every_terminal(
-        self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-    ) -> None:
-        sides = {"a": side(cell(Verdict.UPHELD)), "b": side(cell(Verdict.VIOLATED, because="é"))}
-        monkeypatch.setattr("results.commands.digest.find", lambda name, root: name)
-        monkeypatch.setattr(Side, "of", lambda name: sides[name])
-        assert main(Path(), "b", "a") == 0
-        page = capfdbinary.readouterr().out.decode()
-        assert "\n\nWorse than before" in page
-        assert "é" in page
+def test_output_is_utf_8_on_every_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    sides = {"a": side(cell(Verdict.UPHELD)), "b": side(cell(Verdict.VIOLATED, because="é"))}
+    monkeypatch.setattr("results.commands.digest.find", lambda name, root: name)
+    monkeypatch.setattr(Side, "of", lambda name: sides[name])
+    assert main(Path(), "b", "a") == 0
+    page = capfdbinary.readouterr().out.decode()
+    assert "\n\nWorse than before" in page
+    assert "é" in page

@@ -48,9 +48,12 @@ declares, but for those that are broken by design."""
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
 
-COLLIDING: Final = ("BOAnAnBOBOAnBOAnAnAnAnAnBOAnAnAn", "C0BOBOC0C0BOC0C0AnC0C0AnC0C0AnBO")
+COLLIDING: Final = (
+    *("AnAnBOC0C0AnBOAnBOBOAnAnAnC0AnC0C0C0", "BOAnBOAnBOAnC0BOC0AnAnC0BOAnAnAnBOAn"),
+    "C0C0BOC0BOC0AnAnAnC0AnAnC0BOC0BOAnAn",
+)
 """Ends that give names with the same beginning the same CRC-32 and Java's hashCode, and so the same 16 bits of either.
-The first two locks of a lane have them: a client that takes such a number for the name confuses those."""
+The first three locks of a lane have them: a client that takes such a number for the name confuses those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +288,7 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane,
 
 
 def key_names(beginning: str, count: int) -> tuple[str, ...]:
-    ends = (*COLLIDING, *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
+    ends = (*COLLIDING[:count], *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
     return tuple(f"{beginning}.{end}" for end in ends)
 
 

@@ -96,7 +96,7 @@ class _Operation:
         elif f in ACQUIRES:
             token = None if row["token"] == NONE else row["token"]
             grant = Grant("", row["owner"], token, row["sent"], row["ttl"], 0, row["session"], max(row["base"], 0))
-            recorder.granted(at, grant.sent, grant.ttl, grant.token, grant.owner, grant.session, grant.queued)
+            recorder.granted(at, grant, grant.owner)
         elif f is F.SESSION_OPEN:
             recorder.opened(at, row["session"], row["ttl"])
         else:

@@ -165,16 +165,16 @@ def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 
-def test_the_first_two_of_several_locks_have_names_that_collide_whatever_they_begin_with() -> None:
+def test_the_first_three_of_several_locks_have_names_that_collide_whatever_they_begin_with() -> None:
     def java(name: str) -> int:
         return functools.reduce(lambda code, letter: (31 * code + ord(letter)) & 0xFFFFFFFF, name, 0)
 
-    names = key_names("redis.apart.unfenced.1f", 4)
-    assert len(set(names)) == 4
+    names = key_names("redis.churn.unfenced.1f", 5)
+    assert len(set(names)) == 5
     for number in (java, lambda name: zlib.crc32(name.encode())):
         assert len(set(map(number, names))) == 3
-        assert number(names[0]) == number(names[1])
-    assert key_names("alone", 1) == ("alone.0",)
+        assert number(names[0]) == number(names[1]) == number(names[2])
+    assert (key_names("alone", 1), len(key_names("two", 2))) == (("alone.0",), 2)
 
 
 @pytest.mark.parametrize(

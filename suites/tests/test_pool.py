@@ -24,7 +24,7 @@ from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
 from suites.lanes.lane import lane_named, lanes_of
-from suites.lock import now
+from suites.lock import Grant, now
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
@@ -281,6 +281,9 @@ class TestReplacement:
         assert [row[name] for name in ("f", "inv", "ret", "process")] == [F.STALL, 500_000_000, 2_000_000_000, 1]
         handle.ended = 510_000_000
         assert len(lane_history._dying(handle)) == 0, "it ended at once"
+        handle.exited = -signal.SIGKILL
+        row_format.WORD.pack_into(handle.page, row_format.ALIVE, 200_000_000)
+        assert lane_history._dying(handle)["inv"] == [200_000_000], "its sentinel was silent before it came by the gate"
 
     def test_so_is_the_silence_of_a_sentinel_before_a_kill(self, server: ForkServer, tmp_path: Path) -> None:
         killed, stopped, _ = handles = running(server, tmp_path)
@@ -305,7 +308,7 @@ class TestReplacement:
         record = recorder.Recorder(spec.recording)
 
         def granted(key: int) -> int:
-            return record.granted(record.invoke(F.ACQUIRE, 0, key), sent=1, ttl=1, token=None, owner=1, session=0)
+            return record.granted(record.invoke(F.ACQUIRE, 0, key), Grant("", 1, None, 1, 1, 2), owner=1)
 
         assert not running.granted_since(0)
         first = granted(0)

@@ -19,6 +19,7 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import NONE, Action, F, Gate, Outcome, Reason
+from suites.lock import Grant
 from suites.tests.bench import SOON, alive, held
 from suites.worker import gates, recorder
 from suites.worker.gates import Gates
@@ -44,13 +45,13 @@ def test_recordings_are_kept_in_memory_where_there_is_room(monkeypatch: pytest.M
 
 def test_every_field_of_a_grant_is_read_back(path: Path) -> None:
     record = Recorder(path)
-    record.granted(record.invoke(F.ACQUIRE, 3, 2), sent=11, ttl=22, token=33, owner=44, session=55)
+    record.granted(record.invoke(F.ACQUIRE, 3, 2), Grant("", 1, 33, 11, 22, 99, 55), owner=44)
     (read,) = read_recording(path)
     expected = {"f": F.ACQUIRE, "process": 3, "key": 2, "sent": 11, "ttl": 22, "token": 33, "owner": 44, "session": 55}
     assert {name: read[name] for name in expected} == expected
     assert read["outcome"] == Outcome.OK
     assert 0 < read["inv"] <= read["ret"]
-    record.granted(record.invoke(F.ACQUIRE, 0), sent=1, ttl=1, token=None, owner=1, session=0)
+    record.granted(record.invoke(F.ACQUIRE, 0), Grant("", 1, None, 1, 1, 2), owner=1)
     assert read_recording(path)["token"].tolist() == [33, NONE]
 
 
@@ -97,9 +98,7 @@ def test_what_was_invoked_survives_sigkill_as_pending(path: Path) -> None:
     assert read_recording(path)["outcome"].tolist() == [Outcome.OK, Outcome.PENDING]
 
 
-def test_a_loss_says_when_it_was_due_even_if_the_worker_is_killed_as_it_notices(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_says_when_it_was_due_even_of_a_worker_killed_then(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = Recorder(path)
     record.lost(3, 2, owner=44, token=33, due=11, sure=9)
     monkeypatch.setattr(Recorder, "_end", lambda *_: None)

@@ -325,24 +325,24 @@ class TestOptions:
             self.take(tmp_path, words, **given)
 
 
-class TestServers:
-    IMAGE = "fencepost/redis:trixie"
-    SAME: ClassVar = {IMAGE: "sha256:1"}
+IMAGE = "fencepost/redis:trixie"
+SAME = {IMAGE: "sha256:1"}
 
-    @cases(
-        "given, has, current, says",
-        ("same", {}, SAME, True, "^$"),
-        ("another of one name", {}, {IMAGE: "sha256:2"}, True, f"^{IMAGE} is another image by now, or none"),
-        ("none of that name", {}, {}, True, f"^{IMAGE} is another image by now, or none"),
-        ("a version that means another", {"version_of": ["redis=image:mine:1"]}, SAME, True, "^redis .* by now"),
-        ("another recipe", {}, SAME, False, "would be built anew"),
-    )
-    def test_images(self, given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(base, "image_id", has.get)
-        monkeypatch.setattr(images, "is_current", lambda _: current)
-        nodes = {"redis1": {"image": self.IMAGE, "digest": "sha256:1"}}
-        told = {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
-        assert re.search(says, resume.other_images(asked(lock=["redis"], **given), [told, told]))
+
+@cases(
+    "given, has, current, says",
+    ("same", {}, SAME, True, "^$"),
+    ("another of one name", {}, {IMAGE: "sha256:2"}, True, f"^{IMAGE} is another image by now, or none"),
+    ("none of that name", {}, {}, True, f"^{IMAGE} is another image by now, or none"),
+    ("a version that means another", {"version_of": ["redis=image:mine:1"]}, SAME, True, "^redis .* by now"),
+    ("another recipe", {}, SAME, False, "would be built anew"),
+)
+def test_images(given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "image_id", has.get)
+    monkeypatch.setattr(images, "is_current", lambda _: current)
+    nodes = {"redis1": {"image": IMAGE, "digest": "sha256:1"}}
+    told = {"backend": "redis", "stage": "", "faults": ["none"], "version": None, "nodes": nodes}
+    assert re.search(says, resume.other_images(asked(lock=["redis"], **given), [told, told]))
 
 
 def test_looking_changes_nothing(begun: World, fences: Selection) -> None:

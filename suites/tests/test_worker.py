@@ -10,7 +10,7 @@ import pytest
 
 from checkers import row_format
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS
 from suites.lock import Grant, Indeterminate, LockError, Refused, now
@@ -117,6 +117,17 @@ class TestWriting:
             at_work.acquire(0, 1.0, flags)
         (row,) = rows(at_work)
         assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
+
+    def test_a_grant_with_an_owner_that_the_client_has_returned_before_is_another(self, at_work: Worker) -> None:
+        with (
+            patch.object(at_work.client, "acquire", lambda *_: bench.grant("k", 9)),
+            patch.object(Fake, "release") as let,
+        ):
+            holdings = [there(at_work.acquire(0, 1.0)) for _ in range(2)]
+            at_work.release(holdings[1])
+        first, second, released = rows(at_work)["owner"].tolist()
+        assert (first, second) == (9, released) != (9, 9)
+        assert let.call_args.args[0].owner == 9, "the client is asked with its own"
 
     def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
         page = at_work.recorder.page

@@ -133,17 +133,17 @@ def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], er
 
 
 def _dying(handle: Handle) -> npt.NDArray[Any]:
-    """A stall of a worker that was killed: from the gate where it was, or from its sentinel's last look, until its end,
+    """A stall of a worker that was killed: from its sentinel's last look, or from the gate where it was, until its end,
     if the machine took long for that.
 
     Nothing in the worker can note it. What it held by a connection was held until then, and calls that ended meanwhile
     may have waited for the machine.
     """
-    caught = gates.killed_at(handle.page)
-    since = caught or (row_format.word(handle.page, row_format.ALIVE) if handle.exited else 0)
-    late = handle.ended - since > (STALLED + (0 if caught else IDLE)) * 1e9
-    rows = np.zeros(1 if since and late else 0, DTYPE)
-    rows["inv"], rows["ret"], rows["process"] = since, handle.ended, handle.spec.first_process
+    looked = row_format.word(handle.page, row_format.ALIVE) if handle.exited else 0
+    silences = ((looked, IDLE + STALLED), (gates.killed_at(handle.page), STALLED))
+    late = [since for since, most in silences if since and handle.ended - since > most * 1e9]
+    rows = np.zeros(1 if late else 0, DTYPE)
+    rows["inv"], rows["ret"], rows["process"] = min(late, default=0), handle.ended, handle.spec.first_process
     rows["f"], rows["outcome"] = F.STALL, Outcome.OK
     rows["token"] = rows["value"] = rows["base"] = row_format.NONE
     return rows

@@ -140,17 +140,9 @@ class Section:
         return value
 
     def _invoke(self, f: F, value: int = row_format.NONE, base: int = row_format.NONE, flags: int = 0) -> int:
-        holding, process = self._holding, self._worker.process
-        return self._recorder.invoke(
-            f,
-            process.number,
-            holding.key,
-            owner=holding.grant.owner,
-            token=holding.grant.token,
-            value=value,
-            base=base,
-            flags=holding.flags | flags,
-        )
+        holding, number = self._holding, self._worker.process.number
+        named = {"owner": holding.owner, "value": value, "base": base, "flags": holding.flags | flags}
+        return self._recorder.invoke(f, number, holding.key, token=holding.grant.token, **named)
 
     def _refused(self, row: int, reason: Reason, error: str = "") -> NoReturn:
         self._recorder.fail(row, reason, error)

@@ -37,10 +37,14 @@ _LAST_LOOK = 10.0
 
 
 class Holding:
-    """A grant that the worker believes to hold. flags: of the rows of its acquire and of every operation under it."""
+    """A grant that the worker believes to hold. flags: of the rows of its acquire and of every operation under it.
 
-    def __init__(self, grant: Grant, key: int, flags: int = 0) -> None:
+    owner: what the history calls the grant, if not by its own owner.
+    """
+
+    def __init__(self, grant: Grant, key: int, flags: int = 0, owner: int = 0) -> None:
         self.grant = grant
+        self.owner = owner or grant.owner
         self.key = key
         self.flags = flags
         self.expires = grant.expires
@@ -57,7 +61,7 @@ class Holding:
     def invoke(self, recorder: Recorder, f: F, process: Process, since: int | None = None) -> int:
         """Note that an operation on the grant is about to be sent. Returns its row, as `Recorder.invoke`."""
         grant = self.grant
-        named = {"owner": grant.owner, "session": grant.session, "flags": self.flags}
+        named = {"owner": self.owner, "session": grant.session, "flags": self.flags}
         return recorder.invoke(f, process.number, self.key, token=grant.token, since=since, **named)
 
     @property
@@ -164,9 +168,8 @@ class LeaseRenewal:
         """The client notices that it no longer holds; noted once per grant."""
         with holding.noticing:
             if not holding.over:
-                grant, due = holding.grant, min(holding.expires, now())
-                sure = holding.sure if self._believer else row_format.NONE
-                self._recorder.lost(process.number, holding.key, grant.owner, grant.token, due, sure)
+                due, sure = min(holding.expires, now()), holding.sure if self._believer else row_format.NONE
+                self._recorder.lost(process.number, holding.key, holding.owner, holding.grant.token, due, sure)
                 holding.noticed = time.monotonic()
 
     def note_session(self, process: Process, ttl: float) -> None:
@@ -283,7 +286,7 @@ class LeaseRenewal:
     def _reach(self, gate: Gate, holding: Holding) -> None:
         """Who holds no longer passes."""
         holds = not holding.over and holding in self.held
-        self._gates.reach(gate, holding.grant.owner if holds else 0, holding.key, self._process.number)
+        self._gates.reach(gate, holding.owner if holds else 0, holding.key, self._process.number)
 
     def _send(self, row: int, request: Callable[[], None], *held: Holding) -> bool:
         """Whether the request was acknowledged. The answer NOT_OWNER ends the belief in these holdings."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from checkers import row_format
 from checkers.row_format import NONE, F, Outcome, Reason
+from suites.lock import Grant
 
 MEMORY: Final = Path("/dev/shm")
 ROOM: Final = 1 << 30
@@ -118,31 +119,19 @@ class Recorder:
         """How often the client was woken during an acquire that is about to be completed."""
         row_format.WORD.pack_into(self.page, at + row_format.VALUE, times)
 
-    def granted(
-        self,
-        at: int,
-        sent: int,
-        ttl: int,
-        token: int | None,
-        owner: int,
-        session: int,
-        queued: int = 0,
-        since: int | None = None,
-    ) -> int:
-        """An acquire succeeded: what the grant says. Returns the time of its return, which is now, or `since`."""
-        ret = monotonic_ns() if since is None else since
-        if queued:
-            row_format.WORD.pack_into(self.page, at + row_format.BASE, queued)
-        row_format.ANSWER.pack_into(
-            self.page, at + row_format.RET, ret, sent, ttl, NONE if token is None else token, owner
-        )
-        row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
-        self.page[at + row_format.OUTCOME] = Outcome.OK
+    def granted(self, at: int, grant: Grant, owner: int, since: int | None = None) -> int:
+        """An acquire succeeded. owner: see `Holding`. Returns the time of its return, which is now, or `since`."""
+        page, token, ret = self.page, NONE if grant.token is None else grant.token, since or monotonic_ns()
+        if grant.queued:
+            row_format.WORD.pack_into(page, at + row_format.BASE, grant.queued)
+        row_format.ANSWER.pack_into(page, at + row_format.RET, ret, grant.sent, grant.ttl, token, owner)
+        row_format.WORD.pack_into(page, at + row_format.SESSION, grant.session)
+        page[at + row_format.OUTCOME] = Outcome.OK
         return ret
 
     def opened(self, at: int, session: int, ttl: int) -> None:
         """A session was opened: its identity and the effective TTL."""
-        self.granted(at, 0, ttl, None, 0, session)
+        self.granted(at, Grant("", 0, None, 0, ttl, 0, session), 0)
 
     def lost(self, process: int, key: int, owner: int, token: int | None, due: int, sure: int = NONE) -> None:
         """The client notices a loss at this moment, which it was due to notice at `due` (ns).

@@ -14,6 +14,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from checkers import row_format
@@ -30,6 +31,7 @@ from suites.lock import (
     Session,
     Shares,
     Wakes,
+    new_owner,
     opened,
 )
 from suites.locks import registry
@@ -111,6 +113,7 @@ class Worker:
         self._turn = 0
         self._pause = _AGAIN
         self._cancelled = False
+        self._owners: set[int] = set()
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._canceller = self.client if isinstance(self.client, Cancels) else None
@@ -169,11 +172,11 @@ class Worker:
     def reach(self, gate: Gate, holding: Holding) -> None:
         """The main thread passes a gate with this holding, if its lock is wanted."""
         if self._wanted is None or holding.key in self._wanted:
-            self.gates.reach(gate, holding.grant.owner, holding.key, self.process.number)
+            self.gates.reach(gate, holding.owner, holding.key, self.process.number)
 
     def acquire(self, key: int, timeout: float, flags: int = 0, outer: Holding | None = None) -> Holding | None:
         """Acquire the lock of this key index. outer: the holding to acquire again. None: not granted (recorded)."""
-        owner, token = (outer.grant.owner, outer.grant.token) if outer else (0, None)
+        owner, token = (outer.owner, outer.grant.token) if outer else (0, None)
         patience = 0 if timeout == self.spec.acquire_timeout else round(timeout * 1e9)
         kind = F.ACQUIRE if timeout or outer else F.TRY_ACQUIRE
         row = self.recorder.invoke(kind, self.process.number, key, ttl=patience, owner=owner, token=token, flags=flags)
@@ -204,8 +207,10 @@ class Worker:
         if grant is None:
             self.recorder.fail(row, Reason.TIMEOUT)
             return None
-        self.recorder.granted(row, grant.sent, grant.ttl, grant.token, grant.owner, grant.session, grant.queued)
-        return Holding(grant, key, flags)
+        again = outer is not None and outer.grant.owner == grant.owner
+        owner = owner if again else self._identity(grant)
+        self.recorder.granted(row, grant, owner)
+        return Holding(grant, key, flags, owner)
 
     def release(self, holding: Holding, since: int | None = None) -> Reason | None:
         """Release the grant. since: ns, when the section was left. The answer is as of `completed`."""
@@ -231,11 +236,18 @@ class Worker:
         grant = checked(grants[0], self.spec.keys[holding.key], f"{type(client).__name__}.downgrade")
         if grant is None:
             raise BadGrant(f"{type(client).__name__}.downgrade returned None: a suites.lock.Grant is needed")
-        self.recorder.granted(row, begun, grant.ttl, grant.token, grant.owner, grant.session, since=begun)
-        reader = Holding(grant, holding.key, SHARED)
+        owner = self._identity(grant)
+        self.recorder.granted(row, replace(grant, sent=begun, queued=0), owner, begun)
+        reader = Holding(grant, holding.key, SHARED, owner)
         if not grant.session:
             reader.expires = min(grant.expires, begun + grant.expires - grant.sent)  # as whoever judges it counts
         return reader
+
+    def _identity(self, grant: Grant) -> int:
+        """What the history calls a grant: its owner, or another where the client has returned that one before."""
+        owner = new_owner() if grant.owner in self._owners else grant.owner
+        self._owners.add(owner)
+        return owner
 
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:

@@ -15,6 +15,8 @@ TERM: Final = (1.1, 1.4)
 STEPS: Final = 5
 OTHERS: Final = 3
 """How many others it holds at once, in each step anew."""
+SOUGHT: Final = 10
+"""The first so many locks, of which one of the others is: somebody asks for each of them soon again."""
 
 CALM: Final = (0, 1)
 """The locks of `Pairs`, by their indices, whose workers seldom meet."""
@@ -116,7 +118,9 @@ class Churn(Workload):
         for _ in range(STEPS):
             hold.read()
             with ExitStack() as others:
-                for key in sorted(hold.rng.sample(range(len(self.order), hold.keys), OTHERS)):
+                sought = hold.rng.randrange(len(self.order), SOUGHT)
+                rest = hold.rng.sample(range(SOUGHT, hold.keys), OTHERS - 1)
+                for key in (sought, *sorted(rest)):
                     others.enter_context(hold.also(hold.patience, key)).check()
                 hold.work(term / STEPS)
             hold.write()
