@@ -69,25 +69,22 @@ class PostgresSession:
 
     def begin(self) -> int:
         """The id of the present session, or of a new one. Raises Refused: UNAVAILABLE, or DENIED."""
-        with self._turn:
-            if self.id:
-                return self.id
-            try:
-                dsn = conninfo.make_conninfo(**login(self._endpoint, self._access))
-                self._connection = Connection(dsn, LOGIN, settings=self._settings)
-            except Unavailable as error:
-                raise Refused(Reason.DENIED if error.refused else Reason.UNAVAILABLE, str(error)) from error
-            except OSError as error:
-                raise Refused(Reason.UNAVAILABLE, str(error)) from error
-            self.id = new_owner()
+        with self._taking_turns():
+            if not self.id:
+                try:
+                    dsn = conninfo.make_conninfo(**login(self._endpoint, self._access))
+                    self._connection = Connection(dsn, LOGIN, settings=self._settings)
+                except (Unavailable, OSError) as error:
+                    why = Reason.DENIED if getattr(error, "refused", False) else Reason.UNAVAILABLE
+                    raise Refused(why, str(error)) from error
+                self.id = new_owner()
             return self.id
 
     def ask(self, session: int, statement: str, *params: object, wait: float = 0.0) -> Rows:
         """The rows of one statement, in this session or not at all.
 
         wait: seconds that the server may take beyond what is usual. Raises Refused(NOT_OWNER) when the session is over,
-        or Indeterminate, which ends it. Waits for its turn no longer than for an answer: Refused(UNAVAILABLE). An error
-        that is the statement's own is psycopg's.
+        or Indeterminate, which ends it. An error that is the statement's own is psycopg's.
         """
         with self._asking(session) as connection:
             return connection.query(statement, [str(param) for param in params], REQUEST + wait)
@@ -102,19 +99,26 @@ class PostgresSession:
 
     @contextlib.contextmanager
     def _asking(self, session: int) -> Iterator[Connection]:
+        with self._taking_turns():
+            try:
+                if session != self.id or self._connection is None:
+                    raise Refused(Reason.NOT_OWNER, "the session is over")
+                yield self._connection
+            except Unknown as error:
+                self._over()
+                raise Indeterminate(str(error)) from error
+            except errors.InsufficientPrivilege as error:
+                raise Refused(Reason.DENIED, str(error)) from error
+            except (errors.DiskFull, errors.OutOfMemory, errors.ReadOnlySqlTransaction) as error:
+                raise Refused(Reason.UNAVAILABLE, str(error)) from error
+
+    @contextlib.contextmanager
+    def _taking_turns(self) -> Iterator[None]:
+        """Raises Refused(UNAVAILABLE) where another thread waits for the server for longer than an answer may take."""
         if not self._turn.acquire(timeout=REQUEST):
-            raise Refused(Reason.UNAVAILABLE, "another statement has not been answered yet")
+            raise Refused(Reason.UNAVAILABLE, "another statement, or a connect, has not been answered yet")
         try:
-            if session != self.id or self._connection is None:
-                raise Refused(Reason.NOT_OWNER, "the session is over")
-            yield self._connection
-        except Unknown as error:
-            self._over()
-            raise Indeterminate(str(error)) from error
-        except errors.InsufficientPrivilege as error:
-            raise Refused(Reason.DENIED, str(error)) from error
-        except (errors.DiskFull, errors.OutOfMemory, errors.ReadOnlySqlTransaction) as error:
-            raise Refused(Reason.UNAVAILABLE, str(error)) from error
+            yield
         finally:
             self._turn.release()
 

@@ -51,7 +51,6 @@ LATE = {name: command for name, command in leaves(fencepost) if isinstance(comma
 
 @pytest.mark.parametrize("name", LATE)
 def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -> None:
-    """A table of strings is only as good as what they point to."""
     command = LATE[name]
     assert isinstance(command.callback, partial)
     where, *given = command.callback.args

@@ -163,7 +163,6 @@ def load(run: Selection) -> dict[tuple[str, str, int], float]:
 @pytest.mark.parametrize("profile", ["smoke", "default", "nightly"])
 @pytest.mark.parametrize("n", [1, 7, 61])
 def test_the_shards_are_the_whole_no_test_is_in_two_and_they_take_as_long_as_each_other(profile: str, n: int) -> None:
-    """By the place of each lane under each fault; `test_what_a_shard_asks` follows them into the tests."""
     run = whole(profile)
     places = run.places(n)
     assert places.keys() == {(lane, fault) for lane in run.lanes for fault in run.faults}

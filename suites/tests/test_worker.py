@@ -171,7 +171,6 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
 
 
 def test_process_numbers_never_meet(spec: Spec) -> None:
-    """Those of main and renewal threads of all workers of a lane, over generations and unknown outcomes."""
     seen: set[int] = set()
     for number in range(spec.count):
         for generation in range(3):

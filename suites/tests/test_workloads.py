@@ -129,7 +129,6 @@ class TestNested:
 class TestOnce:
     @pytest.mark.parametrize(("mode", "done"), [("unfenced", [0, 1, 2, 3]), ("idempotency-key", [1, 3])])
     def test_a_claimed_job_is_noted_and_not_done(self, a_worker: MakeWorker, mode: str, done: list[int]) -> None:
-        """A claim counts in no other mode."""
         worker = a_worker(WORKLOADS["once"], store_mode=mode)
         store_of(worker).claimed = {0, 2}
         for _ in range(4):

@@ -37,10 +37,7 @@ _LAST_LOOK = 10.0
 
 
 class Holding:
-    """A grant that the worker believes to hold. flags: of the rows of its acquire and of every operation under it.
-
-    owner: what the history calls the grant, if not by its own owner.
-    """
+    """A grant that the worker believes to hold, with the flags, and the owner if not the grant's, of all its rows."""
 
     def __init__(self, grant: Grant, key: int, flags: int = 0, owner: int = 0) -> None:
         self.grant = grant

@@ -207,8 +207,7 @@ class Worker:
         if grant is None:
             self.recorder.fail(row, Reason.TIMEOUT)
             return None
-        again = outer is not None and outer.grant.owner == grant.owner
-        owner = owner if again else self._identity(grant)
+        owner = outer.owner if outer and outer.grant.owner == grant.owner else self._identity(grant)
         self.recorder.granted(row, grant, owner)
         return Holding(grant, key, flags, owner)
 

@@ -118,9 +118,8 @@ class Churn(Workload):
         for _ in range(STEPS):
             hold.read()
             with ExitStack() as others:
-                sought = hold.rng.randrange(len(self.order), SOUGHT)
                 rest = hold.rng.sample(range(SOUGHT, hold.keys), OTHERS - 1)
-                for key in (sought, *sorted(rest)):
+                for key in (hold.rng.randrange(len(self.order), SOUGHT), *sorted(rest)):
                     others.enter_context(hold.also(hold.patience, key)).check()
                 hold.work(term / STEPS)
             hold.write()

@@ -272,7 +272,6 @@ def test_a_key_does_not_go_with_its_lease(etcd: Etcd3Client) -> None:
 
 @plant("etcd:slow")
 def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment) -> None:
-    """Its status, over HTTP."""
     node = environment.cluster("etcd").nodes[0]
     assert statistics.median(waits(lambda: until(lambda: BACKENDS["etcd"].probe(*node.address)))) >= 0.010
     assert version(node).startswith(sources.CARRIED["etcd"][base.SUITES[0]])

@@ -192,7 +192,6 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
 
 
 def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
-    """Each job is fought over by several."""
 
     def claim(client: Store, number: int) -> int | None:
         job = number // THREADS

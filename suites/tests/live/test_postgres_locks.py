@@ -97,6 +97,12 @@ class TestLease:
         assert granted(mine.acquire(lane.key, SOON)).token == 1
 
 
+def test_a_thread_waits_no_longer_than_for_an_answer_while_another_connects(lanes: Lanes) -> None:
+    session = lanes.of("postgres-lease").client()._session  # type: ignore[attr-defined]
+    with session._turn:
+        assert refusal(session.begin) is Reason.UNAVAILABLE
+
+
 def test_a_wrong_password_is_denied(lanes: Lanes) -> None:
     lane = lanes.of("postgres-session")
     access = replace(lane.environment.access("postgres"), password="wrong")
