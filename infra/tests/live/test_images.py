@@ -39,7 +39,6 @@ def test_what_is_there_is_only_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_image_of_toxiproxy_holds_what_it_promises() -> None:
-    """Those of backends are asked where they run: see `test_environment`."""
     image = resolve("toxiproxy")
     images.ensure(image)
     assert images.TOXIPROXY in engine.docker("run", "--rm", image.name, "-version")

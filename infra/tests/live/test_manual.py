@@ -54,7 +54,6 @@ def test_a_fault_for_a_while_heals_itself(command: Callable[..., str]) -> None:
 
 
 def test_a_fault_that_is_broken_off_heals_itself(environment: OwnEnvironment) -> None:
-    """Also where it is asked twice."""
     command = [sys.executable, "-m", "infra", "fault", "pause-server", "redis", "--set", "nodes=redis2,redis3"]
     command += ["--for", "600", "--env", environment.name]
     pipe = subprocess.PIPE
