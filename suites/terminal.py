@@ -36,7 +36,7 @@ from results.text import plain, typed
 from suites.selection.parse_options import load
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY
-from suites.trial.run_trials import CaseAnswer
+from suites.trial.case_answer import CaseAnswer
 from suites.trial.trial import column_in
 
 BEAT: Final = 20.0

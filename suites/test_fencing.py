@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.trial.run_trials import CaseAnswer
+from suites.trial.case_answer import CaseAnswer
 
 
 @pytest.mark.property("token-order")

@@ -27,8 +27,7 @@ class IdleGaps(NamedTuple):
 
 @measure("availability-gap", "unasked", "crowded", "untimed")
 def availability_gap(measured: MeasuredHistory) -> Reading:
-    """Times in which a key was asked for, no grant of it was certainly in force, and none was given: the longest, and
-    all together.
+    """Times in which a key was asked for, and no grant was certainly in force or given: the longest, and all together.
 
     Asked for: an acquire of the key, also one that was refused in the end, had been invoked and not answered. A gap
     ends when a grant returns, and where a core begins (`checkers.history.holds_and_lease_ends`); hand-overs are short.

@@ -1,7 +1,6 @@
 """Who waits: `fifo` asks who of a queue was served first, `herd-free` how many were woken, `deadlock-free` for circles.
 
-The first two need what the client tells with its acquires: when its place in the queue was answered, and how often it
-was woken.
+The first two need what the client tells with an acquire: when its place in the queue was answered, how often it woke.
 
 `deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL. A worker
 waits for a key from the invocation of an acquire to its end, and holds one from its grant until it leaves. Leases and

@@ -173,9 +173,7 @@ class Lane:
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_fault(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """The properties to exercise before the first fault: where it may leave the lock held for ever, all those that
-        need no fault.
-        """
+        """The properties to exercise before the first fault: all that need none, where it may leave the lock held."""
         hazards = self._standing("crash-release", faults).hazards
         if all(hazard.mechanism != "never-expires" for hazard in hazards):
             return ()

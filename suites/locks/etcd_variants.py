@@ -44,8 +44,7 @@ class EtcdSemaphore(EtcdLock):
     Any holder's end may be the turn of the next, so a waiter watches the whole queue, and whoever goes wakes all.
 
     What its authors claim: never more than two as long as a client stops when its lease may have ended, and the permits
-    of the dead come back. It has no fencing token: two may hold at once, and no order of numbers would tell who is
-    late.
+    of the dead come back. It has no fencing token: with two holders, no order of numbers would tell who is late.
     """
 
     name: ClassVar[str] = "etcd-semaphore"

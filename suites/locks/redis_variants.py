@@ -94,8 +94,7 @@ class RedisSemaphore(RedisLock):
     within a second for the count to be right. Redisson's RPermitExpirableSemaphore does the same.
 
     What its authors claim: never more than N at once while each holds for less than its TTL, and permits of the dead
-    come back. It is not fair, and it has no fencing token: two may hold at once, and no order of numbers would tell who
-    is late.
+    come back. It is not fair, and has no fencing token: with N holders, no order of numbers would tell who is late.
     """
 
     name: ClassVar[str] = "redis-semaphore"
@@ -126,8 +125,7 @@ class RedisReentrant(RedisLock):
     client says who it is, as there: here with the owner of the grant that it holds, which all its inner acquires share.
 
     What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at once and an inner release frees
-    nothing. An inner acquire that finds the lock gone is refused: it must not take what may have been somebody else's
-    meanwhile.
+    nothing. An inner acquire that finds the lock gone is refused: it may have been somebody else's meanwhile.
     """
 
     name: ClassVar[str] = "redis-reentrant"
@@ -194,8 +192,7 @@ class RedisWatchdog(RedisLock):
 
     As Redisson's RLock (https://github.com/redisson/redisson/wiki/8.-distributed-locks-and-synchronizers, "Lock"): who
     asks for no lease time gets one of 30 s, and a watchdog "prolongs lock expiration while lock holder Redisson
-    instance is alive", every third of that. Here the worker's own renewals are the watchdog: they know nothing of the
-    work either.
+    instance is alive", every third of that. Here the worker's own renewals, which know nothing of its work, do that.
 
     What its authors claim: the lock of an instance that crashes does not stay held for ever. They do not claim it of a
     thread that hangs: its lock is renewed all the while. Nor does the client look at the clock: nothing but the answer

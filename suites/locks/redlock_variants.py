@@ -21,8 +21,7 @@ class RedlockOfThree(Redlock):
     """``redlock-3``: Redlock on three nodes, as most deployments have it.
 
     ``redlock`` otherwise. Two votes of three are a majority: one node may be away, where five may miss two. And one
-    vote to spare, where five have two: of a holder whom one node did not answer, any single node that loses the lock
-    frees it.
+    vote to spare, where five have two: if one node did not answer the holder, any other that loses the lock frees it.
     """
 
     name: ClassVar[str] = "redlock-3"
@@ -52,8 +51,7 @@ class RedlockUnchecked(Redlock):
     the TTL makes every acquire return when the lock is over at all the others. The service does nothing wrong.
 
     An answer that is slow for any other reason, a busy machine's included, does the same in part: the client believes
-    for longer than it holds by as much as the answer took. So whether two are inside at once is nothing it can promise
-    at all.
+    for longer than it holds by as much as the answer took. So it cannot promise that two are never inside at once.
     """
 
     name: ClassVar[str] = "redlock-unchecked"

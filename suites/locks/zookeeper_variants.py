@@ -38,8 +38,7 @@ class ZooKeeperReadWrite(ZooKeeperLock):
 
 
 class ZooKeeperSemaphore(ZooKeeperLock):
-    """``zookeeper-semaphore``: two may hold at once, those with the lowest two of a queue of ephemeral sequential
-    nodes.
+    """``zookeeper-semaphore``: two hold at once, those with the lowest two of a queue of ephemeral sequential nodes.
 
     Any holder's end may be the turn of the next, so a waiter watches the whole queue, and all of them are woken by
     whoever comes or goes. Curator's InterProcessSemaphoreV2 and kazoo's Semaphore let one at a time wait for that,
@@ -70,8 +69,7 @@ class ZooKeeperReentrant(Reentrant, ZooKeeperLock):
     node.
 
     What its authors claim: as of ``zookeeper``; an inner acquire succeeds at once and an inner release frees nothing.
-    After an interruption the client no longer believes in its grants, and refuses an inner acquire, whatever the
-    session.
+    After an interruption the client believes in no grant, and refuses an inner acquire, whatever the session.
     """
 
     name: ClassVar[str] = "zookeeper-reentrant"

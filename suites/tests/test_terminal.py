@@ -31,7 +31,7 @@ from results.terminal.event_journal import Event, Journal, step
 from results.run import Run
 from results.tests import samples
 from suites.selection.options import add_options
-from suites.trial.run_trials import CaseAnswer
+from suites.trial.case_answer import CaseAnswer
 from suites.terminal import NOT_JUDGED, Terminal, verdict_of
 from suites.tests.selections import asked
 

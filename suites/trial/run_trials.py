@@ -8,29 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from checkers.claims import Verdict
-from checkers.judging.excuses_by_fault import OF_A_VERSION
-from checkers.judging.judgement import Judgement
 from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.environment import Environment
 from infra.errors import Trouble
 from infra.faults.plan import storm_seed
 from infra.own_environment import OwnEnvironment
 from infra.target.external_environment import ExternalEnvironment
-from results.record import TrialRecord, decisive, version_of
+from results.record import TrialRecord, version_of
 from results.report.short_story import stories
 from results.run import Run
 from results.stages import BASELINE, CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.event_journal import Event, Tell, says, step
-from results.text import plain
 from suites.lanes.lane import Lane
 from suites.locks import registry
 from suites.selection import bugs_of_certification
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import OF_UPGRADES
 from suites.trial import target_cleanup
+from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
 from suites.trial.metadata import about
 from suites.trial.run_trial import NoWayThere, run_trial
 from suites.trial.trial import Trial, named
@@ -55,49 +51,6 @@ MISSES: Final = 1
 STORM_DEADLINE: Final = 15.0
 """Seconds after which a trial of random faults goes on no longer, since any of them may mask another for good."""
 
-OUR_FAILURE: Final = (
-    "The suite failed to stress the property, which says nothing about the lock. Run it again with another --seed, and "
-    "on a quiet machine; where it comes back, report it with the folder of the run."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class CaseAnswer:
-    """The answer to a case: the judgement that counts, the page of its trial, and which of how many trials that was.
-
-    seed, version  of that trial and of its servers.
-    page_story     the story of the judgement, as on the page.
-    """
-
-    judgement: Judgement
-    page: Path
-    attempt: int
-    attempts: int
-    seed: int = 0
-    version: str = ""
-    page_story: tuple[str, ...] = ()
-
-    @property
-    def story(self) -> tuple[str, ...]:
-        """The story as plain text; empty where nothing broke."""
-        violation = decisive(self.judgement)
-        return tuple(map(plain, self.page_story or (violation.story if violation is not None else ())))
-
-    def must_hold(self) -> None:
-        """Fail the test when the verdict is one of the failing four, with the story and the page."""
-        word = self.judgement.word
-        if word.fails:
-            lines = [f"{word}: {plain(self.judgement.because)}", *(f"  {line}" for line in self.story)]
-            if word is Verdict.NOT_STRESSED:
-                lines.append(f"  {OUR_FAILURE}")
-            pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
-
-    def must_be_caught(self) -> None:
-        """Fail the test when the property that names a planted bug is not violated."""
-        if self.judgement.word is not Verdict.VIOLATED:
-            missed = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
-            pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
-
 
 @dataclass(frozen=True, slots=True)
 class _Column:
@@ -106,10 +59,6 @@ class _Column:
     backend: str
     fault: str
     stage: str
-
-
-Answers = dict[tuple[str, str], list[CaseAnswer]]
-"""(lane, property) → the answer of each of the trials."""
 
 
 @dataclass(slots=True)
@@ -259,20 +208,20 @@ class TrialSession:
 
         trial: the first one, of the new version.
         """
-        reasons = _broken_unpromised(answers)
+        reasons = broken_unpromised(answers)
         missed: Counter[str] = Counter()
         for attempt in range(CONTROLS + DECIDING, CONTROLS + 2 * DECIDING - 1):
-            broken = {lane for (lane, _), given in answers.items() for each in given if _unpromised(each) in reasons}
+            broken = {lane for (lane, _), given in answers.items() for each in given if unpromised(each) in reasons}
             if not broken:
                 return
             lanes = tuple(lane for lane in trial.lanes if lane.name in broken)
             again = replace(trial.again(attempt), lanes=lanes)
             of_old, of_new = Answers(), Answers()
             self._add(self._on_old(again), of_old)
-            reasons -= _broken_unpromised(of_old)
+            reasons -= broken_unpromised(of_old)
             if reasons:
                 self._add(again, of_new)
-                missed.update(reasons - _broken_unpromised(of_new))
+                missed.update(reasons - broken_unpromised(of_new))
                 reasons = {reason for reason in reasons if missed[reason] <= MISSES}
                 for key, given in of_new.items():
                     answers[key] += given
@@ -293,11 +242,11 @@ class TrialSession:
             if shown_by_old > 1:
                 return
             self._add(trial.again(attempt), answers)
-            if not _shown_of_a_version(answers):
+            if not shown_of_a_version(answers):
                 return
             of_old: Answers = {}
             self._add(self._on_old(trial.again(attempt)), of_old)
-            shown_by_old += _shown_of_a_version(of_old)
+            shown_by_old += shown_of_a_version(of_old)
 
     def _add(self, trial: Trial, answers: Answers, *, once_more: bool = False) -> tuple[Lane, ...]:
         """Run a trial, unless it has run before, and add its answers.
@@ -367,33 +316,6 @@ def first_trial(
         members=selection.members(backend),
         pythons=selection.pythons(stage),
     )
-
-
-def counting(answers: list[CaseAnswer]) -> CaseAnswer:
-    """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
-    in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
-    """
-    shown = any(answer.judgement.word is Verdict.WEAKNESS_SHOWN for answer in answers)
-    counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.WEAKNESS_NOT_SHOWN)]
-    heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
-    return replace(heaviest, attempts=len(answers))
-
-
-def _unpromised(answer: CaseAnswer) -> str:
-    """What broke without a promise, or ""."""
-    judgement = answer.judgement
-    return judgement.because if judgement.word is Verdict.NOT_PROMISED_BROKEN else ""
-
-
-def _broken_unpromised(answers: Answers) -> set[str]:
-    return {_unpromised(answer) for given in answers.values() for answer in given} - {""}
-
-
-def _shown_of_a_version(answers: Answers) -> bool:
-    """Whether a weakness has shown that one version of a service may have and another not."""
-    judgements = (answer.judgement for given in answers.values() for answer in given)
-    reasons = {judgement.because for judgement in judgements if judgement.word is Verdict.WEAKNESS_SHOWN}
-    return not reasons.isdisjoint(f"explained by {mechanism}" for mechanism in OF_A_VERSION)
 
 
 def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:

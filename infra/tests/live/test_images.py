@@ -52,7 +52,6 @@ def test_postgres_will_not_start_without_a_password() -> None:
 
 
 def test_the_daemon_of_this_machine_is_recognised() -> None:
-    """What keeps a second one from being started, against the real thing."""
     if not Path("/var/run/docker.pid").exists():
         pytest.skip("the engine is not on this machine")
     daemon = int(Path("/var/run/docker.pid").read_text())
