@@ -63,7 +63,7 @@ def _disagreements(view: View) -> list[Disagreement]:
 
 def _between_members(look: Sequence[Contents], versions: Mapping[str, str], *, mixed: bool) -> Iterator[Disagreement]:
     """Of entries, and of digests of the same changes. mixed: whether members had several versions during the trial.
-    These may differ in what a compaction leaves, and in the digests of runs that earlier releases stored.
+    Digests may differ then where something was compacted, and in runs that earlier releases stored.
     """
     lacking = list(_lacking(look))
     if lacking:
