@@ -60,9 +60,9 @@ def by_answer(holds: Sequence[Hold]) -> list[Hold]:
     return sorted(holds, key=lambda hold: hold.ret)
 
 
-def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]]) -> bool:
+def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]], *, by_token: bool = True) -> bool:
     """Whether, before the violation, one of the moments met the lease of an earlier holder that did not outstay it."""
-    for hold in losers(violation, view):
+    for hold in losers(violation, view, by_token=by_token):
         end = hold.expiry
         stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view)[0] > end
         if not stale and any(first <= min(end, violation.at) and hold.start <= last for first, last in moments):
@@ -70,27 +70,28 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
     return False
 
 
-def losers(violation: Violation, view: View) -> Sequence[Hold]:
+def losers(violation: Violation, view: View, *, by_token: bool = True) -> Sequence[Hold]:
     """The grants of a witness whose loss explains what the violation is: none for one that no loss explains.
 
-    Either may have been earlier if a slow answer and the tokens disagree, or without tokens both asked at once.
+    Either may have been earlier if a slow answer and the tokens disagree, or if both were asked for at once and no
+    token tells: there is none, or the counter may have been lost as well (not `by_token`).
     """
     holds = by_answer(holds_of(violation, view))
     if violation.kind in ALONE:
         return holds
     if violation.kind == RENEWED:
-        return _perhaps_earlier(holds)
+        return _perhaps_earlier(holds, by_token=by_token)
     if violation.kind == OVERTAKEN:
         return holds[-1:]
     if violation.kind not in BY_A_LOST_LEASE:
         return ()
-    return [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds)]
+    return [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds, by_token=by_token)]
 
 
-def _perhaps_earlier(by_answers: Sequence[Hold]) -> Sequence[Hold]:
-    """The grant that was answered last, if it has no token and was asked for before another answer."""
-    others, last = by_answers[:-1], by_answers[-1:]
-    return [hold for hold in last if hold.token == NONE and any(hold.start <= other.ret for other in others)]
+def _perhaps_earlier(by_answers: Sequence[Hold], *, by_token: bool) -> Sequence[Hold]:
+    """The grant that was answered last, if no token tells of its order and it was asked for before another answer."""
+    untold = [hold for hold in by_answers[-1:] if hold.token == NONE or not by_token]
+    return [hold for hold in untold if any(hold.start <= other.ret for other in by_answers[:-1])]
 
 
 def last_deed(violation: Violation, hold: Hold, view: View) -> tuple[int, int]:

@@ -101,7 +101,7 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
         holds = holds_of(violation, view)
         pairs = list(permutations(holds, 2))
         return any(a.start <= loss.applied and loss.begun <= b.ret for loss in losses for a, b in pairs)
-    return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses])
+    return cut_short(violation, view, [(loss.begun, loss.applied) for loss in losses], by_token=False)
 
 
 def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:

@@ -148,6 +148,8 @@ test_what_a_loss_of_data_explains = known(
     SERVER,
     ("a restart with its data", lost(given_away("state-lost"), 20, 25, "restart"), VIOLATED),
     ("tokens that went back tell no order", lost(given_away("state-lost", SERVER, 7, 3), 20, 25), DOCUMENTED),
+    ("nor do answers", lost(given_away("state-lost", SERVER, 8, 7, answered=35), 20, 25), DOCUMENTED),
+    ("but not of a loss before them", lost(given_away("state-lost", SERVER, 8, 7, answered=35), 5, 8), VIOLATED),
 )
 
 test_tokens_and_a_loss_of_data = known(

@@ -78,7 +78,6 @@ def test_what_is_broken_by_design_must_show(lock: str) -> None:
 
 @pytest.mark.parametrize("lock", [lock for lock in registry.LOCKS if registry.load(lock).tokens])
 def test_where_the_fence_is_whole_no_update_is_lost(lock: str) -> None:
-    """Whatever happens to the lock, as long as its tokens are in order."""
     properties, store = asked(lock), "fence-reads-and-writes"
     for fault in applicable(registry.load(lock).backend):
         if "fenced-store" in properties:

@@ -174,7 +174,6 @@ def test_increments_are_lost_without_a_fence(dsn: str, key: str) -> None:
 
 
 def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None:
-    """Tokens arrive in a scrambled order, and nobody sees the value go down."""
 
     def write(client: Store, number: int) -> int | None:
         token = number ^ 0b10101
