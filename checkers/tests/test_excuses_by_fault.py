@@ -54,7 +54,9 @@ def stale_write(at: int) -> Book:
 EXCUSED = struck("jump", 20, 21)
 # Beside worker 2, who came after the jump.
 NOT_ALL_EXCUSED = struck("jump", 20, 21).acquire(32, 35, 3, sent=34, ttl=50).release(62, 63, 3)
-BY_TOKEN = clock(given_away("expired-by-jump", SERVER, 4, 5, answered=35, until=60), 20, 21)
+BY_TOKEN, LAST_BY_TOKEN = (
+    clock(given_away("expired-by-jump", SERVER, *tokens, answered=35, until=60), 20, 21) for tokens in ((4, 5), (8, 7))
+)
 # Two acquires at once, without tokens.
 CONCURRENT, BEFORE = (clock(given_away("expired-by-jump", answered=35, until=60), at, at + 1) for at in (20, 5))
 # A lock that rests on redis1 alone.
@@ -91,6 +93,7 @@ test_what_was_done_to_a_clock = known(
     ("a pause sets nothing right", struck("return", 20, 21, 20, 21, kind="pause"), VIOLATED),
     ("a pause is no drift", struck("drift", 20, 21, 20, 21, kind="pause"), VIOLATED),
     ("the earlier holder may be the one whose answer came later", BY_TOKEN, DOCUMENTED),
+    ("but not where its token is the later one as well: no jump takes tokens back", LAST_BY_TOKEN, VIOLATED),
     ("between two acquires", CONCURRENT, DOCUMENTED),
     ("before either asked", BEFORE, VIOLATED),
     ("a node that the lock rests on", ITS_NODE, DOCUMENTED),

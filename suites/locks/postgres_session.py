@@ -83,8 +83,9 @@ class PostgresSession:
     def ask(self, session: int, statement: str, *params: object, wait: float = 0.0) -> Rows:
         """The rows of one statement, in this session or not at all.
 
-        wait: seconds that the server may take beyond what is usual. Raises Refused(NOT_OWNER) when the session is over,
-        or Indeterminate, which ends it. An error that is the statement's own is psycopg's.
+        wait: seconds that the server may take beyond what is usual. Raises Refused: NOT_OWNER when the session is over,
+        UNAVAILABLE when other threads keep it busy for longer than an answer may take; or Indeterminate, which ends it.
+        An error that is the statement's own is psycopg's.
         """
         with self._asking(session) as connection:
             return connection.query(statement, [str(param) for param in params], REQUEST + wait)

@@ -119,15 +119,13 @@ class TestWriting:
         assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
 
     def test_a_grant_with_an_owner_that_the_client_has_returned_before_is_another(self, at_work: Worker) -> None:
-        with (
-            patch.object(at_work.client, "acquire", lambda *_: bench.grant("k", 9)),
-            patch.object(Fake, "release") as let,
-        ):
+        release = Mock()
+        with patch.multiple(Fake, acquire=lambda *_: bench.grant("k", 9), release=release):
             holdings = [there(at_work.acquire(0, 1.0)) for _ in range(2)]
             at_work.release(holdings[1])
         first, second, released = rows(at_work)["owner"].tolist()
         assert (first, second) == (9, released) != (9, 9)
-        assert let.call_args.args[0].owner == 9, "the client is asked with its own"
+        assert release.call_args.args[0].owner == 9, "the client is asked with its own"
 
     def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
         page = at_work.recorder.page

@@ -16,7 +16,7 @@ STEPS: Final = 5
 OTHERS: Final = 3
 """How many others it holds at once, in each step anew."""
 SOUGHT: Final = 10
-"""The first so many locks, of which one of the others is: somebody asks for each of them soon again."""
+"""One of those others is among the first so many locks, so that somebody asks for it again soon."""
 
 CALM: Final = (0, 1)
 """The locks of `Pairs`, by their indices, whose workers seldom meet."""

@@ -152,7 +152,6 @@ def test_a_change_of_leader_has_another_lead(target: Target) -> None:
 
 @on("postgres")
 def test_where_nobody_has_a_session_none_is_terminated(target: Target) -> None:
-    """What it is to those who have one: `test_conformance` in the suite's tests."""
     await_(lambda: terminated(target) == 0)  # the server may not have ended the session of our last question yet
 
 
