@@ -11,6 +11,6 @@ pytest_plugins = ["suites.loader"]
 
 @pytest.fixture(scope="session")
 def interruptible() -> None:
-    """For the project's own tests: in a job of the background SIGINT is ignored, and in all that it starts as well."""
+    """For the project's own tests: let SIGINT interrupt. A background job and the processes it starts ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

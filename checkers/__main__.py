@@ -33,7 +33,7 @@ _STATUSES: Final[Mapping[bool | None, int]] = {True: VALID, False: INVALID, None
 RECORDINGS: Final = ".arrow"
 STORES: Final = tuple(f"fence-{what}{strict}" for what in ("writes", "reads-and-writes") for strict in ("", "-strict"))
 SUFFIXES: Final = (RECORDINGS, ".jsonl", ".edn", ".txt", ".log")
-"""Of a folder these files are judged; without ``--model`` only recordings."""
+"""The files of a folder that are judged; without ``--model`` only recordings."""
 
 FASTER: Final = (
     "fencepost: checked in plain Python; pip install 'fencepost[fast]' compiles the checks, "
@@ -144,7 +144,7 @@ def _result(file: Path, options: Mapping[str, Any]) -> FileResult:
 
 
 def _complain(file: Path, options: Mapping[str, Any], line: str) -> int:
-    line = " ".join(line.splitlines())  # a file's name may have several
+    line = " ".join(line.splitlines())  # a file's name may have several lines
     print(line, file=sys.stderr)
     if options["json"]:
         _print_json(file, FileResult(None, options["model"] or "", -1, (), reason=line), None)
@@ -152,7 +152,7 @@ def _complain(file: Path, options: Mapping[str, Any], line: str) -> int:
 
 
 def _print_json(file: Path, result: FileResult, seconds: float | None) -> None:
-    """seconds: None where nothing could be judged."""
+    """seconds: None if nothing could be judged."""
     judged = seconds is not None
     answer = {
         "file": str(file),

@@ -1,4 +1,4 @@
-"""The one function that judges a history, and the one that says what a running trial still lacks."""
+"""The function that judges a history, and the function that says what a running trial still lacks."""
 
 from collections.abc import Collection, Iterable
 
@@ -17,15 +17,15 @@ from checkers.row_format import NONE, F
 
 
 def check(history: History, properties: Iterable[str] | None = None) -> tuple[CheckResult, ...]:
-    """Results in the order of `properties`, else of those that the history names or else shows. Raises KeyError."""
+    """Results in the order of `properties`, else of those that the history names or, else, shows. Raises KeyError."""
     view = history.once(View)
     return tuple(PROPERTIES[name].result(view) for name in _names(view, properties))
 
 
 def missing(history: History, properties: Iterable[str] | None = None, wanted: Collection[str] = ()) -> dict[str, str]:
-    """Property → why a pass of a trial that still runs would mean nothing yet; also that a hazard has not shown yet.
+    """Property → why a pass of a trial that still runs would mean nothing yet, or which hazard has not shown yet.
 
-    wanted: mechanisms of hazards that need not show, and are waited for all the same.
+    wanted: mechanisms of hazards that need not show, but are waited for all the same.
     """
     view = history.once(View)
     reasons = {name: _missing(PROPERTIES[name], view, wanted) for name in _names(view, properties)}
@@ -33,7 +33,7 @@ def missing(history: History, properties: Iterable[str] | None = None, wanted: C
 
 
 def broken(history: History) -> bool:
-    """Whether a trial that still runs has broken a promise: that is an answer, whatever else nothing exercised yet."""
+    """Whether a trial that still runs has broken a promise: that is an answer, whatever else is not exercised."""
     view = history.once(View)
     not_final = (PROPERTIES[name] for name in _names(view, None) if not PROPERTIES[name].final)
     return any(judge(each.result(view), history).word is Verdict.VIOLATED for each in not_final)

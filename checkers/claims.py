@@ -1,6 +1,6 @@
-"""Claims and hazards: what a lock promises, what it is documented to break, and the words for what was seen.
+"""Claims and hazards: what a lock promises, what it is documented to break, and the verdicts on what was seen.
 
-Suites declare, a run folder stores that with each history, and `checkers.judging.judgement` judges from there.
+Suites declare them, a run folder stores them with each history, and `checkers.judging.judgement` judges from there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from typing import Final
 NO_FAULT: Final = "none"
 ANY: Final = "*"
 FROZEN: Final = "frozen-past-ttl"
-"""A mechanism of `checkers.judging.excuses_by_fault`, here since locks name it and workers load nothing that judges."""
+"""A mechanism of `checkers.judging.excuses_by_fault`. It is here because locks name it, and workers load no judge."""
 
 
 class Verdict(StrEnum):
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Verdict | None":
-        """The word that stands for it in files of formats 1 and 2."""
+        """The verdict that a word of files of formats 1 and 2 stands for."""
         return _FORMER.get(value)
 
     @property
@@ -55,7 +55,7 @@ _WEIGHTS: Final = {word: weight for weight, word in enumerate(Verdict)}
 
 
 def heaviest(words: Iterable[Verdict]) -> Verdict:
-    """The word that a summary must show; `NOT_APPLICABLE` for none."""
+    """The verdict that a summary must show; `NOT_APPLICABLE` if there is none."""
     return min(words, key=lambda word: word.weight, default=Verdict.NOT_APPLICABLE)
 
 
@@ -79,7 +79,7 @@ class Claim:
     workloads: tuple[str, ...] = (ANY,)  # patterns of workloads for which it is promised
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
-        """Whether it promises this property under every one of these faults, in this store mode and workload."""
+        """Whether the claim promises this property under all of these faults, in this store mode and workload."""
         speaks = _speaks_of(self, name, store, workload)
         return speaks and all(fault == NO_FAULT or matches(fault, self.under) for fault in faults)
 
@@ -89,11 +89,11 @@ class Hazard:
     """A property that a lock is documented to break under a fault: a positive control."""
 
     property: str
-    under: tuple[str, ...]  # patterns of fault names; `NO_FAULT`: it is broken without any, and then under any as well
+    under: tuple[str, ...]  # patterns of fault names; `NO_FAULT`: it is broken without a fault, and so under any
     mechanism: str  # of `checkers.judging.excuses_by_fault`: what must explain a violation that it excuses
     stores: tuple[str, ...] = (ANY,)
-    # Whether one to three trials must show it; else its absence is no failure. Under several faults, which may mask it,
-    # no hazard is certain.
+    # Whether one to three trials must show the hazard; if not, its absence is no failure. Under several faults no
+    # hazard is certain, since they may mask it.
     certain: bool = True
     nodes: tuple[str, ...] = (ANY,)  # patterns of the nodes that the fault must have hit: those that the lock rests on
     workloads: tuple[str, ...] = (ANY,)  # patterns of workloads in which it can show
@@ -102,7 +102,7 @@ class Hazard:
         return NO_FAULT in self.under
 
     def covers(self, name: str, faults: Sequence[str], store: str, workload: str) -> bool:
-        """Whether it can break this property under one of these faults, in this store mode and workload."""
+        """Whether the hazard can break this property under one of these faults, in this store mode and workload."""
         speaks = _speaks_of(self, name, store, workload)
         return speaks and (self.unprovoked() or any(matches(fault, self.under) for fault in faults))
 

@@ -1,8 +1,8 @@
-"""Whether a history is valid under a model, with the proof of the answer: engine first, then search, then the least.
+"""Whether a history is valid under a model, with its proof: engine first, then search, then the least proof.
 
-An engine decides most keys at once. What it leaves goes to the search, key by key. Of what is invalid, the earliest
-contradiction is made as small as it can be, and told. Invalid beats unknown: a key that is certainly bad makes the
-history invalid, whatever else was not decided.
+An engine decides most keys at once. The search decides the keys that the engine leaves, key by key. If the history is
+invalid, its earliest contradiction is made as small as possible, and told. Invalid beats unknown: a key that is
+certainly bad makes the history invalid, whatever else was not decided.
 """
 
 import time
@@ -25,10 +25,10 @@ from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.witness import tell
 from checkers.row_format import Outcome
 
-BUDGET: Final = 60.0  # seconds, where nothing else is said
+BUDGET: Final = 60.0  # seconds; the default
 NO_ORDER: Final = "no-order"  # kind of a conflict that the search found
 SHRINKING: Final = 10.0  # seconds at most that are spent on making a proof small
-OVERTIME: Final = 0.1  # part of the budget that is left for that where all was spent to find out
+OVERTIME: Final = 0.1  # part of the budget that shrinking may still take if the answer took all of it
 _NAMED: Final = 3  # keys that a reason names; the rest are counted
 
 
@@ -36,22 +36,22 @@ class Least(NamedTuple):
     """What proves that a history is invalid."""
 
     rows: tuple[int, ...] = ()  # the operations, in order of invocation
-    minimal: bool = False  # whether none of them can be left out; not where the budget was spent before that was known
+    minimal: bool = False  # whether none of them can be left out; False if the budget was spent before that was known
     story: tuple[str, ...] = ()  # the same in sentences
 
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """What a model says of a history, and its proof, which is made when it is asked for: it can cost more than that."""
+    """What a model says of a history. The proof is made when it is asked for: it can cost more than the answer."""
 
     valid: bool | None  # None: unknown; `reason` says which key and why
     model: str
-    operations: int  # how many the model speaks of
+    operations: int  # how many of the history's operations the model speaks of
     kind: str = ""  # invalid: what happened, a short term (`checkers.properties.conclusions` has its sentence)
-    key: int = WHOLE  # invalid: the index of the key, `operations.WHOLE` where the model knows none
+    key: int = WHOLE  # invalid: the index of the key, `operations.WHOLE` if the model knows no keys
     reason: str = ""
-    least: Callable[[], Least] = Least  # called where valid is False; `rows`, `minimal` and `story` are its parts
-    # Called where valid is True: rows, those of each key in an order that explains every answer.
+    least: Callable[[], Least] = Least  # called if valid is False; `rows`, `minimal` and `story` are its parts
+    # Called if valid is True: rows, those of each key in an order that explains every answer.
     order: Callable[[], Rows] = lambda: np.empty(0, np.int64)
 
     @property
@@ -72,8 +72,8 @@ def decide(
 ) -> ModelResult:
     """Judges a history. model: a name (`MODELS`), a user's own (`package.module:Class`), or its specification.
 
-    budget: seconds, of which engines know nothing; they need few.
-    Raises ModelError where the model cannot be used, in one line; BadHistory where the history is none of its kind.
+    budget: seconds. Engines ignore it, since they need only a few. Raises ModelError, in one line, if the model cannot
+    be used; BadHistory if the history is none of its kind.
     """
     return _Case(history, model, settings or Settings(), budget).judge()
 
@@ -124,7 +124,7 @@ class _Case:
         return EngineAnswer((), dict.fromkeys(self._keys.keys, ""), lambda: np.empty(0, np.int64))
 
     def _earliest(self, conflicts: Sequence[Conflict]) -> Conflict:
-        """The one that had happened first: all its operations had been invoked, and had returned where they did."""
+        """The conflict that was complete first: all its operations were invoked, and had returned if they ever did."""
         columns = self._history.columns
         rows = np.array([row for conflict in conflicts for row in conflict.rows], np.int64)
         ends = np.where(columns["outcome"][rows] == Outcome.INFO, columns["inv"][rows], columns["ret"][rows])
@@ -132,7 +132,7 @@ class _Case:
         return conflicts[int(np.argmin(np.maximum.reduceat(ends, begins)))]
 
     def _contradicted(self, conflict: Conflict) -> ModelResult:
-        """The engine says so. The search must, too, of the least that it finds."""
+        """The result for a conflict that the engine found. The search must confirm it, on the least proof found."""
         shrunk = None if self._model is None else self._shrunk(conflict, self._model)
         if shrunk is not None and shrunk.refuted:
             error = f"{conflict.kind} was found, which the search does not confirm: an error of this program"

@@ -25,14 +25,14 @@ RUN = 64  # harness: a `Run` value
 STATE = 65  # worker: a `State` value
 
 CLOCK_WANTED = 72  # harness: how far the worker's wall clock is to be ahead (int64, ns)
-CLOCK_IS = 80  # worker: how far it is (int64, ns)
+CLOCK_IS = 80  # worker: how far its wall clock is ahead (int64, ns)
 
-PID = 88  # worker: its process (int64)
-ALIVE = 96  # worker: when its sentinel last looked (int64, ns)
+PID = 88  # worker: its process id (int64)
+ALIVE = 96  # worker: when its sentinel last ran (int64, ns)
 
 MESSAGES = 512
-"""The tap (`suites.worker.message_tap`): how many verbs had an n-th message of the server, of each of `VERBS`, n up
-to `MOST_MESSAGES` (uint16, at `messages_at`)."""
+"""Written by the tap (`suites.worker.message_tap`): for each of `VERBS` and each n up to `MOST_MESSAGES`, how many
+calls of the verb had an n-th message from the server (uint16, at `messages_at`)."""
 MOST_MESSAGES = 15
 
 MAIN = 128
@@ -40,26 +40,26 @@ RENEWAL = 256
 """Where the controls of each of a worker's two threads begin. The gate IN_RENEWAL is the renewal thread's, the others
 are the main thread's, so that both can be held at once."""
 
-# Offsets from there.
+# Offsets from MAIN or RENEWAL.
 ARMED_GATE = 0  # harness: the `Gate` to stop at, 0 for none
 ARMED_ACTION = 1  # harness: the `Action` to take there; this and the next two are written before ARMED_GATE
 ARMED_KEY = 8  # harness: the index of the key that must be held there, `NONE` for any (int64)
-SPAN = 16  # harness: how long a call takes; how long after the gate a freeze comes (int64, ns)
-THAWED = 2  # harness: 1 when who was caught may go on
-REACHED_GATE = 3  # worker: the gate at which the thread took the armed action; written after the words about it
-PASSING = 4  # worker: 1 while the thread is at a gate, so that the harness knows when it can be caught no more
-ARMED_VERB = 5  # harness: at the gates of the tap, in which of `VERBS`
-ARMED_MESSAGE = 6  # harness: and at which of its messages, from 1
-TAPPING = 7  # the tap: 1 while a message of the thread is at its gates, as PASSING
-REACHED_AT = 24  # worker: when (int64, ns)
-REACHED_OWNER = 32  # worker: the grant that it held there (int64)
-REACHED_KEY = 40  # worker: the index of the key that it held there (int64)
+SPAN = 16  # harness: how long a call takes; how long after the next request a freeze comes (int64, ns)
+THAWED = 2  # harness: 1 when the thread that was caught may go on
+REACHED_GATE = 3  # worker: the gate at which the thread took the armed action; written after all other REACHED fields
+PASSING = 4  # worker: 1 while the thread is at a gate, so that the harness knows when it can no longer be caught
+ARMED_VERB = 5  # harness: for the gates of the tap, the verb, of `VERBS`
+ARMED_MESSAGE = 6  # harness: for the gates of the tap, the number of the verb's message, from 1
+TAPPING = 7  # the tap: as PASSING, 1 while a message of the thread is at a gate of the tap
+REACHED_AT = 24  # worker: when the thread was caught (int64, ns)
+REACHED_OWNER = 32  # worker: the grant that the thread held there (int64)
+REACHED_KEY = 40  # worker: the index of the key that the thread held there (int64)
 REACHED_PROCESS = 48  # worker: the thread's process number (int64)
 ROUNDS = 56
-"""Worker: how many of the thread's rounds have ended so far (int64): of the main thread from an acquire to its release
-and what follows, of the renewal thread a request and its answer."""
+"""Worker: how many rounds of the thread have ended so far (int64). A round of the main thread lasts from an
+acquire to its release and what follows; a round of the renewal thread is a request and its answer."""
 
-CURRENT = 64  # worker: the offset of the row of what the thread asked a lock and has no answer to, 0 for none (int64)
+CURRENT = 64  # worker: the offset of the row of the thread's unanswered request to a lock, 0 for none (int64)
 
 COUNT = struct.Struct("<H")
 WORD = struct.Struct("<q")
@@ -71,7 +71,7 @@ def word(page: mmap.mmap, at: int) -> int:
 
 
 def messages_at(verb: "F", number: int) -> int:
-    """Where it stands how many of these verbs had a message of this number: see MESSAGES."""
+    """The offset of the count of calls of this verb that had a message of this number: see MESSAGES."""
     return MESSAGES + COUNT.size * ((MOST_MESSAGES + 1) * verb + number)
 
 
@@ -105,21 +105,21 @@ FIELDS = (
 
 inv      ns; invocation. 0 marks the end of the rows in use.
 ret      ns; completion, 0 while there is none.
-sent     ns; acquire: invocation of the earliest request that the grant rests on; lost: when its belief ended.
-         0 where it does not apply.
-ttl      ns; acquire: the effective TTL that the server gave, 0 for locks without one; of one that was not granted, how
-         long it was told to wait at most, 0 for as long as `Facts.patience`.
-token    fencing token of the grant, `NONE` where there is none.
+sent     ns; acquire: invocation of the earliest request that the grant rests on; lost: when the client's belief ended.
+         0 if it does not apply.
+ttl      ns; granted acquire: the effective TTL that the server gave, 0 for locks without one. Other acquire: how long
+         it was told to wait at most, 0 for as long as `Facts.patience`.
+token    fencing token of the grant, `NONE` if there is none.
 owner    identity of the grant (63 random bits), 0 for none. Identities are grants, never processes.
 value    write: the value written (unique in its lane); read: the value returned; `NONE` for the initial value.
-         acquire: how often the client was woken while it waited, `NONE` where it does not tell. effect: the job.
+         acquire: how often the client was woken while it waited, `NONE` if it does not tell. effect: the job.
 base     set workload. write: the value of the state that was read before; final read: number of elements.
-         acquire: ns at which the request that put it into the queue was answered, `NONE` where it does not tell.
+         acquire: ns at which the request that put it into the queue was answered, `NONE` if it does not tell.
          lost: ns at which the client last said that it holds, if it is asked, else `NONE`.
-session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none. Of an acquire that was
-         refused: the one that the service called over.
-process  logical process; after an unknown outcome its thread goes on under a new number. Of a lane with n workers,
-         process p belongs to worker p mod n, and to its renewal thread where p div n is odd.
+session  identity of the lease or session (etcd lease id, ZooKeeper session id), 0 for none. Of a refused
+         acquire: the session that the service said is over.
+process  logical process; after an unknown outcome its thread goes on under a new number. In a lane with n workers,
+         process p belongs to worker p mod n, and to that worker's renewal thread if p div n is odd.
 error    index into the lane's table of error texts, 0 for none.
 key      index into the lane's keys.
 """
@@ -140,25 +140,25 @@ class F(IntEnum):
     SESSION_CLOSE = 9
     BELIEF = 10  # a probe of the client's own opinion: ok = it believes that it holds ``owner``, fail = it does not
     LOST = 11
-    """The client noticed that it no longer holds ``owner``: from here on it is not inside. ``sent`` is when it was due
-    to notice: when its belief ended. Between the two it did not run. A client that is asked for its belief may have
-    ended it at any time since ``base``, when it last said that it holds."""
+    """The client noticed that it no longer holds ``owner``: from here on it is not inside. ``sent`` is when its belief
+    ended, so when it was due to notice; from then until this operation it did not run. If a client is asked for its
+    belief, that may have ended at any time since ``base``, when the client last said that it holds."""
     EFFECT = 12  # the holder did the job ``value``, which no fence can refuse and nobody can undo (it sent an e-mail)
     STALL = 13
     """The machine stalled the process: from its invocation to its completion the worker's sentinel thread, which sleeps
     for short times only, did not run, or another of its threads waited for a CPU for most of that time."""
     CAS = 14
-    """Compare and set: ``base`` is what was expected, ``value`` what was to be stored. These and what follows are never
-    recorded by the suite: they come with histories from elsewhere."""
+    """Compare and set: ``base`` is what was expected, ``value`` what was to be stored. The suite never records this
+    kind and the kinds below: they come with histories from elsewhere."""
     APPEND = 15  # ``value`` was appended to what stands under the key
     ADD = 16  # ``value`` was added: to a set as an element, to a counter as a number
     TRANSACT = 17  # ``value`` is reads and writes, done at once: ``(("r", key, value), ("w", key, value), ...)``
     GENERATE = 18  # ``value`` is the identity that was handed out
 
 
-ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)  # what asks for a lock
+ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)  # operations that ask for a lock
 VERBS = {F.ACQUIRE: F.ACQUIRE, F.TRY_ACQUIRE: F.ACQUIRE, F.RELEASE: F.RELEASE, F.RENEW: F.RENEW, F.KEEP_ALIVE: F.RENEW}
-"""What a worker asks of a lock → the verb that it is."""
+"""Operation that a worker asks of a lock → the verb of the lock."""
 
 
 class Outcome(IntEnum):
@@ -179,46 +179,46 @@ class Reason(IntEnum):
     STALE_TOKEN = 3
     UNAVAILABLE = 4
     DENIED = 5
-    TIMEOUT = 6  # an acquire whose own timeout passed and left nothing behind: no evidence of anything
+    TIMEOUT = 6  # an acquire whose own timeout passed, and which left nothing behind: no evidence of anything
 
 
 FINAL = 1  # flags: a read after everything else, when the trial had settled
 LATE = 2  # flags: a write sent on purpose after the release, to exercise the fence
-SHARED = 4  # flags: an acquire (and its release) that tolerates others of its kind beside it: a reader's
+SHARED = 4  # flags: a reader's acquire (and its release), which tolerates other readers beside it
 NESTED = 8  # flags: an acquire of what this client holds already, or the release that undoes it: part of that grant
 
 
 class Gate(IntEnum):
-    """Named points in a worker at which something can happen to it while it holds, or waits."""
+    """Named points in a worker at which an `Action` can happen to it while it holds a lock, or waits for one."""
 
     AFTER_ACQUIRE = 1
     BETWEEN_READ_AND_WRITE = 2
     BEFORE_RELEASE = 3
     IN_RENEWAL = 4  # just before a renewal or keep-alive is sent, by the thread that sends them
-    WHILE_WAITING = 5  # the same of a keep-alive, while the worker holds nothing and waits for a lock
+    WHILE_WAITING = 5  # just before a keep-alive is sent, while the worker holds nothing and waits for a lock
     AFTER_RENEWAL = 6  # just after a renewal or keep-alive was acknowledged, by the same thread
     AT_REQUEST = 7  # the n-th request of an acquire or a release goes to the server: see `suites.worker.message_tap`
-    AT_ANSWER = 8  # the n-th message of the server in it is on its way to the client: likewise
+    AT_ANSWER = 8  # the n-th message of the server in an acquire or a release is on its way to the client
     AT_RENEWAL_REQUEST = 9  # as AT_REQUEST, of a renewal or keep-alive
     AT_RENEWAL_ANSWER = 10  # as AT_ANSWER, of a renewal or keep-alive
 
 
 class Action(IntEnum):
     FREEZE = 1
-    """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause. It does when it has
-    gone on for SPAN, in whatever it does then."""
+    """The whole process stops (SIGSTOP), renewal included, until it is continued: a long GC pause. With a SPAN it stops
+    that long after its next request begins, whatever it does then."""
     STALL = 2
-    """Only the thread at the gate waits until it is thawed, and then goes on where it was. Of the main thread: a hung
-    job, whose lock is renewed all the while. Of the renewal thread: a hung renewal, which is sent late."""
+    """Only the thread at the gate waits until it is thawed, and then goes on where it was. A stalled main thread is a
+    hung job, whose lock is renewed all the while. A stalled renewal thread is a hung renewal, which is sent late."""
     KILL = 3  # SIGKILL
     DIE = 4  # only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew
-    CALL = 5  # a stall that ends by itself after SPAN: a long call of somebody else's service
-    LOSE = 6  # only at an answer: it is lost, and whatever the server says on that connection from then on
+    CALL = 5  # a stall that ends by itself after SPAN: a long call to another service
+    LOSE = 6  # only at an answer: the answer and all later messages of the server on that connection are lost
     LATE = 7
-    """Only at a request: it waits, and whatever is sent on that connection after it, until it is thawed; then it is
-    delivered, whether the client still waits for its answer or not."""
+    """Only at a request: the request, and all that is sent on its connection later, waits until it is thawed. Then it
+    is delivered, whether the client still waits for its answer or not."""
     RESET = 8  # only at an answer: the connection is reset instead
-    CANCEL = 9  # only at an answer: who waits is told to give up, and the answer waits until it is thawed
+    CANCEL = 9  # only at an answer: the client is told to give up, and the answer waits until the thread is thawed
 
 
 class Run(IntEnum):
@@ -227,7 +227,7 @@ class Run(IntEnum):
     WAIT = 0
     GO = 1
     FINISH = 2  # release what is held, close the client and exit
-    STAY = 3  # as GO, and whoever holds for long goes on: a fault is on
+    STAY = 3  # as GO, and a worker that holds a lock for long goes on holding: a fault is on
 
 
 class State(IntEnum):

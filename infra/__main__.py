@@ -23,7 +23,7 @@ NODE: Final = Argument(["node"])
 
 
 def _call(function: str, **options: object) -> int:
-    """The exit status of a `module:function` of `infra`, which is loaded now."""
+    """Load a `module:function` of `infra` and call it; returns its exit status."""
     module, _, name = function.partition(":")
     try:
         return int(getattr(importlib.import_module(f"infra.{module}"), name)(**options))
@@ -33,11 +33,11 @@ def _call(function: str, **options: object) -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        sys.stdout.flush()  # now, where it can be caught that whoever reads has gone
+        sys.stdout.flush()  # now, where the error of a closed output can be caught
 
 
 def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
-    """name: NAME=MODULE:FUNCTION, or the NAME alone of a function in `infra.commands`."""
+    """name: NAME=MODULE:FUNCTION, or just the NAME of a function in `infra.commands`."""
     name, _, function = name.partition("=")
     return click.Command(name, callback=partial(_call, function or f"commands:{name}"), params=[*params], help=purpose)
 
@@ -106,7 +106,7 @@ COMMANDS: Final = click.Group(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status; 1, and an exit, where whoever reads has gone."""
+    """Run a command; returns its exit status. Exits with status 1 when the reader of our output has gone."""
     try:
         return int(COMMANDS.main(argv, "python -m infra", standalone_mode=False, help_option_names=["-h", "--help"]))
     except click.ClickException as error:

@@ -1,9 +1,9 @@
-"""How a cluster lets us in: user, password, certificates. Of ours only some ask, for a user and a password.
+"""How a cluster lets us in: user, password, certificates. Only some of our clusters ask for a user and password.
 
-The password of ours is drawn for each environment (`Environment.access`); what follows is about clusters of others.
+The password of our clusters is drawn for each environment (`Environment.access`). The rest is about clusters of others.
 
-What is secret comes from the environment, never from the command line, which is stored with the results. It travels to
-the workers over a pipe. Whatever may repeat a secret (the text of an error) goes through `Access.masked` before it is
+Secrets come from environment variables, never from the command line, which is stored with the results. They travel to
+the workers over a pipe. A text that may repeat a secret (that of an error) goes through `Access.masked` before it is
 written anywhere. Standard library only: workers load this beside any library under test.
 """
 
@@ -17,16 +17,16 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 FIELDS: Final = ("user", "password", "ca", "cert", "key")
-"""What the environment may give, each as FENCEPOST_<BACKEND>_<FIELD>."""
+"""What environment variables may give, each as FENCEPOST_<BACKEND>_<FIELD>."""
 
 TLS: Final = "tls://"
-"""What stands before the first host of a cluster that speaks TLS."""
+"""The prefix of the first host of a cluster that speaks TLS."""
 
 MASK: Final = "***"
 
 
 class BadAccess(ValueError):
-    """What the environment gives does not go together, or a file of it cannot be used. The text names the variable."""
+    """Environment variables do not fit together, or name a file that cannot be used. The text names the variable."""
 
 
 def variable(backend: str, what: str) -> str:
@@ -36,11 +36,11 @@ def variable(backend: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The way into a cluster. Empty: nothing is asked for, nothing is encrypted.
+    """How clients get into a cluster. If all fields are empty, there is no login and no encryption.
 
     ca, cert, key  paths of PEM files: whom to trust (the machine's own list if empty), and who we are.
-    names          `host:port` as it is dialled -> the host's own name, where another answers for it: TLS goes through
-                   the proxies as bytes, and it is the name of the server behind them that counts.
+    names          `host:port` as it is dialled -> the server's own name, where a proxy answers there. The proxies pass
+                   TLS on as it is, so the certificate names the server behind them.
     """
 
     user: str = ""
@@ -53,7 +53,7 @@ class Access:
 
     @classmethod
     def of(cls, backend: str, environ: Mapping[str, str], *, tls: bool, password_alone: bool = True) -> Self:
-        """As the variables of `backend` say. password_alone: whether one can go without a user. Raises BadAccess."""
+        """Read the variables of `backend`. password_alone: whether a password needs no user. Raises BadAccess."""
         given: dict[str, Any] = {what: value for what in FIELDS if (value := environ.get(variable(backend, what), ""))}
         if not tls and (of_tls := [what for what in ("ca", "cert", "key") if what in given]):
             raise BadAccess(
@@ -74,11 +74,11 @@ class Access:
         return not (self.user or self.password or self.tls)
 
     def name_of(self, endpoint: str) -> str:
-        """The name under which the server at `host:port` has its certificate."""
+        """The name that is in the certificate of the server at `host:port`."""
         return self.names.get(endpoint) or endpoint.rpartition(":")[0].strip("[]")
 
     def check(self, backend: str) -> None:
-        """Whether the files can be used. Raises BadAccess."""
+        """Check that the files can be used. Raises BadAccess."""
         for what in ("ca", "cert", "key"):
             path = getattr(self, what)
             try:
@@ -100,11 +100,11 @@ class Access:
         return self.ca or ssl.get_default_verify_paths().cafile or ""
 
     def context(self) -> ssl.SSLContext:
-        """For TLS with verification of the server's certificate and name. Raises SSLError, OSError or ValueError."""
+        """A TLS context that verifies the server's certificate and name. Raises SSLError, OSError or ValueError."""
         return _context(self.ca, self.cert, self.key)
 
     def connect(self, endpoint: str, timeout: float) -> socket.socket:
-        """A connection to `host:port`, encrypted if that is asked for. Raises OSError, of which SSLError is one."""
+        """A connection to `host:port`, encrypted if `tls` is set. Raises OSError, of which SSLError is a subclass."""
         host, _, port = endpoint.rpartition(":")
         plain = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
         if not self.tls:

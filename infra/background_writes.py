@@ -1,7 +1,7 @@
-"""A client that writes small keys beside the locks, past all links: logs grow, and who was away has to catch up.
+"""A client that writes small keys beside the locks, past all links: logs grow, and returning members must catch up.
 
-Each key is created once, under a name of its own, and removed when enough newer ones are there. Where members agree
-before they acknowledge, each of them must hold what was acknowledged, once nobody writes any more.
+Each key is created once, under a unique name, and removed when there are enough newer keys. If the members of a backend
+agree before they acknowledge, each of them must hold all acknowledged writes once nobody writes any more.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Address, Backend
 
 CONNECTIONS: Final = 8
-"""So many write side by side, each one key after another."""
+"""So many connections write at the same time, each of them one key after another."""
 KEPT: Final = 100
-"""Keys of each connection that are there at the same time."""
+"""Keys that each connection keeps at the same time."""
 ANSWERED_WITHIN: Final = 1.0
-"""Seconds for an answer; after that nobody knows what became of the write."""
+"""Seconds for an answer; after that the outcome of the write is unknown."""
 _AGAIN: Final = 0.05
 """Seconds between two attempts to connect."""
 
@@ -30,12 +30,12 @@ class BackgroundWrites:
     """See the module. For one cluster and one trial.
 
     made   how many writes were acknowledged.
-    known  name of a key → whether it must be there; None where nobody knows. One that was acknowledged, and gone when
-           it was to be removed, must still be.
+    known  name of a key → whether it must be there; None if that is unknown. It stays True if an acknowledged key is
+           gone already when it is to be removed: that key was lost.
     """
 
     def __init__(self, kind: Backend, addresses: Sequence[Address]) -> None:
-        """addresses: of all members. Writes nothing yet."""
+        """addresses: those of all members. Writes nothing yet."""
         self._kind, self._addresses = kind, addresses
         self._prefix = f"{time.time_ns():x}"
         self.known: dict[str, bool | None] = {}
@@ -45,7 +45,7 @@ class BackgroundWrites:
 
     @contextlib.contextmanager
     def going_on(self, rate: float) -> Iterator[None]:
-        """While it lasts so many writes a second are made, or as many as the cluster takes."""
+        """During the block, make `rate` writes a second, or as many as the cluster takes."""
         over = threading.Event()
         with ThreadPoolExecutor(CONNECTIONS, "background-writes") as pool:
             writers = [pool.submit(self._write, number, CONNECTIONS / rate, over) for number in range(CONNECTIONS)]
@@ -73,7 +73,7 @@ class BackgroundWrites:
         self.known.clear()
 
     def _write(self, number: int, every: float, over: threading.Event) -> None:
-        """One connection, to another member whenever it fails. every: seconds between two writes."""
+        """Write over one connection, which goes to the next member when it fails. every: seconds between two writes."""
         mine: deque[str] = deque()
         due = time.monotonic()
         for address in itertools.islice(itertools.cycle(self._addresses), number, None):

@@ -1,8 +1,8 @@
 """Environments by hand: the commands `up`, `status`, `logs`, `cut`, `pause`, `resume`, `kill`, `start`, `heal`, `down`.
 
-Each function takes its arguments and returns the exit status; what goes wrong is a `Trouble` that the caller
-turns into one. An environment made by `up` stays until `down`. The verbs work on the environment of a running test
-as well, to look into it, which then of course is a different test.
+Each function takes its arguments and returns the exit status. An error is raised as `Trouble`, and the caller turns it
+into an exit status. An environment made by `up` stays until `down`. The commands also work on the environment of a
+running test, to look into it; the test is a different one then.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless another is named."""
 
 CLEAN_WITHIN: Final = 5.0
-"""Seconds until all that was healed must look so."""
+"""Seconds after a heal until no fault may show any more."""
 
 USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.user)
-"""What `up` boots when no backend is named: those that let everybody in."""
+"""The backends that `up` boots when none is named: those that let everybody in."""
 
 
 def up(backends: Sequence[str], version_of: Sequence[str], env: str | None) -> int:
@@ -135,7 +135,7 @@ def attached(env: str | None) -> Iterator[OwnEnvironment]:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Docker's exceptions as ours."""
+    """Turn Docker's exceptions into Failed."""
     try:
         yield
     except (DockerException, RequestException) as error:
@@ -207,7 +207,7 @@ def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None
 
 
 def _left(environment: OwnEnvironment) -> list[str]:
-    """What is not healed, once a moment has passed in which servers find each other."""
+    """What is still not healed, at most `CLEAN_WITHIN` seconds later: servers need a moment to find each other."""
     left: list[str] = []
 
     def clean() -> bool:
@@ -223,5 +223,5 @@ def _down(environment: OwnEnvironment) -> str:
 
 
 def print_faults(faults: Sequence[str]) -> None:
-    """Everything that is not as it was at the start: links, nodes, clocks, disks, versions, processes."""
+    """Print everything that differs from the start: links, nodes, clocks, disks, versions, processes."""
     print("\n".join(f"  fault          {line}" for line in faults) if faults else "  no faults")

@@ -1,9 +1,9 @@
 """What every environment has: Toxiproxy, the fenced store, and links to the clusters under test.
 
-`OwnEnvironment` boots clusters of ours; `infra.target` reaches clusters of somebody else's.
+`OwnEnvironment` boots our own clusters; `infra.target` reaches clusters of others.
 
 An environment is removed at `close`, when the process exits or is asked to terminate, and otherwise by the next `start`
-of anybody. Several may stand side by side. All verbs may be called from several threads.
+of any process. Several may exist at the same time. All verbs may be called from several threads.
 """
 
 import contextlib
@@ -47,12 +47,12 @@ STORE_VERSION: Final = "17"
 
 
 class Environment(ABC):
-    """Toxiproxy and the store run; clusters come with `ensure`. ours: whether they are, so that all can be done."""
+    """Toxiproxy and the store run; `ensure` adds clusters. ours: whether they are ours, so that all can be done."""
 
     ours: ClassVar[bool]
 
     def __init__(self, client: DockerClient, settings: ComposeSettings) -> None:
-        """Not for callers: starts nothing. Toxiproxy's container must be there."""
+        """Not for callers: this starts nothing. Toxiproxy's container must exist."""
         self.name: Final = settings.name
         self.owner: Final = settings.owner
         self.password: Final = settings.password
@@ -68,7 +68,7 @@ class Environment(ABC):
 
     @classmethod
     def start(cls, *, name: str | None = None, say: Say = machine.say, keep: bool = False) -> Self:
-        """Bring up Toxiproxy and the store; clusters come with `ensure`. Removes what dead owners left.
+        """Bring up Toxiproxy and the store; `ensure` adds clusters. First removes what dead owners left.
 
         With `keep` the environment outlives this process. Raises NotPossible without an engine and Failed when
         something goes wrong; then nothing is left behind.
@@ -105,13 +105,13 @@ class Environment(ABC):
 
     @abstractmethod
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
-        """The cluster of a backend; returns when every member serves. Raises Failed when it does not come to that.
+        """The cluster of a backend; returns when every member serves. Raises Failed when that does not happen.
 
-        version: where the cluster is ours, see `images.resolve`; UnknownName is raised for one that does not exist.
+        version: for clusters of ours, see `images.resolve`. Raises UnknownName for a version that does not exist.
         """
 
     def close(self) -> None:
-        """Remove containers, networks and volumes. Idempotent. Raises Failed when something withstands."""
+        """Remove containers, networks and volumes. Idempotent. Raises Failed if something cannot be removed."""
         self._close(threads=True)
 
     def _close(self, *, threads: bool) -> None:
@@ -132,7 +132,7 @@ class Environment(ABC):
         return self._clusters[backend]
 
     def node(self, name: str) -> Node:
-        """A node of a cluster that was booted; raises UnknownName with the list of those otherwise."""
+        """A node of a cluster that was booted; raises UnknownName with the list of nodes otherwise."""
         there = {node.name: node for node in self._nodes()}
         if name not in there:
             raise UnknownName(f"no node {name!r} in {self.name}; there are {', '.join(there)}")
@@ -148,7 +148,7 @@ class Environment(ABC):
 
     @abstractmethod
     def endpoints_of(self, node: str, group: int) -> str:
-        """`host:port` of one node, an auxiliary too, through the links of a client group; KeyError if it has none."""
+        """`host:port` of a node or auxiliary, through the links of a client group; KeyError if it has no links."""
 
     @abstractmethod
     def direct(self, backend: str) -> tuple[str, ...]:
@@ -159,25 +159,25 @@ class Environment(ABC):
         """How the endpoints of a backend let clients in."""
 
     def failover(self) -> Failover | None:
-        """A primary and its replica, where a backend that has them was booted."""
+        """The failover between a primary and its replica, if a backend that has them was booted; else None."""
         return None
 
     def store_dsn(self, group: int | None) -> str:
-        """Where the store is for a client group, or, for None, by a way that no fault touches."""
+        """The DSN of the store for a client group; for None, by a way that no fault touches."""
         host, port = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
         return f"postgresql://{STORE_KIND.user}:{self.password}@{host}:{port}/fencepost"
 
     def store_health(self) -> Health | None:
-        """What the store says of itself. No fault touches it, so its clock is the engine's own."""
+        """The health of the store. No fault touches the store's server, so its clock is the engine's own."""
         return self._probe(STORE)(*self._reach.past(STORE))
 
     def made_from(self) -> dict[str, dict[str, Any]]:
-        """Toxiproxy and the store, which are in every environment; see `ServerProcess.made_from`. Raises Failed."""
+        """As `ServerProcess.made_from`, for Toxiproxy and the store, which every environment has. Raises Failed."""
         services = ("toxiproxy", STORE)
         return {name: container.made_from(self._client, compose.container(self.name, name)) for name in services}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Of each service that runs here (nodes, the store, Toxiproxy): see `container.cpu_seconds`."""
+        """CPU seconds of each service that runs here (nodes, the store, Toxiproxy): see `container.cpu_seconds`."""
         return container.cpu_seconds(self._client, self.name)
 
     def logs(self, service: str) -> bytes:
@@ -193,7 +193,7 @@ class Environment(ABC):
     def heal(self) -> None:
         """Undo every fault, whoever did it, and wait until all is ready. Raises Failed for what cannot be undone.
 
-        Nodes first: Toxiproxy cannot be told anything about a link while it waits for the node at its end.
+        Heals nodes first: Toxiproxy takes no change of a link while it waits for the node at the end of that link.
         """
         self._heal_nodes()
         self.links.heal_all()
@@ -201,7 +201,7 @@ class Environment(ABC):
 
     @abstractmethod
     def unclean(self) -> list[str]:
-        """Everything that is not as at the start, a line each: links, containers, members. [] proves that all is."""
+        """What differs from the start, a line each: links, containers, members. [] proves that nothing does."""
 
     def _heal_nodes(self) -> None:
         if everybody := self._nodes():

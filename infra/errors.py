@@ -1,9 +1,9 @@
-"""What goes wrong, as the user reads it: one line, and the exit status that it stands for.
+"""Errors as the user reads them: one line, and the exit status of the command.
 
 Trouble             one line for the user: what went wrong, and what to do about it
-├── Failed          it was tried, and it did not work          1
-├── UnknownName     no such backend or version; what there is  2
-└── NotPossible     not on this machine, or not by us: how     3
+├── Failed          it was tried, and it did not work              1
+├── UnknownName     no such backend or version; which there are    2
+└── NotPossible     not on this machine, or not by us; what to do  3
 """
 
 

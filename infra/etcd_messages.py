@@ -1,8 +1,8 @@
-"""etcd3's messages for a protobuf of today: made anew from the descriptors in its generated code.
+"""etcd3's messages for today's protobuf, built anew from the descriptors in etcd3's generated code.
 
-That code was generated in 2019 and loads with no protobuf after 3.20, whose messages are plain Python on the Pythons of
-today: they took two fifths of what a worker on etcd computes. The descriptors in it are as good as ever. So these
-modules are found here first, whoever imports etcd3, and are made as the code that protoc generates today makes its own.
+That code was generated in 2019 and loads with no protobuf after 3.20. On today's Pythons, the messages of protobuf 3.20
+are plain Python: they took two fifths of the computing time of a worker on etcd. The descriptors are still valid. So
+every import of etcd3 finds these modules here first; they are built as the code that protoc generates today does it.
 """
 
 import ast
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Final
 
 _MODULES: Final = tuple(f"etcd3.etcdrpc.{name}" for name in ("kv_pb2", "auth_pb2", "rpc_pb2"))
-"""Each rests on those before it."""
+"""Each module needs those before it."""
 
 
 class _Messages(MetaPathFinder, Loader):

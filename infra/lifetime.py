@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import Final, NoReturn
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-"""Those that would end a Python process without a word. Ctrl-C is an exception already."""
+"""The signals that would end a Python process without clean-ups. Ctrl-C raises an exception already."""
 
 
 def exit_when_asked() -> None:
@@ -24,8 +24,8 @@ def exit_when_asked() -> None:
 
 @contextlib.contextmanager
 def asked_once() -> Iterator[None]:
-    """Within this the first SIGINT, SIGTERM or SIGHUP raises SystemExit, so that clean-ups run. Later ones only print a
-    line, until the process has ended: nobody interrupts a heal.
+    """In the block, the first SIGINT, SIGTERM or SIGHUP raises SystemExit, so that clean-ups run. Later signals only
+    print a line until the process has ended, so that a heal is not interrupted.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -60,7 +60,7 @@ def at_exit(clean_up: Callable[[], None]) -> None:
 
 
 def printable(error: BaseException) -> None:
-    """Give places without a line, in the tracebacks of `error` and its causes, the first line of their function.
+    """Set missing line numbers in the tracebacks of `error` and its causes to the first line of the function.
 
     Python's compiler adds instructions that belong to no line. A signal may arrive there, and pytest cannot print that.
     """

@@ -35,7 +35,7 @@ from infra.waiting import MonotonicClock
 
 
 class OwnEnvironment(Environment):
-    """See the module. Made by `start` or, when another process made it, by `attach`."""
+    """See the module. Comes from `start` or, if another process started it, from `attach`."""
 
     ours = True
 
@@ -59,12 +59,12 @@ class OwnEnvironment(Environment):
         return self
 
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
-        """See `Environment`: booted if it is not there yet. Raises Failed also when another version of it runs."""
+        """See `Environment`. Boots a cluster that is not there yet. Raises Failed also if another version runs."""
         self.boot({backend: version}, say)
         return self.cluster(backend)
 
     def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
-        """Have all these backends (backend -> version) at once, which is faster than one by one; like `ensure`."""
+        """Do `ensure` for all these backends (backend -> version) at once, which is faster than one by one."""
         chosen = {backend: images.resolve(backend, version, say) for backend, version in wanted.items()}
         new = {topology.image_variable(backend): image.name for backend, image in chosen.items()}
         for backend, version in wanted.items():
@@ -77,7 +77,7 @@ class OwnEnvironment(Environment):
             images.ensure(image, say)
         began = time.monotonic()
         with self._changing:
-            # What runs stays as it is.
+            # Backends that run keep their images.
             self._settings = replace(self._settings, images={**new, **self._settings.images})
             absent = [backend for backend in wanted if backend not in self._clusters]
             if absent:
@@ -109,23 +109,23 @@ class OwnEnvironment(Environment):
         return self._failover
 
     def keep_version(self, node: str) -> None:
-        """From now on, in this process, what a node runs is what it is meant to be: nothing brings it back."""
+        """From now on, in this process, a node is meant to run the image that it runs now: no heal changes it back."""
         self._kept[node] = self.node(node).process.image()
 
     def booted(self, backend: str) -> str:
-        """Name of the image that a cluster was booted with, whichever its members run by now."""
+        """Name of the image that a cluster was booted with, even if its members run other images now."""
         return self._settings.images[topology.image_variable(backend)]
 
     # --- whole again ---
 
     def heal(self) -> None:
-        """See `Environment`. Also disks (first: a node does not start on a full one), a failover and versions."""
+        """See `Environment`. Also heals disks (before nodes: none starts on a full one), a failover, then versions."""
         frozen.thaw(self.name)
         self.disks.clear_all()
         self._heal_nodes()
         self.links.heal_all()
         if self._failover and self._failover.led_away():
-            self._failover.fail_back()  # first: a replica of another version begins with nothing
+            self._failover.fail_back()  # before versions: a replica of another version begins without data
         meant = {node: image for node, (_, image) in container.replaced(self._client, self.name, self._kept).items()}
         refused = [
             why

@@ -1,4 +1,4 @@
-"""Waiting for a condition by looking at it again and again, under a clock that a test can replace.
+"""Waiting for a condition by checking it again and again, on a clock that a test can replace.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of every record.
 """
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 POLL: Final = 0.05
-"""Seconds between two looks at what costs a question to somebody."""
+"""Seconds between two checks of a condition that costs a request."""
 
 POLL_MEMORY: Final = 0.005
-"""Seconds between two looks at a condition that costs nothing, such as a byte of shared memory."""
+"""Seconds between two checks of a condition that costs nothing, such as a byte of shared memory."""
 
 
 class Clock(Protocol):
@@ -23,17 +23,17 @@ class Clock(Protocol):
         """The present time in ns."""
 
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
-        """Wait for the condition, looking `every` so many seconds, `seconds` at most; whether it came true."""
+        """Wait for `until`, at most `seconds`; check it each `every` seconds. Returns whether it came true."""
 
 
 class MonotonicClock:
-    """The real one."""
+    """The real clock."""
 
     def now(self) -> int:
         return time.monotonic_ns()
 
     def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
-        """See `Clock`. The condition is looked at once more when the time is over."""
+        """See `Clock`. The condition is checked once more when the time is over."""
         deadline = time.monotonic() + seconds
         while True:
             late = (left := deadline - time.monotonic()) <= 0
@@ -46,7 +46,7 @@ class MonotonicClock:
 
 @contextmanager
 def after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call it in another thread after so many seconds, unless the block ends sooner."""
+    """Run `call` in another thread after so many seconds, unless the block ends sooner."""
     timer = threading.Timer(seconds, call)
     timer.start()
     try:
@@ -57,5 +57,5 @@ def after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
 
 
 def comes_true(is_so: Callable[[], bool], within: float, every: float = POLL) -> bool:
-    """Whether it comes true within so many seconds; looked at once at least."""
+    """Whether the condition comes true within so many seconds. It is checked at least once."""
     return MonotonicClock().wait(within, is_so, every)

@@ -1,6 +1,6 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0; 2 for bad usage or input, and an interruption; the module of a command names further ones.
+Exit status: 0, or 2 for bad usage, bad input or an interruption. The module of a command names further statuses.
 """
 
 import importlib
@@ -30,7 +30,7 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def _call(function: str, **options: object) -> int:
-    """The exit status of a `module:function` of `results.commands`, which is loaded now."""
+    """Load a `module:function` of `results.commands` and call it. Returns its exit status."""
     module, _, name = function.partition(":")
     try:
         return int(getattr(importlib.import_module(f"results.commands.{module}"), name)(**options))
@@ -42,7 +42,7 @@ def _call(function: str, **options: object) -> int:
 
 
 def _command(function: str, purpose: str, *params: click.Parameter) -> click.Command:
-    """It is called as its function is, or where that is `main` as its module."""
+    """The command has the name of its function, or the name of its module if the function is `main`."""
     module, _, name = function.partition(":")
     name = module if name == "main" else name.rstrip("_")
     return click.Command(name, callback=partial(_call, function), params=[*params, RESULTS], help=purpose)
@@ -147,7 +147,7 @@ COMMANDS: Final = click.Group(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status."""
+    """Run a command. Returns the exit status."""
     return status_of(COMMANDS, "python -m results", arguments)
 
 

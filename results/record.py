@@ -19,12 +19,12 @@ from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
 
 CPU_PARTS: Final = ("workers", "harness", "links", "servers", "store")
-"""What used CPU time in a trial (`TrialRecord.about`, "cpu": seconds each)."""
+"""The parts of a trial that use CPU time. `TrialRecord.about` has the seconds of each under `cpu`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRecord:
-    """One lane of a trial: what was recorded and what it means. file: of its history; empty until that is stored."""
+    """One lane of a trial: its history and the judgements on it. file: the history's file; empty until it is stored."""
 
     history: History
     judgements: tuple[Judgement, ...]
@@ -39,8 +39,8 @@ class TrialRecord:
            None), stage (of an upgrade, or empty), versions (of each server), locks, started (ISO 8601), seconds,
            endpoints, rolled (what was replaced by another version: {at: seconds since the first operation, what,
            refused}),
-           boundaries (lane → verb → {messages: how many it takes, hit: at which it was hit}),
-           stalled (the part of their time for which the machine did not run the workers), cpu (seconds: `CPU_PARTS`),
+           boundaries (lane → verb → {messages: how many the verb takes, hit: at which of them a fault struck}),
+           stalled (the share of their time for which the machine did not run the workers), cpu (seconds: `CPU_PARTS`),
            error (why it was aborted, or None). Others are stored and shown as they are.
     logs   name of the log (a node, a worker) → its bytes.
     """
@@ -70,18 +70,18 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One judgement of one lane of one trial; with the word `not applicable` and without a page: what was not run.
+    """One judgement of one lane of one trial. With the word `not applicable` and without a page: something was not run.
 
-    lock      The lock under test. Empty, as backend, fault and the names below: all of them.
+    lock      The lock under test. Empty: all of them, as for backend, workload, store, lane, fault and property.
     store     How the protected resource fences: unfenced, fence-writes, ...
     lane      lock/workload/store, as the run calls it.
-    fault     The row of the matrix: a fault, several that overlap (a+b), a plan of the user's own, or none.
-    counters  What exercised the property.
-    story     Sentences that tell the violation which the word rests on.
-    page      The trial's page, relative to the run's folder. Null where nothing was run.
+    fault     The column of the matrix: a fault, several that overlap (a+b), a plan of the user's own, or none.
+    counters  Counts of what exercised the property.
+    story     Sentences that tell the violation on which the word rests.
+    page      The trial's page, relative to the run's folder. Null if nothing was run.
     attempt   Counts the trials of one positive control, whose seeds are s, s+1, s+2.
-    version   Of the backend's servers: what was asked for, or what all of them said. Empty where nobody knows.
-    stage     Of the upgrade that the trial was part of: baseline or candidate. Empty where there was none.
+    version   Version of the backend's servers: what was asked for, or what all of them reported. Empty if unknown.
+    stage     Stage of the upgrade that the trial was part of: baseline or candidate. Empty if there was none.
     """
 
     lock: str
@@ -104,11 +104,11 @@ class Cell:
 
 
 class Times(TypedDict):
-    """Quantiles in ms of the Kaplan-Meier estimate: what was given up is censored. Null: so many were given up that the
-    quantile was not reached; it is longer than `longest`.
+    """Quantiles in ms of the Kaplan-Meier estimate, which censors what was given up. Null: the quantile was not
+    reached, since so many were given up; it is longer than `longest`.
 
-    p10      Missing in trials that were stored before it was counted.
-    longest  How long anybody waited, in vain or not.
+    p10      Missing in trials that were stored before this quantile was counted.
+    longest  The longest wait, in vain or not.
     """
 
     count: Count
@@ -121,12 +121,12 @@ class Times(TypedDict):
 
 
 class Cycle(TypedDict):
-    """The time before the first fault, during one (faults that overlap are one) or after it.
+    """A phase of a trial: before the first fault, during one (faults that overlap are one) or after it.
 
-    cycle     Which fault, from 1; 0 before the first.
-    begin_s   Since the first attempt.
-    grants    Where they returned.
-    attempts  Where they were begun.
+    cycle     The number of the fault, from 1; 0 before the first fault.
+    begin_s   When the phase begins, since the first attempt.
+    grants    Grants that returned in the phase.
+    attempts  Attempts that began in the phase.
     """
 
     cycle: Count
@@ -140,15 +140,15 @@ class Cycle(TypedDict):
 
 
 class Measures(TypedDict):
-    """What a history says of times and rates. Null: what cannot be said.
+    """The times and rates that a history shows. Null: the history cannot show it.
 
     seconds        From the first attempt at a lock to the end of the last.
     unknown        Operations without an answer.
     refused        Operations that certainly had no effect.
-    cycles         Before the first fault, during each and after it, in the order of time.
-    store_ms       Reads and writes of the protected resource, which no fault touches: how slow the machine was.
-    recovery_s     From each heal to the next grant; null where none came.
-    longest_gap_s  The longest time in which the lock was wanted and nobody's.
+    cycles         The phases before the first fault, during each fault and after it, in the order of time.
+    store_ms       Reads and writes of the protected resource, which no fault touches; shows how slow the machine was.
+    recovery_s     From each heal to the next grant; null if no grant came.
+    longest_gap_s  The longest time in which the lock was asked for and nobody held it.
     """
 
     seconds: float
@@ -165,10 +165,10 @@ class Measures(TypedDict):
 
 
 class Boundaries(TypedDict):
-    """The messages of a verb: each is a boundary between two steps of a client.
+    """The messages of a verb. Each message is a boundary between two steps of a client.
 
-    messages  How many it takes.
-    hit       At how many of them a fault struck.
+    messages  How many messages the verb takes.
+    hit       At how many of these messages a fault struck.
     """
 
     messages: Count
@@ -177,11 +177,11 @@ class Boundaries(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """One lane of one trial. What it shares with a cell means the same.
+    """One lane of one trial. A key that a cell has too means the same here.
 
-    started     Of the trial; ISO 8601, empty where nobody knows.
-    measures    Null: stored by an older format.
-    boundaries  Of each verb; empty but under faults that strike at every message.
+    started     When the trial started; ISO 8601, empty if unknown.
+    measures    Null if the lane was stored by an older format.
+    boundaries  Verb → its boundaries; empty except under faults that strike at every message.
     """
 
     lock: str
@@ -222,20 +222,20 @@ def decisive(judgement: Judgement) -> Violation | None:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """A JSON object that was stored without a fixed shape; empty where it is anything else."""
+    """A stored value of no fixed shape as a JSON object; empty if the value is anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
 def words(value: object) -> list[str]:
-    """A JSON array that was stored without a fixed shape, as texts: a command line; empty where it is anything else."""
+    """A stored value of no fixed shape, such as a command line, as a list of texts; empty if it is no JSON array."""
     return list(map(str, value)) if isinstance(value, list) else []
 
 
 def settled(cells: Iterable[Cell]) -> list[Cell]:
-    """Cells without the attempts of a positive control that a later or earlier attempt made good.
+    """The cells, without attempts of a positive control that another attempt, earlier or later, made good.
 
-    `known weakness did not show` means that none of up to three trials (seeds s, s+1, s+2) showed it, so an attempt
-    that did not is dropped where another attempt of the same series did. No other cell is dropped.
+    `known weakness did not show` means that none of up to three trials (seeds s, s+1, s+2) showed the weakness. So an
+    attempt that did not show it is dropped if another attempt of the same series did. No other cell is dropped.
     """
     cells = list(cells)
     shown = {_series(cell) for cell in cells if cell.word is Verdict.WEAKNESS_SHOWN}
@@ -243,7 +243,7 @@ def settled(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def versions(cells: Iterable[Cell]) -> dict[str, str]:
-    """Each backend of which there is a trial → the versions of its servers, as far as anybody knows them."""
+    """Each backend that has a trial → the versions of its servers, as far as they are known."""
     tried = grouped((cell for cell in cells if cell.page is not None), lambda cell: cell.backend)
     return {name: ", ".join(sorted({cell.version for cell in mine} - {""})) for name, mine in sorted(tried.items())}
 

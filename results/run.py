@@ -1,4 +1,4 @@
-"""A run folder with its pages: a trial's is drawn when the trial is stored, the others when the run is closed."""
+"""A run folder with its pages: a trial's page is drawn when the trial is stored, other pages when the run is closed."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -50,7 +50,7 @@ class Run(RunFolder):
     def close(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> Path:
         """Write the run's page and its summary, and the page of all runs beside it. Returns the run's page's path.
 
-        about: how it ended, plain JSON. say: gets a line where the page of all runs could not be written.
+        about: how the run ended, plain JSON. say: gets a line if the page of all runs could not be written.
         """
         self.restore()
         path = self.finish(about)
@@ -61,15 +61,15 @@ class Run(RunFolder):
         return path
 
     def finish(self, about: Mapping[str, Any]) -> Path:
-        """`close` without the page of all runs: the folder may stand anywhere."""
+        """Write the run's page and its summary, but not the page of all runs: the folder may be anywhere."""
         return self._finish(self.summarise(now(), about))
 
     def add(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> None:
-        """Add to how a run ended, and draw its pages again, if it was closed. say: as for `close`. Raises BadFile."""
+        """If a run was closed, add to how it ended and draw its pages again. say: as for `close`. Raises BadFile."""
         if (self.path / summary.NAME).exists():
             head = summary.load_head(self.path)
             self._finish(self.summarise(head.closed, {**head.about, **about}))
-            # Only where there is a page of all runs: elsewhere a file of that name is not ours.
+            # Only if there is a page of all runs: in any other folder a file of that name is not ours.
             for line in trend.refresh(self.path.parent) if (self.path.parent / trend.CACHE).exists() else ():
                 say(line)
 

@@ -17,17 +17,17 @@ STAGES: Final = (*ALONE, *TOGETHER)
 CALIBRATION: Final = "calibration"
 BROKEN_SERVER: Final = "broken-server"
 CALIBRATIONS: Final = (CALIBRATION, BROKEN_SERVER)
-"""Stages that try what is broken on purpose: locks, on the new version, and a broken server. They are no part of the
-upgrade; they measure what the run is able to detect."""
+"""Stages that try what is broken on purpose: broken locks on the new version, and a broken server. They are no part of
+the upgrade. They measure what the run is able to detect."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     MIXED: ("upgrade-leader-last", "upgrade-leader-first"),
     ROLLBACK: ("rollback-half", "rollback-end"),
 }
-"""Stage → the columns of the matrix that belong to it, where servers are upgraded."""
+"""Stage → the columns of the matrix that belong to the stage if servers are upgraded."""
 
 CLIENTS: Final = "old-and-new-clients"
-"""The column of `MIXED` where client libraries are: half of the workers of each lane have the old release."""
+"""The column of `MIXED` if client libraries are upgraded: half of the workers of each lane have the old release."""
 
 WHENCE: Final[Mapping[str, str]] = {"rollback-half": "from half-way, ", "rollback-end": "from the end, "}
 """Column → from where the servers go back."""

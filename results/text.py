@@ -35,7 +35,7 @@ def typed(path: Path) -> Path:
 
 
 def count(number: int, what: str, several: str = "") -> str:
-    """`1 trial`, `2 trials`. several: the plural, where it is more than an `s` behind the singular."""
+    """`1 trial`, `2 trials`. several: the plural, if it is not the singular with an `s`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {several or what + 's'}"
 
 
@@ -58,7 +58,7 @@ def without_options(words: Sequence[str], valued: Collection[str], alone: Collec
 
 
 def moment(text: object) -> datetime | None:
-    """The moment of an ISO 8601 text, in UTC where it names no zone; None where the text is something else."""
+    """The moment of an ISO 8601 text, in UTC if the text names no zone; None for anything else."""
     try:
         parsed = datetime.fromisoformat(str(text))
     except ValueError:
@@ -67,12 +67,12 @@ def moment(text: object) -> datetime | None:
 
 
 def seconds(time: float, origin: int) -> str:
-    """A moment, both in ns: seconds since the origin."""
+    """A moment as seconds since the origin. time, origin: ns."""
     return f"{(time - origin) / 1e9:.4f} s"
 
 
 def duration(ns: float) -> str:
-    """A length of time, in ns, in seconds, milliseconds or microseconds."""
+    """A length of time (ns) in seconds, milliseconds or microseconds."""
     if ns >= 1e9:
         return f"{ns / 1e9:.2f} s"
     return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.3g} µs"

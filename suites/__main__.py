@@ -1,6 +1,6 @@
-"""`python -m suites`: what there is to run: suites, locks with their claims and hazards, faults, profiles.
+"""`python -m suites` lists what there is to run: suites, locks with their claims and hazards, faults, profiles.
 
-It starts nothing. With the name of a command it does something; `--help` lists them, and each has a --help of its own.
+It starts nothing. With a command's name it runs that command; `--help` lists them, and each has a --help of its own.
 """
 
 import importlib
@@ -49,7 +49,7 @@ def _call(function: str, *given: object, **options: object) -> int:
 
 
 def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
-    """name: NAME=MODULE, or the NAME alone where the module is called so."""
+    """name: NAME=MODULE, or NAME alone if the module has that name."""
     name, _, module = name.partition("=")
     return click.Command(name, callback=partial(_call, module or name), params=[*params], help=purpose)
 

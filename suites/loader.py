@@ -1,4 +1,4 @@
-"""A plugin of pytest: which of its runs are runs of the product, and what those get."""
+"""A plugin of pytest: which of its runs are runs of the product, and what such a run gets."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -21,14 +21,14 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The product's tests have no case where they are collected beside others."""
+    """The product's tests have no cases if they are collected beside other tests."""
     if "answer" in metafunc.fixturenames and not metafunc.config.pluginmanager.hasplugin("fencepost"):
         metafunc.parametrize("answer", [])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Wherever it came: pytest must be able to tell of it, or the run ends as an internal error."""
+    """Let pytest report the interrupt, wherever it came; otherwise the run ends as an internal error."""
     from infra import lifetime
 
     lifetime.printable(excinfo.value)

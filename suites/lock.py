@@ -29,9 +29,9 @@ class LockError(Exception):
 
 
 class Refused(LockError):
-    """It certainly did not happen. Only `Reason.HELD` is evidence that somebody held the lock.
+    """The operation certainly did not happen. Only `Reason.HELD` is evidence that somebody held the lock.
 
-    session: of an acquire, the client's session that the service called over; 0 where it did not.
+    session: of an acquire, the client's session that the service called over; 0 if it called none over.
     """
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
@@ -41,7 +41,7 @@ class Refused(LockError):
 
 
 class Indeterminate(LockError):
-    """It may have happened, may happen later, or never will."""
+    """The operation may have happened, may happen later, or never will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Grant:
     # from its creation or its last acknowledged keep-alive. `NEVER` for a client that does not look at the clock.
     expires: int
     session: int = 0  # identity of the lease or session behind it, 0 for none
-    # When the request was answered that put it into the queue (ns of CLOCK_MONOTONIC), 0 where there is none.
+    # When the request that put the client into the queue was answered (ns of CLOCK_MONOTONIC), 0 if there is no queue.
     queued: int = 0
 
 
@@ -74,7 +74,7 @@ class Must:
 
 
 def number(value: object) -> bool:
-    """bool is an int to Python, and here a mistake."""
+    """Whether it is a finite number. A bool is an int to Python, and here a mistake."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -117,14 +117,14 @@ class Declarations(Protocol):
     tokens    whether grants carry fencing tokens.
     fair      whether the lock promises first-in-first-out order.
     drift     bound on how fast the server's clock may run against ours, as a fraction.
-    grain     by how much the server may end a lease early; lag: and by which part of what a TTL has beyond `min_ttl`.
+    grain     by how much the server may end a lease early; lag: and by which share of the TTL beyond `min_ttl`.
     min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
     bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
               the lock, with leases of `min_ttl`), crash-release (beyond the TTL of a dead holder), honest-belief (how
               long the client may believe that it holds what the server has given away, or may have), fail-fast (how
               much longer than its timeout a call may take), hand-over (how long a released lock may stay free while
               somebody waits), independence (how long a wait may take for a lock that nobody else wants). A user's lock
-              has those below that it does not give itself; of ours, a property without its bound is not asked.
+              gets the bounds below that it does not give itself; of ours, a property without its bound is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
@@ -132,7 +132,7 @@ class Declarations(Protocol):
     reentrant whether its client may acquire again what it holds, with the same owner and token; it releases as often.
     renewed   whether the worker renews what it holds, every TTL/3.
     pace      how long a step of work takes; 0: the default of its backend.
-    claims    what it promises, exactly; with neither claims nor hazards it is server-exclusion without a fault.
+    claims    what it promises, exactly. A lock without claims and hazards promises server-exclusion without a fault.
     hazards   what it is documented to break.
     """
 
@@ -182,10 +182,10 @@ class LockClient(Declarations, Protocol):
         """
 
     def renew(self, grant: Grant) -> None:
-        """Extend the lease. Raises Refused(NOT_OWNER) when the server says that it is over, or Indeterminate."""
+        """Extend the lease. Raises Refused(NOT_OWNER) when the server says that the lease is over, or Indeterminate."""
 
     def release(self, grant: Grant) -> None:
-        """Raises Refused(NOT_OWNER) when the server says that it was no longer ours, or Indeterminate."""
+        """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate."""
 
     def close(self) -> None:
         """Let go of the connection, in which a renewal may still be under way; never raises."""
@@ -227,7 +227,7 @@ class Shares(Protocol):
     """Optional: a read/write lock."""
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
-        """As `acquire`, beside other readers but no writer. Released, and renewed, like any other grant."""
+        """As `acquire`, beside other readers but no writer. The grant is released, and renewed, like any other."""
 
 
 @runtime_checkable
@@ -235,7 +235,7 @@ class Downgrades(Protocol):
     """Optional: a read/write lock whose writer may become a reader, and lets no other writer in between."""
 
     def downgrade(self, grant: Grant) -> Grant:
-        """The reader's grant for the writer's, which is over then. Raises as `release`."""
+        """Exchange the writer's grant, which is then over, for a reader's. Raises as `release`."""
 
 
 @runtime_checkable
@@ -243,7 +243,7 @@ class Cancels(Protocol):
     """Optional: a client that can be told to give up while it waits."""
 
     def cancel(self) -> None:
-        """Called by another thread: an acquire under way returns soon, with None, as at its timeout, or its grant."""
+        """Called by another thread. An acquire under way returns soon, with its grant or, as at its timeout, None."""
 
 
 @runtime_checkable
@@ -269,7 +269,7 @@ class Guards(Protocol):
         """
 
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
-        """Whether it was accepted; one request that checks the grant and writes. Raises likewise."""
+        """Whether the write was accepted. One request checks the grant and writes. Raises as `read`."""
 
     @classmethod
     def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
@@ -286,7 +286,7 @@ class Admitted(Protocol):
 
 @runtime_checkable
 class Sweeps(Protocol):
-    """Optional: a lock that can remove what its dead clients leave behind and no lease ends."""
+    """Optional: a lock that can remove what its dead clients leave behind, if it does not end with a lease."""
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:

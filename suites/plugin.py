@@ -4,9 +4,9 @@ Each test of `suites/` names the property that it asks about with a marker. A tr
 `suites.terminal` prints what goes on.
 
 With ``-n`` the tests of one backend go to one process of xdist, in order, so that each backend boots once. Those of the
-last backend go, column by column, to any process that is idle, unless the cluster is a target, of which there is one.
+last backend go, column by column, to any idle process, unless the cluster is a target, since there is only one of it.
 In a certification a process continues with the version that it has tried, while another tries the same columns on the
-other version: so each process has one environment, and a slow machine affects both versions alike. The groups of xdist
+other version. So each process has one environment, and a slow machine affects both versions alike. The groups of xdist
 itself do not work with pytest 9.
 """
 
@@ -225,7 +225,7 @@ class Product:
             case = case_of(item)
             if case is None:
                 return (-1, -1, -1, -1)
-            part = parts.get((case.lane, case.fault), -1)  # of those that cannot be asked: none
+            part = parts.get((case.lane, case.fault), -1)  # -1: the case cannot be asked
             column = selection.faults.index(case.fault)
             return selection.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
 
@@ -322,12 +322,12 @@ class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
     """A scope is a backend or, for the shared backend, one column in one stage of an upgrade."""
 
     def __init__(self, selection: Selection, config: pytest.Config, log: Any = None) -> None:
-        config.option.loadscopereorder = False  # those with most tests are not the longest
+        config.option.loadscopereorder = False  # the scopes with most tests do not take longest
         super().__init__(config, log)
         shared = shared_backends(selection)
         self._scopes: dict[str, str] = {}
         self._versions: dict[str, str] = {}
-        """Scope → stage, where all of it is tried on servers of one version."""
+        """Scope → stage, if all of the scope is tried on servers of one version."""
         for lane in (*selection.lanes, *selection.planted):
             for fault in selection.faults:
                 for stage in selection.stages:

@@ -15,15 +15,15 @@ from results.text import without_options
 
 
 def several(option: Any) -> bool:
-    """Whether pytest's parsed options ask for more than one run. A run that is resumed is one."""
+    """Whether pytest's parsed options ask for more than one run. A resumed run is a single run."""
     return option.resume is None and (option.until_failed or (option.count or 1) > 1)
 
 
 def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
     """Run one after another. Returns 0 if all were green, else the status of the first that was not.
 
-    words: of the command line; folder: where it was typed. A run that neither failed nor passed is the last, and with
-    `--until-failed` one that failed is as well.
+    words: the command line; folder: where it was typed. A run that neither failed nor passed is the last; with
+    `--until-failed`, a failed run is the last as well.
     """
     endless = option.until_failed and option.count is None
     numbers: Iterable[int] = itertools.count(1) if endless else range(1, (option.count or 1) + 1)
@@ -42,7 +42,7 @@ def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
 
 
 def run_pytest(words: Sequence[str], folder: Path) -> int:
-    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself; told to end, we tell it so."""
+    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself; a SIGTERM is passed on."""
     process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder)
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:

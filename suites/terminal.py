@@ -120,7 +120,7 @@ class Terminal:
         self._reporter.write_line(f"report: {plain(str(typed(page)))}")
 
     def _close_certified(self, about: Mapping[str, Any]) -> int:
-        """The same, with a certificate. Returns the exit status: the certificate's where all trials ended."""
+        """The same, with a certificate. Returns the exit status: the certificate's if all trials ended."""
         self._run.restore()
         self._run.complete_trials()
         certificate, document = certificate_files.made(self._run, about)
@@ -202,7 +202,7 @@ def place_of(case: Case) -> list[tuple[str, str]]:
 
 
 def verdict_of(answer: CaseAnswer, run: Path) -> list[tuple[str, str]]:
-    """User properties of a test: the judgement of its case, and the story where something broke, also as documented."""
+    """User properties of a test: the judgement of its case, and the story if something broke, even as documented."""
     page = answer.page.relative_to(run).as_posix() if answer.page.is_relative_to(run) else str(answer.page)
     properties = {VERDICT: str(answer.judgement.word), "because": answer.judgement.because, "version": answer.version}
     properties |= {"seed": str(answer.seed), "trials": str(answer.attempts), "page": page}

@@ -1,4 +1,4 @@
-"""Is what is broken on purpose found out? Asked where an upgrade is certified: it tells what could have been seen."""
+"""Are planted bugs found? Asked when an upgrade is certified: the answer tells what the run could have seen."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.planted
 def test_planted_bug(answer: CaseAnswer) -> None:
-    """The property that names the bug is violated, with a witness."""
+    """The property that must find the bug is violated, with a witness."""
     answer.must_be_caught()

@@ -7,5 +7,5 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.property("no-duplicate")
 def test_no_duplicate(answer: CaseAnswer) -> None:
-    """What an efficiency lock is for: each job is done once."""
+    """Each job is done once: that is what an efficiency lock is for."""
     answer.must_hold()

@@ -13,5 +13,5 @@ def test_server_exclusion(answer: CaseAnswer) -> None:
 
 @pytest.mark.property("holder-exclusion")
 def test_holder_exclusion(answer: CaseAnswer) -> None:
-    """No two clients are inside at once: what every lease lock loses under a holder frozen past its TTL."""
+    """No two clients are inside at once. Every lease lock breaks this under a holder frozen past its TTL."""
     answer.must_hold()

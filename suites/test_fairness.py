@@ -1,4 +1,4 @@
-"""Who comes first, is it served first; does a release wake one waiter, or all; does a lock stand in others' way?"""
+"""Is the first client served first? Does a release wake one waiter or all? Does a lock stand in the way of others?"""
 
 import pytest
 
@@ -7,7 +7,7 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.property("fifo")
 def test_fifo(answer: CaseAnswer) -> None:
-    """Nobody overtakes who was in the queue before it asked."""
+    """No client overtakes another that was in the queue before it asked."""
     answer.must_hold()
 
 
@@ -19,5 +19,5 @@ def test_herd_free(answer: CaseAnswer) -> None:
 
 @pytest.mark.property("independence")
 def test_independence(answer: CaseAnswer) -> None:
-    """Who asks for a lock that nobody holds gets it, whoever holds one of another name."""
+    """A client that asks for a lock that nobody holds gets it, whoever holds a lock of another name."""
     answer.must_hold()

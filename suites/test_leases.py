@@ -1,4 +1,4 @@
-"""Does a client know when its lease is over, and is what the service says of it true?"""
+"""Does a client know when its lease is over, and does the service tell the truth about it?"""
 
 import pytest
 
@@ -13,5 +13,5 @@ def test_honest_belief(answer: CaseAnswer) -> None:
 
 @pytest.mark.property("honest-renewal")
 def test_honest_renewal(answer: CaseAnswer) -> None:
-    """A renewal is acknowledged only to who still holds, and refused only to who does not."""
+    """A renewal is acknowledged only to a client that still holds, and refused only to one that does not."""
     answer.must_hold()

@@ -7,5 +7,5 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.property("owner-release")
 def test_owner_release(answer: CaseAnswer) -> None:
-    """Who no longer holds is not told that it has released: a late release takes nothing from a later holder."""
+    """A client that no longer holds is not told that it has released: a late release frees no later holder's lock."""
     answer.must_hold()

@@ -7,17 +7,17 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.property("recovery")
 def test_recovery(answer: CaseAnswer) -> None:
-    """Within the lock's declared bound after the last heal somebody gets it."""
+    """A client gets the lock within the lock's declared bound after the last heal."""
     answer.must_hold()
 
 
 @pytest.mark.property("crash-release")
 def test_crash_release(answer: CaseAnswer) -> None:
-    """What a dead holder held is free within the TTL and a bound; so is, where that is promised, a hung one's."""
+    """A dead holder's lock is free within the TTL and a bound; so is a hung holder's, if that is promised."""
     answer.must_hold()
 
 
 @pytest.mark.property("hand-over")
 def test_hand_over(answer: CaseAnswer) -> None:
-    """Away from faults a released lock is granted to somebody who waits within the lock's declared bound."""
+    """Away from faults, a released lock is granted within its declared bound to a client that waits."""
     answer.must_hold()

@@ -7,7 +7,7 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.property("sharing")
 def test_sharing(answer: CaseAnswer) -> None:
-    """Readers exclude no reader; that they and writers exclude each other is asked by `test_exclusion`."""
+    """Readers exclude no reader. `test_exclusion` asks whether readers and writers exclude each other."""
     answer.must_hold()
 
 
@@ -19,5 +19,5 @@ def test_permits(answer: CaseAnswer) -> None:
 
 @pytest.mark.property("reentrancy")
 def test_reentrancy(answer: CaseAnswer) -> None:
-    """Who holds may acquire again, gets the same grant, and an inner release frees nothing."""
+    """A holder may acquire again and gets the same grant; an inner release frees nothing."""
     answer.must_hold()

@@ -30,7 +30,7 @@ SPEND: Final = 10.0  # seconds of CPU time after which Porcupine is not asked ag
 
 
 class WrongResult(Exception):
-    """A result is not what the history was made to be."""
+    """A result differs from what the history was made to give."""
 
 
 class BenchCase(NamedTuple):
@@ -62,7 +62,7 @@ def unanswered(options: Options) -> Iterator[str]:
 
 
 def alone(options: Options) -> Iterator[str]:
-    """What Porcupine has no model for."""
+    """Histories that Porcupine has no model for."""
     yield _head("model | operations | unanswered | history | ours (s)")
     for operations, bad in product((20_000,) if options.quick else (100_000, 1_000_000), (False, True)):
         case = BenchCase("lease", HistoryShape(operations, 2, 10, unknown=operations // 100, bad=bad))
@@ -97,7 +97,7 @@ def command(options: Options) -> Iterator[str]:
             history = generate.GENERATORS[model](shape)
             path = options.folder / "history.arrow"
             save(history, path)
-            _ours(BenchCase(model, shape), history)  # compiles, where that was never done
+            _ours(BenchCase(model, shape), history)  # compiles the kernels, if that was never done
             clock, cpu = timing.command(path, model)
             memory = timing.memory(path, model) / len(history)
             cells = f"{clock:.2f} | {cpu:.2f} | {memory:.0f}"
@@ -149,7 +149,7 @@ _TYPES: Final = {Outcome.OK: "ok", Outcome.FAIL: "fail", Outcome.INFO: "info"}
 
 
 def edn(history: History) -> Iterator[str]:
-    """Jepsen's ``history.edn``: a map a line, independent keys. Of registers only."""
+    """Jepsen's ``history.edn``: one map a line, independent keys. Only for histories of registers."""
     for n, (time, process, kind, f, key, value) in enumerate(_events(history, "nil", "[{} {}]")):
         yield (f"{{:index {n}, :time {time}, :type :{kind}, :process {process}, :f :{f}, :value [{key} {value}]}}\n")
 
@@ -182,7 +182,7 @@ def _events(history: History, nil: str, pair: str) -> Iterator[tuple[int, int, s
 
 
 def _ours(case: BenchCase, history: History) -> float:
-    """Seconds. Raises WrongResult."""
+    """Seconds that our check takes. Raises WrongResult."""
     small = case.shape._replace(operations=4_000, keys=min(case.shape.keys, 20), unknown=min(case.shape.unknown, 10))
     timing.compile_for(case.model, generate.GENERATORS[case.model](small))
     valid, seconds = timing.check(case.model, [history])
@@ -199,7 +199,7 @@ def _packed(model: str, histories: Sequence[History], folder: Path) -> list[Path
 
 
 def _row(case: BenchCase, options: Options, *more: object) -> str:
-    """Both on one history, which is gone from memory when Porcupine's turn comes. Raises WrongResult."""
+    """Both checkers on one history, which is gone from memory when Porcupine runs. Raises WrongResult."""
     history = generate.GENERATORS[case.model](case.shape)
     files = [] if options.alone else _packed(case.model, [history], options.folder)
     words = [case.model, f"{len(history):,}", *(f"{x:,}" if isinstance(x, int) else str(x) for x in more)]

@@ -1,4 +1,4 @@
-"""Porcupine beside us, built from its Go module and asked the same; ``porcupine/main.go`` says what it reads."""
+"""Porcupine, built from its Go module and asked the same as we are; ``porcupine/main.go`` says what it reads."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def _go(*arguments: str) -> str:
 
 
 def check(files: Sequence[Path], *, runs: int, spend: float) -> BaselineTiming:
-    """Its answers on what `packed` gave; no run begins after `spend` s of CPU time. Raises PorcupineUnavailable."""
+    """Porcupine's answers on `packed` files; no run begins after `spend` s of CPU time. Raises PorcupineUnavailable."""
     options = ["-seconds", str(SECONDS), "-bytes", str(BYTES), "-runs", str(runs), "-spend", str(spend)]
     done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -112,7 +112,7 @@ def packed(model: str, history: History) -> bytes:
 
 
 def _numbers(history: History, column: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
-    """Values from elsewhere are indexes: nil, which is what a register holds at first, is `NONE` for Porcupine."""
+    """Values from elsewhere are indexes; nil, which a register holds at first, becomes `NONE` for Porcupine."""
     if None not in history.values:
         return column.astype("<i8")
     return np.where(column == history.values.index(None), NONE, column).astype("<i8")

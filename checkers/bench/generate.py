@@ -1,4 +1,4 @@
-"""Large histories made up at once: what the benchmarks judge. Vectorised, seeded, correct but for what is planted.
+"""Makes the large histories that the benchmarks judge. Vectorised, seeded, correct but for what is planted.
 
 A history is made from its linearization points. A specification is run at the points, which stand `STEP` apart; then
 each process is given calls around its own points, so wide that it is almost always inside one: between two points of a
@@ -21,7 +21,7 @@ STEP: Final = 1_000
 """ns between two linearization points."""
 
 PAUSE: Final = 0.05
-"""How much of the time between two points of a process it is outside of any call."""
+"""The share of the time between two points of a process in which the process is outside of any call."""
 
 Table = dict[str, npt.NDArray[Any]]
 
@@ -29,7 +29,7 @@ Table = dict[str, npt.NDArray[Any]]
 class HistoryShape(NamedTuple):
     """What history to make."""
 
-    operations: int  # about how many: a whole number of what belongs together
+    operations: int  # about how many, since histories of locks consist of whole holds
     processes: int  # how many are almost always busy
     keys: int  # how many locks or registers
     unknown: int = 0  # how many operations are left unanswered
@@ -44,8 +44,8 @@ class TooSmall(ValueError):
 def mutex(shape: HistoryShape) -> History:
     """Acquires and releases of locks, each acquire with an owner of its own.
 
-    Unknown are releases that took effect, and acquires that never did. Planted is a hold inside another one's.
-    Raises TooSmall.
+    Unknown operations are releases that took effect and acquires that never did. The planted violation is a hold inside
+    another hold. Raises TooSmall.
     """
     rng = np.random.default_rng(shape.seed)
     rows = _holds(shape, rng)
@@ -80,10 +80,10 @@ def mutex(shape: HistoryShape) -> History:
 
 
 def fenced(shape: HistoryShape) -> History:
-    """Reads and writes of stores that fence writes; tokens are taken one after another, and outdated ones go on.
+    """Reads and writes of stores that fence writes; tokens are taken one after another, and outdated ones stay in use.
 
-    Every third access of a process to a key, on average, comes with a token that is new; the others with the one that
-    it had. Planted is a write accepted under a token although a later one had been written. Raises TooSmall.
+    On average, every third access of a process to a key has a new token; the others keep the one it had.
+    The planted violation is a write that was accepted although a later token had been written. Raises TooSmall.
     """
     rng = np.random.default_rng(shape.seed)
     rows, n = _accesses(shape, rng), shape.operations
@@ -140,9 +140,9 @@ def cas_register(shape: HistoryShape) -> History:
 
 
 def leases(shape: HistoryShape) -> History:
-    """Holds with a TTL, of two processes for each key by turns, renewed and at the end released or left to expire.
+    """Holds with a TTL, by two processes for each key in turns, renewed and at the end released or left to expire.
 
-    Planted is a grant in the middle of a hold that was renewed. Unknown are releases. Raises TooSmall.
+    The planted violation is a grant in the middle of a renewed hold. Unknown operations are releases. Raises TooSmall.
     """
     rng = np.random.default_rng(shape.seed)
     ttl = 100 * STEP
@@ -196,8 +196,8 @@ GENERATORS: Mapping[str, Callable[[HistoryShape], History]] = {
 def _holds(shape: HistoryShape, rng: np.random.Generator) -> Table:
     """Acquires, then as many releases in the same order of owners.
 
-    Processes and keys are dealt out to streams, at least two processes to each, and at most one of a stream holds at a
-    time: so no two hold one key, while the rest of its processes wait.
+    Processes and keys are dealt out to streams, at least two processes to each. At most one process of a stream holds
+    at a time, so no two hold one key, and the other processes of the stream wait.
     """
     holds = max(shape.operations // 2, 1)
     streams = max(1, min(shape.processes // 2, shape.keys))
@@ -224,7 +224,7 @@ def _holds(shape: HistoryShape, rng: np.random.Generator) -> Table:
 
 
 def _dealt(rng: np.random.Generator, stream: Ints, count: int, streams: int) -> Ints:
-    """For each row one of `count` things, those that belong to its stream: n, n + streams, n + 2 * streams, ..."""
+    """For each row one of `count` things, out of those of its stream n: n, n + streams, n + 2 * streams, ..."""
     share = (count - stream + streams - 1) // streams
     return (rng.random(len(stream)) * share).astype(np.int64) * streams + stream
 
@@ -275,7 +275,7 @@ def _stale_write(rng: np.random.Generator, rows: Table, write: Flags, accepted: 
 
 
 def _stale_read(rng: np.random.Generator, rows: Table, changes: Flags) -> tuple[int, int, int]:
-    """A read, a write, and another write certainly after the first and before the read."""
+    """A read, a write, and another write that was certainly after the first write and before the read."""
     for read in rng.permutation(np.flatnonzero(~changes))[:1000].tolist():
         past = np.flatnonzero((rows["key"] == rows["key"][read]) & changes & (rows["ret"] < rows["inv"][read]))
         if len(past):

@@ -23,7 +23,7 @@ RUNS: Final = 5
 
 
 def check(model: str, histories: Sequence[History]) -> tuple[tuple[bool | None, ...], float]:
-    """The results, one for each history, and the seconds from columns in memory to these and their witnesses."""
+    """The results, one for each history, and the seconds from columns in memory to results and witnesses."""
     valid = judge(model, histories)
     return valid, median(lambda: judge(model, histories))
 
@@ -33,7 +33,7 @@ def judge(model: str, histories: Sequence[History]) -> tuple[bool | None, ...]:
 
 
 def compile_for(model: str, history: History) -> None:
-    """Has the kernels compiled that this takes, or loaded if they were compiled before. history: a small one."""
+    """Compiles the kernels that the model needs, or loads them if they were compiled before. history: a small one."""
     if compiler() is not None:
         with always(compiled=True):
             judge(model, [history])

@@ -1,4 +1,4 @@
-"""How a command of checkers and results ends."""
+"""How a command of checkers and results ends: its exit status."""
 
 import gc
 import io
@@ -16,7 +16,7 @@ BAD: Final = 2
 
 
 def status_of(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
-    """The exit status of a command that is called by this name; arguments: None for those of this process."""
+    """Run a command under this name, and return its exit status. arguments: None for those of this process."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         with command.make_context(name, [*given], help_option_names=["-h", "--help"], max_content_width=120) as context:
@@ -31,8 +31,8 @@ def status_of(command: click.Command, name: str, arguments: Sequence[str] | None
 def to_the_end(command: Callable[[list[str]], int]) -> NoReturn:
     """Exit with the status of a command that is given the arguments of this process.
 
-    Characters that the output does not have are spelled out. The status is `BAD` where the reader went away, somebody
-    pressed Ctrl-C, or a bug of ours ends it: Python's own 1 would mean "worse", or "invalid".
+    Characters that the output cannot encode are escaped. The status is `BAD` if the reader of the output went away,
+    somebody pressed Ctrl-C, or a bug of ours ends the command: Python's own 1 would mean "worse", or "invalid".
     """
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - closed by whoever started us (`>&-`)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -49,10 +49,10 @@ def to_the_end(command: Callable[[list[str]], int]) -> NoReturn:
             traceback.print_exc()
             status = BAD
         finally:
-            sys.stdout.flush()  # now, where it can be caught: help too ends with what is still to be written
+            sys.stdout.flush()  # here an error can be caught: even help ends with unwritten output
     except BrokenPipeError:
-        # Whoever read us has seen enough; nothing more can be said, not even at exit.
+        # The reader of the output went away: nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = BAD
-    gc.freeze()  # else all that was imported would be searched for garbage once more, which takes as long as to import
+    gc.freeze()  # else all imported modules would be searched for garbage once more, which takes as long as to import
     sys.exit(status)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from checkers.measures.measure import Measure, Value
 
 VERIFIED: Final = 100_000
-"""Operations up to which ``--explain`` has the proof verified: every operation is looked at one by one."""
+"""Up to so many operations ``--explain`` has the proof verified, which looks at every operation one by one."""
 
 _SETTINGS: Final = ("permits", "ttl", "drift", "failed_cas", "nil_read", "strict_try", "store", "initial")
 _WORDS: Final = {True: "valid", False: "invalid", None: "unknown"}
@@ -69,7 +69,7 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
 
 
 def _settings(defaults: Settings, options: Mapping[str, Any]) -> Settings:
-    """What the format's tools assume, where the command line does not say otherwise."""
+    """The settings of the command line. The other settings are what the format's tools assume."""
     read: dict[str, Callable[[Any], Any]] = {"ttl": lambda seconds: round(seconds * 1e9), "initial": _value}
     given = {name: options[name] for name in _SETTINGS if options[name] is not None}
     return replace(defaults, **{name: read.get(name, lambda as_is: as_is)(value) for name, value in given.items()})
@@ -93,7 +93,7 @@ def _kinds(kinds: Iterable[F]) -> str:
 
 
 def _verified(history: History, statement: Specification, settings: Settings, answer: ModelResult) -> str | None:
-    """Empty where the proof is right, else what is wrong with it; None where there is none, or it is too long."""
+    """Empty if the proof is right, else what is wrong; None if there is no (minimal) proof, or it is too long."""
     from checkers.proofs.verify_proof import verify_invalid, verify_valid
 
     if answer.valid is None or len(history) > VERIFIED:

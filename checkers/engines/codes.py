@@ -25,5 +25,5 @@ class Calls(NamedTuple):
 
 
 def calls_of(history: History, rows: Column | slice = slice(None)) -> Calls:
-    """rows: only these."""
+    """The columns of a history that kernels read. rows: only these rows."""
     return Calls(*[history.columns[name][rows] for name in Calls._fields])

@@ -15,7 +15,7 @@ NOWHERE: Final = -(1 << 62)
 
 _PLAIN: Final = frozenset({int, str, type(None)})
 _LATE: Final = 1 << 60
-"""Times from here on cannot be doubled: their ranks take their place."""
+"""Times from here on cannot be doubled: if an invocation is so late, ranks take the place of all times."""
 
 
 class Values(NamedTuple):
@@ -23,9 +23,9 @@ class Values(NamedTuple):
 
     value: Ints  # a number for each row
     base: Ints  # likewise
-    initial: int  # that of the value before everything
-    nothing: int  # that of a nil that says nothing when it is read
-    absent: int  # where the file gave no value at all
+    initial: int  # the number of the value before everything
+    nothing: int  # the number of nil if a read of nil says nothing, else `NOWHERE`
+    absent: int  # the number of a value that the file does not give
     inv: Ints  # times that can be doubled
     ret: Ints  # likewise
 
@@ -44,7 +44,7 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
     if bare or not set(map(type, names)) <= _PLAIN:
         numbers: dict[Any, int] = {}
         anew = [numbers.setdefault(kv.bare(name) if bare else name, len(numbers)) for name in names]
-        table = np.array([*anew, NONE], np.int64)  # the last is that of NONE
+        table = np.array([*anew, NONE], np.int64)  # the last entry is for NONE
         value, base = table[value], table[base]
         names = tuple(numbers)
     nil = names.index(None) if None in names else NOWHERE
@@ -55,8 +55,8 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
 
 
 def compact(values: Values, key: Ints, asks: Flags) -> tuple[Values, int]:
-    """The same with numbers from 0 up that no two keys share, and how many there are: the value before everything
-    becomes `NONE`, and a read that says nothing `NOWHERE`. asks: which rows are reads.
+    """The values numbered anew from 0 up, so that no two keys share a number; and how many numbers there are. The value
+    before everything becomes `NONE`, the value of a read that says nothing `NOWHERE`. asks: which rows are reads.
     """
     value, base = values.value, values.base
     size = len(value)

@@ -1,10 +1,10 @@
 """A store that compares fencing tokens: exact in near-linear time.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses up to those of one token: a group. Where
-the fence is on writes alone, most keys pass at a first look (`checkers.engines.fenced_screen`) and are done with.
+Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses except those of one token, a group. If
+the fence is on writes alone, most keys pass a first look (`checkers.engines.fenced_screen`) and need no more.
 
-Left to the search are keys in which a value that was read is that of several writes (where the fence is on reads too:
-only if accesses of one token overlap, or one of those writes was never answered), and where reads past it met others.
+Keys are left to the search if a value that was read may be of several writes (if the fence is on reads too: only if
+accesses of one token overlap, or one of these writes was never answered), or if free or silent reads have no own place.
 """
 
 from collections.abc import Iterator
@@ -46,15 +46,15 @@ class Broken(NamedTuple):
 
     kind: Column  # of each finding one of `KINDS`
     at: Column  # of each finding the row that gives its time
-    rows: Column  # `PROOF` of each finding: what proves it, -1 for none
-    readers: Column  # of each of those the read that proves it accepted where it was never answered, -1 for none
-    repeated: Column  # of each key whether values that were read repeat
+    rows: Column  # `PROOF` rows of each finding, which prove it; -1 for none
+    readers: Column  # of each of these rows, if it was never answered, the read that proves it accepted; else -1
+    repeated: Column  # of each key whether a value that was read was written several times
     loose: Column  # of each key whether it has loose reads
     order: Column  # the rows of all other keys, those of each in an order of linearization points; empty if not wanted
 
 
 def fenced_store(history: History, settings: Settings) -> EngineAnswer:
-    """Rule of the store: the lane's own, where it has one, else that of the settings. Raises ValueError."""
+    """Judges by the rule of the lane's store, or by that of the settings if it has none. Raises ValueError."""
     columns, terms = posed(history, settings, rule_of(history, settings))
     broken = _judged(columns, terms)
     keys = columns.key[broken.at]
@@ -70,12 +70,12 @@ def fenced_store(history: History, settings: Settings) -> EngineAnswer:
 
 
 def fenced_findings(history: History, rule: Rule) -> tuple[list[Finding], dict[int, str]]:
-    """Every place where a store broke a rule, in all keys at once; keys without any that only a search can judge."""
+    """All findings against the rule, over all keys; and keys without findings that only a search can judge."""
     columns, terms = posed(history, Settings(), rule)
     broken = _judged(columns, terms)
     findings = []
     for place in _places(broken, np.arange(len(broken.kind))):
-        # Of a needless refusal what came too late to explain it is no part of the story.
+        # For a needless refusal only the refusal itself is told, not what came too late to explain it.
         rows = place.proof[-1:] if place.kind == NEEDLESS else place.proof
         findings.append(Finding(KINDS[place.kind], int(columns.inv[place.at]), rows))
     bad = {int(columns.key[finding.rows[0]]) for finding in findings}
@@ -88,11 +88,11 @@ class _Place(NamedTuple):
     kind: int
     at: int
     rows: list[int]
-    proof: tuple[int, ...]  # the rows that contradict each other, the one that broke the rule last
+    proof: tuple[int, ...]  # the rows that contradict each other; the row that broke the rule comes last
 
 
 def _places(broken: Broken, chosen: Column) -> Iterator[_Place]:
-    """chosen: which of them."""
+    """The findings of `broken` with the numbers in `chosen`."""
     kinds, ats = broken.kind[chosen].tolist(), broken.at[chosen].tolist()
     fours = (column.reshape(-1, PROOF)[chosen].tolist() for column in (broken.rows, broken.readers))
     for kind, at, rows, readers in zip(kinds, ats, *fours, strict=True):
@@ -102,7 +102,7 @@ def _places(broken: Broken, chosen: Column) -> Iterator[_Place]:
 
 
 def _rivals(history: History, place: _Place) -> tuple[int, ...]:
-    """Of a needless refusal, the accesses that keep a write of a higher token from having been first in its group."""
+    """For a needless refusal, the accesses that keep a write of a higher token from being first in its group."""
     rival = place.rows[0]
     if place.kind != NEEDLESS or rival < 0:
         return ()
@@ -119,7 +119,7 @@ def _undecided(broken: Broken) -> dict[int, str]:
 
 
 def _judged(columns: AccessColumns, terms: Terms) -> Broken:
-    """What `judged` finds, which is asked only about keys that do not pass at the first look."""
+    """What `judged` finds; it is run only on the keys that do not pass the first look."""
     doubt = screened(columns, terms)
     if doubt.all():
         return judged(columns, terms, 0)
@@ -159,7 +159,7 @@ def screened(columns: AccessColumns, terms: Terms) -> Column:
 
 @kernel
 def judged(columns: AccessColumns, terms: Terms, arrange: int) -> Broken:
-    """arrange: 1 where the order is wanted."""
+    """Judges all keys. arrange: 1 if the order is wanted."""
     key, keys, reads = columns.key, terms.keys, terms.reads
     kind, tokens, values, odd = classified(columns, terms)
     loose = unsettled(kind, columns, keys) if odd else np.full(keys, False, np.bool_)

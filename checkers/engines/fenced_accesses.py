@@ -1,7 +1,7 @@
-"""Accesses to fenced stores, as columns, what each of them proves, and their groups: those of one key and token.
+"""The accesses to fenced stores as columns, what each access proves, and groups: the accesses of one key and token.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Where the tokens of each key are dense, each has a group of its
-number, used or not: O(n). Else all rows are sorted: O(n log n).
+Source: checkers/CONDITIONS.md, sections 17 and 18. If the tokens of each key are dense, each number in their range has
+a group, used or not: O(n). Else all rows are sorted: O(n log n).
 """
 
 from typing import NamedTuple
@@ -13,12 +13,12 @@ from checkers.engines.kernel import Column, kernel
 from checkers.row_format import FINAL, INFINITY, NONE
 
 RUN = 16
-"""Rows that are sorted by insertion before runs are merged."""
+"""Rows in a run: runs are sorted by insertion before they are merged."""
 
 
 @kernel
 def sort_rows(rows: Column, end: int, first: Column, second: Column) -> None:
-    """Puts rows[:end] into the order of (first[row], second[row]); equal ones stay as they are."""
+    """Puts rows[:end] into the order of (first[row], second[row]); equal rows keep their order."""
     for low in range(0, end, RUN):
         for n in range(low + 1, min(low + RUN, end)):
             row, place = rows[n], n
@@ -56,16 +56,16 @@ def _above(row: int, below: int, first: Column, second: Column) -> bool:
 
 
 NOTHING, ACCEPTED, UNKNOWN, READ_UNKNOWN, READ_REFUSED, REFUSED, READ_OK, FREE, SILENT, IDLE = range(10)
-"""What an access proves; neighbours are asked for together. ACCEPTED, UNKNOWN and REFUSED are writes, UNKNOWN ones were
-never answered. READ_UNKNOWN and READ_REFUSED: only where reads are fenced. FREE: a read past a fence that the others
-must pass: it raises nothing. SILENT: a fenced read that was answered, nobody knows with what. IDLE: another such read,
-which raises nothing either: it has a place anywhere."""
+"""What an access proves. The order of the numbers lets one comparison ask for several neighbours. ACCEPTED, UNKNOWN and
+REFUSED are writes; UNKNOWN writes were never answered. READ_UNKNOWN and READ_REFUSED exist only where reads are fenced.
+FREE: a read past a fence that other reads must pass; it raises nothing. SILENT: a fenced read that was answered with an
+unknown value. IDLE: another read with an unknown value; it raises nothing either, so it has a place anywhere."""
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 class AccessColumns(NamedTuple):
-    """Of each row of a history, in order of invocation, what the store's rule is about."""
+    """The columns of a history that the store's rule is about; rows in order of invocation."""
 
     f: Column
     outcome: Column
@@ -99,12 +99,12 @@ class Accesses(NamedTuple):
     ret: Column  # ns
     group: Column  # the accesses of one key and token, -1 for none; a free read belongs to its key's last group. Groups
     # are numbered in order of key and token, each key's first one being that of its initial value
-    begin: Column  # of each key, not row, its first group; one more than there are keys
-    origin: Column  # whose value it read, or who read its own: see `fenced_origins`
+    begin: Column  # of each key, not row, its first group; one entry more than there are keys
+    origin: Column  # of a read the write of its value, of a write a read of its value: see `fenced_origins`
 
 
 class Range(NamedTuple):
-    """Numbers of each key; where there are none, the highest is below the lowest."""
+    """The lowest and the highest number of each key; for a key without any, the highest is below the lowest."""
 
     low: Column
     high: Column
@@ -112,7 +112,7 @@ class Range(NamedTuple):
 
 @kernel
 def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Range, int]:
-    """(what each row proves, tokens, values written, 1 for free or silent reads). Other failures are no accesses."""
+    """(what each row proves, tokens, values written, 1 for free or silent reads). Failures count only if refused."""
     f, outcome, reason, flags = columns.f, columns.outcome, columns.reason, columns.flags
     key, token, value = columns.key, columns.token, columns.value
     keys, nothing, absent, reads = terms.keys, terms.nothing, terms.absent, terms.reads
@@ -151,9 +151,9 @@ def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Ran
 
 @kernel
 def unsettled(kind: Column, columns: AccessColumns, keys: int) -> Column:
-    """Of each key whether it has silent reads, or free ones that cannot all be placed behind everything else.
+    """Of each key whether it has silent reads, or free reads that cannot all be placed behind everything else.
 
-    They cannot where they met answered accesses, or returned different values; they are made idle then, in `kind`.
+    They cannot if they met answered accesses or returned different values. Free reads of such keys become IDLE.
     """
     key, value, inv, ret = columns.key, columns.value, columns.inv, columns.ret
     settled = np.zeros(keys, np.int64)
@@ -206,7 +206,7 @@ class Table(NamedTuple):
 
 @kernel
 def layout(numbers: Range, limit: int) -> Table:
-    """limit: how many places there may be."""
+    """The places for all numbers. limit: the most places that there may be."""
     low, high = numbers.low, numbers.high
     keys = len(low)
     base = np.zeros(keys, np.int64)
@@ -279,7 +279,7 @@ def _by_sorting(kind: Column, key: Column, token: Column, group: Column, begin: 
 
 @kernel
 def sequential(accesses: Accesses) -> Column:
-    """Of each key whether the accesses of each of its tokens follow one another, nothing after an unknown one."""
+    """Of each key whether the accesses of each token follow one another, with none after an unknown access."""
     kind, group, inv, ret, begin = accesses.kind, accesses.group, accesses.inv, accesses.ret, accesses.begin
     keys = len(begin) - 1
     result = np.full(keys, True, np.bool_)

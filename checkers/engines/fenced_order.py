@@ -1,11 +1,11 @@
-"""The order of the accesses of a fenced store: of the values written under one token, and of all once there is one.
+"""The order of accesses of a fenced store: of the values written under one token, and of all accesses if one exists.
 
-Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, sections 17 to 19. A cluster has
-an instant f when some of it had returned, and an instant s when some of it was yet to be invoked. Cluster A must come
-before B if f of A < s of B. Where no two must each come before the other, max(f, s) sorts them, on ties those with
-f < s first. For let A stand before B in that order though f of B < s of A. Then f of B < s of B, and s of B is the
-larger of all four, or A would stand behind; so either A must come before B as well, or f of A = s of B, a tie in which
-B goes first. So the order decides, with a running maximum of s; where it fails, the two contradict each other.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, sections 17 to 19. A cluster's
+first return is f, its last invocation is s. Cluster A must come before B if f of A < s of B. If no two clusters must
+each come before the other, max(f, s) sorts them, on ties those with f < s first. Proof: let A stand before B in that
+order although f of B < s of A. Then f of B < s of B, and s of B is the largest of all four, or A would stand behind B.
+So either A must come before B as well, or f of A = s of B, a tie in which B goes first. Hence this order and a running
+maximum of s decide; where the order fails, two clusters contradict each other.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def returned(first_ret: Column, ret: Column, write: int) -> int:
 
 @kernel
 def sorted_clusters(rows: Column, accesses: Accesses, survey: Survey) -> Column:
-    """Writes by group and, within it, in the order in which their clusters stand if they can."""
+    """The writes by group and, within a group, in the order in which their clusters fit if any order fits."""
     inv, ret, first_ret, last_inv = accesses.inv, accesses.ret, survey.first_ret, survey.last_inv
     result = np.empty(len(rows), np.int32)
     until = np.empty(len(inv), np.int64)
@@ -45,9 +45,9 @@ def sorted_clusters(rows: Column, accesses: Accesses, survey: Survey) -> Column:
 def within(
     accesses: Accesses, survey: Survey, final_write: Column, reader: Column, findings: Findings
 ) -> tuple[Column, Findings]:
-    """The groups of the keys that do not take turns: carried reads first, then clusters, last the one read later.
+    """Checks groups of keys without turns: carried reads first, then clusters, last the cluster that later groups read.
 
-    (of each group the write invoked first among those whose clusters may come first in it, -1 for none, and findings)
+    (of each group the write invoked first among those whose clusters may come first in it, -1 for none; findings).
     """
     inv, ret, group = accesses.inv, accesses.ret, accesses.group
     first_ret, last_inv = survey.first_ret, survey.last_inv
@@ -98,7 +98,7 @@ def within(
 
 @kernel
 def _zones(rows: Column, accesses: Accesses, survey: Survey, findings: Findings) -> Findings:
-    """The writes of groups whose clusters are not in order as they come."""
+    """Adds contradictions between clusters, for groups whose clusters do not fit in order of invocation."""
     group, inv, ret = accesses.group, accesses.inv, accesses.ret
     first_ret, last_inv = survey.first_ret, survey.last_inv
     rows = sorted_clusters(rows, accesses, survey)
@@ -123,11 +123,11 @@ CARRIED = -2
 
 @kernel
 def arranged(store: StoreColumns, reasons: Reasons) -> Column:
-    """The rows of all keys that are not to be skipped. O(n log n).
+    """The rows of all keys that are not to be skipped, in an order of linearization points. O(n log n).
 
-    What a group holds stands as its clusters do, or as invoked where the accesses of a token follow one another. An
+    A group stands in the order of its clusters, or as invoked if the accesses of each token follow one another. An
     unknown access that explains a refusal stands before the group of its token. A refusal stands before the first
-    access that was invoked after it had returned: then real time holds, and what can have raised the bar is before it.
+    access invoked after its return: this respects real time, and what can have raised the bar comes before the refusal.
     """
     accesses, reads = store.accesses, store.terms.reads
     kind, key, skip = accesses.kind, accesses.key, store.skip
@@ -163,7 +163,7 @@ def arranged(store: StoreColumns, reasons: Reasons) -> Column:
 
 @kernel
 def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) -> Column:
-    """The rows, in order within each key, and the others, each as late as its return allows."""
+    """The rows, which are in order within each key, with each of the others put in as late as its return allows."""
     idle = len(others)
     sort_rows(others, idle, key, ret)
     result = np.empty(len(rows) + idle, np.int64)
@@ -185,7 +185,7 @@ def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) 
 
 @kernel
 def _within(store: StoreColumns, first: Column) -> Column:
-    """Sorts the accesses of a group; equal ones stand as they were invoked."""
+    """The place of each access within its group; accesses with equal places stand in order of invocation."""
     kind, key, group, origin = store.accesses.kind, store.accesses.key, store.accesses.group, store.accesses.origin
     turn, final_write, skip = store.survey.turn, store.final_write, store.skip
     within = np.zeros(len(kind), np.int64)

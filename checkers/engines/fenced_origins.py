@@ -1,7 +1,7 @@
-"""Whose value each read of a store returned, and which unanswered writes were accepted, since their value was read.
+"""The write whose value each read of a store returned, and the unanswered writes that were accepted, as a read proves.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Values are looked up in a table: of each key's range of values, else
-of the range of all, where every value belongs to one key: O(n). Where neither is dense, all are sorted: O(n log n).
+Source: checkers/CONDITIONS.md, sections 17 and 18. Values are looked up in a table over each key's range of values, or
+over the range of all values if each value belongs to one key: O(n). If neither is dense, all are sorted: O(n log n).
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from checkers.engines.fenced_accesses import (
 )
 from checkers.engines.kernel import Column, kernel
 
-UNREAD = -1  # an unknown write of which nobody read
+UNREAD = -1  # an unknown write whose value nobody read
 INITIAL = -2
 REPEATED = -3  # several writes of this value may have been accepted, or one beside the initial value
 UNSURE = -4  # likewise, and one of them was never answered
@@ -32,18 +32,18 @@ UNWRITTEN = -5
 
 @kernel
 def traced(accesses: Accesses, values: Range, initial: int) -> None:
-    """Fills in `origin`, which was `UNREAD`: of each accepted read the row of its write, or a word of this module.
+    """Fills in `origin`, which was `UNREAD`: of each accepted read the row of its write, or a constant of this module.
 
-    Of an unknown write the row of a read that proves it accepted, or such a word too. values: those written.
+    Of an unknown write the row of a read that proves it accepted, or such a constant. values: the values written.
     """
     table = layout(values, 2 * len(accesses.kind) + 64)
     if table.total < 0 or not _by_table(accesses, values, table, initial):
-        _by_sorting(accesses, initial)  # it makes the marks anew that the other has left
+        _by_sorting(accesses, initial)  # it sets anew the marks that `_by_table` left
 
 
 @kernel
 def _by_table(accesses: Accesses, values: Range, table: Table, initial: int) -> bool:
-    """False where two keys share a value, and a table."""
+    """False if two keys share a value and the table."""
     kind, key, value, origin = accesses.kind, accesses.key, accesses.value, accesses.origin
     low, high, base = values.low, values.high, table.base
     write_of = np.full(table.total, -1, np.int32)
@@ -96,7 +96,7 @@ def _by_sorting(accesses: Accesses, initial: int) -> None:
 
 @kernel
 def _written(kind: Column, origin: Column, other: int, row: int) -> int:
-    """Which of two writes of one value stands for both; -1 for no other."""
+    """The write that stands for two writes of one value. other: -1 if there is no other write."""
     if kind[row] == REFUSED:
         return other if other >= 0 else row
     if other < 0 or kind[other] == REFUSED:

@@ -1,7 +1,7 @@
-"""Refusals by a fenced store: whether anything can have raised its bar above the token by then.
+"""Refusals by a fenced store: whether anything can have raised its bar above the token before the refusal returned.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18, rules 4 and 5. Exact, since a refusal changes nothing, and what
-may have raised the bar never harms another such reason. O(n), and a binary search for each needless refusal.
+Source: checkers/CONDITIONS.md, sections 17 and 18, rules 4 and 5. Exact: a refusal changes nothing, and what explains
+one refusal never rules out what explains another. O(n), and a binary search for each needless refusal.
 """
 
 from typing import NamedTuple
@@ -21,24 +21,24 @@ class StoreColumns(NamedTuple):
     terms: Terms
     accesses: Accesses
     survey: Survey
-    before: Column  # of each group the row that was invoked last below it
+    before: Column  # of each group the row that was invoked last in lower groups
     last: Column  # of each key the row that was invoked last
-    final_write: Column  # of each group the write that later ones read, so that it must be its last
+    final_write: Column  # of each group the write that later groups read, so that it must be the group's last
     lead: Column  # of each group the write invoked first among those whose clusters may come first: see `fenced_order`
-    skip: Column  # of each key whether its refusals say nothing: it is out of order, or not to be judged here
+    skip: Column  # of each key whether its refusals prove nothing: the key is out of order, or not judged here
 
 
 class Reasons(NamedTuple):
-    """Of each group a row, -1 for none: what comes first in it, or an unknown access of which nothing else is known."""
+    """Of each group a row, -1 for none: a group's first access, or an unknown one of which nothing else is known."""
 
-    first: Column  # what was invoked first among those that may come first in the group
-    above: Column  # what can have raised the bar soonest, of the groups above it
-    upward: Column  # likewise, of those at or above it
+    first: Column  # the access invoked first among those that may come first in the group
+    above: Column  # the access of the groups above it that can have raised the bar soonest
+    upward: Column  # likewise, of the groups at or above it
 
 
 @kernel
 def explanations(store: StoreColumns, spared: Column) -> Reasons:
-    """spared: rows that are neither answered accesses nor irrelevant, in order of invocation."""
+    """What may explain refusals. spared: the rows of refused and unknown accesses, in order of invocation."""
     kind, key, _, inv, _, group, begin, origin = store.accesses
     latest, first_write, carried = store.survey.latest, store.survey.first_write, store.survey.carried
     before, strict = store.before, store.terms.strict
@@ -66,7 +66,7 @@ def explanations(store: StoreColumns, spared: Column) -> Reasons:
             if latest[here] >= 0:
                 carries = carried[here] >= 0
             best = _sooner(before, group, inv, best, first[here])
-            # It would overwrite what the next group still reads; strictly, it would keep its own group's write out.
+            # Else this write overwrites what the next group still reads or, if strict, keeps its own group's write out.
             if not carries and not (strict and latest[here] >= 0):
                 best = _sooner(before, group, inv, best, write[here])
             if not (strict and first_write[here] >= 0):
@@ -78,14 +78,14 @@ def explanations(store: StoreColumns, spared: Column) -> Reasons:
 
 @kernel
 def reason_of(reasons: Reasons, accesses: Accesses, strict: int, row: int) -> int:
-    """What may explain a refusal, -1 for nothing."""
+    """The row that may explain a refusal, -1 for none."""
     here = accesses.group[row]
     return int(reasons.upward[here] if strict and accesses.kind[row] == REFUSED else reasons.above[here])
 
 
 @kernel
 def moment(before: Column, group: Column, inv: Column, row: int) -> int:
-    """ns; the earliest at which a row that comes first in its group can have been accepted."""
+    """ns; the earliest moment at which a row that comes first in its group can have been accepted."""
     if row < 0:
         return INFINITY
     return int(inv[max(row, before[group[row]])])
@@ -98,10 +98,10 @@ def _sooner(before: Column, group: Column, inv: Column, row: int, other: int) ->
 
 @kernel
 def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Findings) -> Findings:
-    """A finding for each refusal that nothing explains, of the keys not to be skipped.
+    """Adds a finding for each refusal that nothing explains, in the keys not to be skipped.
 
-    Its rows are a write that was in time to explain it but cannot come first in its group, the access that must come
-    before all that might have explained it and was invoked too late, each -1 where there is none, and the refusal.
+    Its rows: a write that was in time to explain the refusal but cannot come first in its group (-1 for none); the
+    access that must come before all possible explanations and was invoked too late (-1 for none); the refusal.
     """
     kind, key, _, inv, ret, group, begin, _ = store.accesses
     before, strict = store.before, store.terms.strict
@@ -118,7 +118,7 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
             if late < 0 or inv[late] <= ret[row]:
                 late = -1
             elif there > here or (strict and kind[row] == REFUSED and there == here):
-                # Lower groups were wholly invoked, and would have explained it; higher ones come after what was late.
+                # Lower groups were wholly invoked and would have explained it; higher ones come after the late access.
                 if carried[there] >= 0 and inv[carried[there]] > ret[row]:
                     late = carried[there]
                 elif first_write[there] >= 0 and inv[first_write[there]] <= ret[row]:
@@ -129,7 +129,7 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
 
 @kernel
 def _obstacle(begin: int, end: int, inv: Column, before: Column, moment: int) -> int:
-    """Of the groups of a key, the lowest that was not wholly invoked at a moment; else of the highest."""
+    """The lowest group of a key that was not wholly invoked at a moment; the highest group if there is none."""
     low, high = begin, end
     while low < high:
         middle = (low + high) // 2

@@ -1,11 +1,11 @@
 """A first look at a store that fences writes: in which keys something may be wrong.
 
-One walk over the accesses as they were invoked, one over the groups, in order of their tokens: O(n). Most histories
-need no more. Where this look is in doubt it says so, and the exact rules (`checkers.engines.fenced`) judge the key.
+One walk goes over the accesses in order of invocation, one over the groups in order of their tokens: O(n). Most
+histories need no more. The exact rules (`checkers.engines.fenced`) judge each key that this look is in doubt about.
 
-The values written under one token are taken to have been written in the order of their invocations. A read of an
-earlier one must then not be invoked after some access of a later one had returned; and a read that was invoked before
-its write only has to return after that. The other rules: checkers/CONDITIONS.md, section 17.
+The look assumes that the values of one token were written in the order of their invocations. Then a read of an earlier
+value must not be invoked after some access of a later value had returned, and a read that was invoked before its write
+only has to return after the write was invoked. The other rules: checkers/CONDITIONS.md, section 17.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 
 NOBODY = -1
-"""Who wrote a value that nobody accessed so far; what is below stands for the key of a read that came before its write.
-Of others, 2 * group, and one more where the write was refused."""
+"""The writer of a value that nobody has accessed so far. Lower numbers, NOBODY - 1 - key: a read of that key came
+before the write. Other writers: 2 * group, and one more if the write was refused."""
 
 
 @kernel
@@ -95,7 +95,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
                 continue
             if what == ACCEPTED:
                 done[place] = min(done[place], ret[row])
-            # One that nobody answered, and nobody has read, may have raised the bar, but need not have.
+            # A write that was neither answered nor read may have raised the bar, but need not have.
             if what == ACCEPTED or word != NOBODY:
                 over[here] = min(over[here], done[place])
                 begun[here] = inv[row]
@@ -116,7 +116,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
 
 @kernel
 def _against_tokens(begin: Column, over: Column, opened: Column, begun: Column, waiting: Column, doubt: Column) -> None:
-    """Makes `over` of each group when the bar can first have stood above its token, and `opened` when at it."""
+    """Sets the first moments at which the bar can be above each group's token (`over`) and at it (`opened`)."""
     for k in range(len(begin) - 1):
         worst = -1
         for here in range(begin[k], begin[k + 1]):

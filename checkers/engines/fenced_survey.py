@@ -1,8 +1,8 @@
-"""The groups of a fenced store: what each holds, whether they can follow one another, and what reads say of that.
+"""The groups of a fenced store: what each holds, whether they can follow one another, and what reads prove about that.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Where the fence is on writes alone, a read stands in the group of
-the write that it returned; where it is on reads too, in that of its own token. All else is the same rules, each of them
-necessary; all of them together, with `fenced_order` and `fenced_refusals`, are sufficient. O(n).
+Source: checkers/CONDITIONS.md, sections 17 and 18. If the fence is on writes alone, a read stands in the group of the
+write that it returned; if the fence is on reads too, in the group of its own token. All other rules are the same. Each
+rule is necessary; all of them, with `fenced_order` and `fenced_refusals`, are sufficient. O(n).
 """
 
 from typing import Final, NamedTuple
@@ -31,32 +31,32 @@ KINDS: Final = {
 }
 
 PROOF = 4
-"""Rows that prove a finding, at most."""
+"""The most rows that prove a finding."""
 
 
 class Findings(NamedTuple):
-    """While they are noted: columns may be longer."""
+    """Findings while they are collected: the columns may be longer than `used`."""
 
     used: int  # how many there are
     kind: Column  # one of the numbers above
     at: Column  # the row that gives its time
-    rows: Column  # `PROOF` of each: what proves it, -1 for none
+    rows: Column  # `PROOF` rows of each, which prove it; -1 for none
 
 
 class Survey(NamedTuple):
-    """Rows, -1 for none. The cluster of a write is itself and the reads of its value under its token."""
+    """Rows, -1 for none. The cluster of a write is the write and the reads of its value under its token."""
 
     turn: Column  # of each key whether the accesses of each token follow one another
-    doubtful: Column  # of each key whether a value that was read is that of several writes: not to be judged here
-    early: Column  # of each group what returned first
-    latest: Column  # of each group what was invoked last
+    doubtful: Column  # of each key whether a value that was read has several writes: it is not judged here
+    early: Column  # of each group the access that returned first
+    latest: Column  # of each group the access that was invoked last
     first_write: Column  # of each group its first write
     last_write: Column  # of each group its last write
     carried: Column  # of each group its first read of a value from a lower token
     carried_late: Column  # of each group its last such read
-    first_ret: Column  # of each write of keys that do not take turns, what returned first of its cluster
-    last_inv: Column  # likewise what was invoked last
-    writes: Column  # those writes, in order of invocation
+    first_ret: Column  # of each write in keys without `turn`, the access of its cluster that returned first
+    last_inv: Column  # likewise the access that was invoked last
+    writes: Column  # the writes in keys without `turn`, in order of invocation
 
 
 @kernel
@@ -85,7 +85,7 @@ def _longer(findings: Findings) -> Findings:
 
 @kernel
 def home(accesses: Accesses, reads: int, row: int) -> int:
-    """The group that a certain access counts in, -1 for others."""
+    """The group in which an access certainly counts, -1 for none."""
     kind, group = accesses.kind, accesses.group
     if READ_OK <= kind[row] <= FREE:
         if reads:
@@ -99,7 +99,7 @@ def home(accesses: Accesses, reads: int, row: int) -> int:
 
 @kernel
 def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Findings]:
-    """turn: see `Survey`."""
+    """What each group holds, and the findings. turn: see `Survey`."""
     kind, key, value, inv, ret, group, begin, origin = accesses
     count, strict = begin[len(begin) - 1], terms.strict
     early = np.full(count, -1, np.int32)
@@ -188,10 +188,10 @@ def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Fi
 def overtaken(
     accesses: Accesses, early: Column, latest: Column, reads: int, findings: Findings
 ) -> tuple[Column, Column, Column, Findings]:
-    """Groups against the order of tokens: none may have returned before one of a lower token was invoked.
+    """Checks the groups against the order of tokens: no access may return before one of a lower token is invoked.
 
     (of each group the row invoked last below it, of each key the row invoked last, keys whose groups are out of order,
-    findings). A finding for each access that was overtaken, with the access of a higher token that returned first.
+    findings). Each overtaken access is a finding, with the access of a higher token that returned first.
     """
     kind, key, inv, ret, begin = accesses.kind, accesses.key, accesses.inv, accesses.ret, accesses.begin
     keys = len(begin) - 1
@@ -228,9 +228,9 @@ def overtaken(
 def carried_over(
     accesses: Accesses, survey: Survey, disordered: Column, initial: int, findings: Findings
 ) -> tuple[Column, Column, Findings]:
-    """Carried reads against the group that wrote last before theirs; a finding for each group that read another value.
+    """Checks carried reads against the last lower group that wrote; a finding for each group that read another value.
 
-    (of each group the write that later ones read, thus its last, and its reader, findings). disordered: keys left out.
+    (of each group the write that later groups read, thus its last; its reader; findings). disordered: keys left out.
     """
     value, group, begin, origin = accesses.value, accesses.group, accesses.begin, accesses.origin
     turn, last_write, carried = survey.turn, survey.last_write, survey.carried

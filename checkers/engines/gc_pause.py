@@ -1,4 +1,4 @@
-"""What Python's search for garbage costs where there is none to be found."""
+"""Pauses Python's garbage collection where there is no garbage to be found."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """For what makes many objects that all stay: to look for garbage among them takes as long as to make them."""
+    """For code that makes many objects that all stay: searching them for garbage takes as long as making them."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,24 +1,24 @@
 """One source for each check: plain Python on small histories, the same text compiled by numba on large ones.
 
-numba is an extra of the package, `fast`: without it every kernel is plain, and answers the same. To compile takes
-seconds, and what was compiled is kept on disk (`checkers.engines.kernel_cache`). A history that plain Python is done
-with sooner is never made to wait for it: below `SMALL` rows a kernel is always plain, and below `LARGE` rows until its
-compiled form is in memory; from `LARGE` on it is compiled.
+numba comes with the package's extra `fast`. Without numba every kernel is plain, and answers the same. Compiling takes
+seconds; compiled kernels are kept on disk (`checkers.engines.kernel_cache`). A history on which plain Python is faster
+never waits for the compiler: below `SMALL` rows a kernel is always plain, below `LARGE` rows it is plain until its
+compiled form is in memory, and from `LARGE` rows on it is compiled.
 
 A kernel is a function over one-dimensional arrays of integers, numbers, and named tuples of these (and of such tuples),
 written in what numba compiles:
 
 - It indexes its arrays and asks for their ``len``, nothing else: in plain Python they are lists, which are faster.
 - It writes only to arrays that it, or the kernel that called it, made with ``np.empty``, ``np.zeros`` or ``np.full``
-  and a type (int64, bool_, or a smaller integer to save memory); what is passed in from outside is read only.
+  and a type (int64, bool_, or a smaller integer to save memory); arrays that are passed in from outside are read only.
 - It returns arrays, slices of them, numbers, or a tuple of those, named or not.
-- It calls other kernels by their global names, and never itself. All other globals are numbers, which become constants,
-  classes of named tuples, and ``np``.
-- What it gives to a kernel that is called in many places it makes ``int(...)`` first: each combination of types means
-  compiling that one again.
+- It calls other kernels by their global names, and never itself. All other globals are ``np``, classes of named tuples,
+  and numbers, which become constants.
+- It converts numbers with ``int(...)`` before it passes them to a kernel that is called in many places: numba compiles
+  that kernel again for each combination of types.
 - Where it reads a column of a named tuple for every row, it takes the column out once, before its loop.
-- Its integers fit into 64 bits: compiled ones wrap around. Unsigned 32-bit numbers subtract to unsigned ones: wrap
-  them into ``np.int64(...)`` first.
+- Its integers fit into 64 bits: compiled integers wrap around. The difference of unsigned 32-bit numbers is unsigned:
+  convert them with ``np.int64(...)`` first.
 """
 
 import hashlib
@@ -39,10 +39,10 @@ from checkers.engines.kernel_cache import compiled
 
 SMALL: Final = 5_000
 LARGE: Final = 200_000
-"""Rows. Importing numba and loading a kernel cost what plain Python needs for about as many."""
+"""Rows. Importing numba and loading a kernel take as long as plain Python needs for about so many rows."""
 
 Column = npt.NDArray[Any]
-"""Of integers or truth values."""
+"""An array of integers or truth values."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +53,7 @@ _slowed = False
 
 @cache
 def compiler() -> Any:
-    """numba; None where it is not installed, or is set to compile nothing (NUMBA_DISABLE_JIT)."""
+    """The module numba; None if numba is not installed, or is set to compile nothing (NUMBA_DISABLE_JIT)."""
     try:
         with uncollected():
             numba = importlib.import_module("numba")
@@ -63,7 +63,7 @@ def compiler() -> Any:
 
 
 def slowed() -> bool:
-    """Whether some kernel ran in plain Python on so many rows that numba would have been used, were it there."""
+    """Whether some kernel ran in plain Python, for lack of numba, on so many rows that numba would have been used."""
     return _slowed
 
 
@@ -81,9 +81,9 @@ def always(*, compiled: bool) -> Iterator[None]:
 
 
 class Kernel(Generic[P, R]):
-    """A function with its plain and its compiled form; call it as the function that it was made of.
+    """A function in a plain and a compiled form; a kernel is called like the function that it was made of.
 
-    Called from outside it takes and returns NumPy arrays in either form; it takes no keyword arguments.
+    Callers from outside pass and receive NumPy arrays, whichever form runs. A kernel takes no keyword arguments.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -98,7 +98,7 @@ class Kernel(Generic[P, R]):
         return self.sized(max(map(_length, args), default=0), *args, **kwargs)
 
     def sized(self, rows: int, *args: P.args, **kwargs: P.kwargs) -> R:
-        """As a call, but with its form chosen as for so many rows: where arrays do not tell how much there is to do."""
+        """Calls the form for so many rows; for kernels whose arrays do not tell how much there is to do."""
         assert not kwargs, "kernels take no keyword arguments"
         if rows >= SMALL if _forced is None else _forced:
             frozen = [_frozen(a) for a in args]
@@ -123,24 +123,24 @@ class Kernel(Generic[P, R]):
         return self._with_globals({"np": _Lists}, attrgetter("plain_form"))
 
     def nopython_form(self) -> FunctionType:
-        """The function for numba, which calls what numba makes of other kernels."""
+        """The function for numba; it calls the `callee` forms of other kernels."""
         return self._with_globals({}, attrgetter("callee"))
 
     @cached_property
     def callee(self) -> Any:
-        """What a compiled kernel calls in this one's place: compiled with it, and kept with it."""
+        """The form of this kernel that other compiled kernels call; it is compiled and kept together with them."""
         return compiler().njit(nogil=True)(self.nopython_form())
 
     def uses(self) -> dict[str, Any]:
-        """Global name → value, of all that the function refers to."""
-        # The names of a code are those of attributes too, which may be those of functions that are no kernels.
+        """Global name → value, for all globals that the function refers to."""
+        # `co_names` also holds the names of attributes, and functions that are no kernels may have the same names.
         used = {name: self.function.__globals__.get(name) for name in self.function.__code__.co_names}
         kinds = Kernel, int, float, type, ModuleType
         return {name: value for name, value in used.items() if isinstance(value, kinds)}
 
     def digest(self) -> str:
-        """Of all that the compiled form is made from: the code of the function as it was imported, and its globals."""
-        # Later formats of marshal tell equal objects apart by how often something refers to them.
+        """A hash of what the compiled form is made from: the function's code, as it was imported, and its globals."""
+        # Later formats of marshal write equal objects differently if they are referred to more or less often.
         hasher = hashlib.blake2b(marshal.dumps(self.function.__code__, 2), digest_size=8)
         for name, value in sorted(self.uses().items()):
             about = value.digest() if isinstance(value, Kernel) else f"{value!r}{getattr(value, '_fields', '')}"
@@ -148,7 +148,7 @@ class Kernel(Generic[P, R]):
         return hasher.hexdigest()
 
     def _compiled_form(self, rows: int, frozen: list[Any]) -> Callable[..., Any] | None:
-        """None where it is not in memory, and would cost more time than plain Python or cannot be had."""
+        """None if the form is not in memory, and cannot be had or would cost more time than plain Python."""
         global _slowed
         signature = ",".join(map(_signature, frozen))
         if signature not in self._compiled and (_forced or rows >= LARGE):
@@ -172,7 +172,7 @@ kernel = Kernel
 
 
 class _Lists:
-    """What a kernel uses of NumPy, over lists."""
+    """The part of NumPy that kernels use, over lists."""
 
     int64 = int32 = int16 = int8 = uint32 = uint16 = uint8 = staticmethod(int)
     bool_ = staticmethod(bool)
@@ -189,14 +189,14 @@ class _Lists:
 
 
 def _length(argument: Any) -> int:
-    """Rows; of a named tuple those of its longest column."""
+    """The number of rows; of a named tuple that of its longest column."""
     if isinstance(argument, (np.ndarray, list)):
         return len(argument)
     return max(map(_length, argument), default=0) if isinstance(argument, tuple) else 0
 
 
 def _frozen(argument: Any) -> Any:
-    """In the one form of its kind that kernels are compiled for: each other one would mean compiling anew."""
+    """The argument in the only form of its kind that kernels are compiled for: any other would mean compiling anew."""
     if isinstance(argument, tuple):
         return type(argument)(*map(_frozen, argument))
     if isinstance(argument, (np.ndarray, list)):
@@ -209,7 +209,7 @@ def _frozen(argument: Any) -> Any:
 
 
 def _signature(argument: Any) -> str:
-    """Of an argument as `_frozen` returns it; of a named tuple with the names of its fields, whose order may change."""
+    """The type of an argument from `_frozen`; of a named tuple with its field names, as their order may change."""
     if isinstance(argument, tuple):
         names = argument._fields  # type: ignore[attr-defined]
         fields = ",".join(f"{name}:{_signature(part)}" for name, part in zip(names, argument, strict=True))
@@ -218,14 +218,14 @@ def _signature(argument: Any) -> str:
 
 
 def _lists(argument: Any) -> Any:
-    """As the plain form takes it."""
+    """The argument as the plain form takes it."""
     if isinstance(argument, np.ndarray):
         return argument.tolist()
     return type(argument)(*map(_lists, argument)) if isinstance(argument, tuple) else argument
 
 
 def _arrays(result: Any) -> Any:
-    """What the plain form returned, as the compiled one does."""
+    """The result of the plain form, in the form in which the compiled one returns it."""
     if isinstance(result, tuple):
         parts = map(_arrays, result)
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

@@ -1,13 +1,13 @@
 """Compiled kernels on disk, in numba's own cache, and the one folder that is trusted with them.
 
-To load compiled code is to run it, and numba unpickles it on the way: it is trusted as Python's `.pyc` files are. So it
-is loaded only from a folder of ours that nobody but this user and root can enter or put another in the place of.
-Nothing that comes from a run folder, from a user's file or from the network is ever unpickled.
+Loading compiled code means running it, and numba unpickles it on the way, so it is trusted as Python's `.pyc` files
+are. Compiled code is therefore loaded only from a folder of ours that nobody but this user and root can enter or
+replace. Nothing that comes from a run folder, from a user's file or from the network is ever unpickled.
 
-numba keeps an index for each function, which every process that compiles the function rewrites: if two processes
-compile it for different types or processors at once, the index can name code for the other ones. Here the name of a
-function says what it was compiled from, and for which types and which processor, so that each index has a single entry,
-and processes that compile the same at once write files that serve all of them.
+numba keeps an index for each function, and every process that compiles the function rewrites it. If two processes
+compile the function at once for different types or processors, the index can name the wrong code. Here the name of a
+function says what it was compiled from, and for which types and which processor. So each index has a single entry, and
+processes that compile the same at once write files that serve all of them.
 """
 
 import hashlib
@@ -35,13 +35,13 @@ def compiled(
 ) -> Callable[..., Any]:
     """The compiled form for arguments of these types: loaded, or compiled and, where that is possible, kept.
 
-    source: differs wherever the function or something that it calls does. signature: wherever arguments are of other
-    types, or named tuples have other fields.
+    source: differs if the code of the function, or of something that it calls, differs. signature: differs if arguments
+    are of other types, or named tuples have other fields.
     """
     types = tuple(map(numba.typeof, arguments))
     family = f"{function.__name__}-"
     fresh = f"{family}{source}-"
-    # It has another name wherever the same source has to be compiled again.
+    # The function gets another name wherever the same source has to be compiled again.
     processor = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
     target = signature, types, processor, (numba.__version__, importlib.import_module("llvmlite").__version__)
     function.__qualname__ = f"{fresh}{hashlib.blake2b(repr(target).encode(), digest_size=8).hexdigest()}"
@@ -60,12 +60,12 @@ def compiled(
 
 
 def _cached(numba: Any, function: FunctionType) -> Any:
-    """What compiles the function, or loads it from a trusted folder; None, told on stderr, where none can be had."""
+    """A dispatcher that compiles the function or loads it from a trusted folder; else None, and a note on stderr."""
     try:
         trusted = _folder()
         numba.config.CACHE_DIR = str(trusted)
         dispatcher = numba.njit(nogil=True, cache=True)(function)
-        inside = trusted in Path(dispatcher.stats.cache_path).parents  # numba takes another where it cannot write
+        inside = trusted in Path(dispatcher.stats.cache_path).parents  # numba takes another if it cannot write
         why = exposed(trusted) if inside else f"{trusted} takes no files"
     except (OSError, RuntimeError) as error:
         why = str(error)
@@ -77,7 +77,7 @@ def _cached(numba: Any, function: FunctionType) -> Any:
 
 
 def _folder() -> Path:
-    """Where compiled code is kept, made where it is missing. Raises OSError or RuntimeError."""
+    """The folder for compiled code, made if it is missing. Raises OSError or RuntimeError."""
     base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base, "fencepost", "kernels")
     if not folder.is_absolute():
@@ -88,7 +88,7 @@ def _folder() -> Path:
 
 
 def exposed(folder: Path) -> str:
-    """Why others than this user and root can enter a real folder, or replace it; "" if they cannot. Raises OSError."""
+    """Why users other than this one and root can enter or replace a real folder; "" if they cannot. Raises OSError."""
     if folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return f"{folder} is open to other users (its mode has to be 0700)"
     for path in (folder, *folder.parents):
@@ -106,7 +106,7 @@ def _explain(why: str) -> None:
 
 
 def _remove(folder: Path, pattern: str, *, spared: str = "\0") -> None:
-    """spared: how names begin that stay."""
+    """Removes the files that match the pattern, but for those whose names begin with `spared`."""
     for path in folder.glob(pattern):
         if not path.name.startswith(spared):
             with suppress(OSError):

@@ -1,11 +1,11 @@
-"""The attempts to hold of a history, as arrays, and the lives of its sessions: what the model `lease` is judged by.
+"""What the model `lease` is judged by: the attempts to hold of a history, as arrays, and the lives of its sessions.
 
 An attempt is an acquire and all that its owner did to the same key until its next acquire (checkers/CONDITIONS.md,
-sections 1 and 16). Owners may be used again, as processes are in histories from elsewhere, as long as it is clear which
-of its attempts an operation belongs to: where it is not, or where nothing says how long a lease lasts, the history is
-refused rather than judged by a guess. A session's lease lasts at least L after each request that prolonged it, from the
-request's invocation (sections 3, 5 and 16); what precedes its creation by its client's own order is refused as input.
-O(n), but for the sorting of rows by their owners.
+sections 1 and 16). An owner may come again, as processes do in histories from elsewhere, as long as it is clear which
+of its attempts an operation belongs to. If that is not clear, or nothing says how long a lease lasts, the history is
+refused rather than judged by a guess. A session's lease lasts at least L from the invocation of each request that
+prolonged it (sections 3, 5 and 16). A history is also refused if, by its client's own order, a session is used before
+its creation. O(n), but for the sorting of rows by their owners.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -36,7 +36,7 @@ from checkers.models.model import Settings, Unusable
 from checkers.row_format import INFINITY, NESTED, NONE, SHARED, F, Outcome
 
 LONGEST: Final = INFINITY >> 2
-"""ns; a TTL of more than thirty years is as good as that."""
+"""ns, more than thirty years; a longer TTL counts as this."""
 
 _ABOUT: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 
@@ -47,15 +47,15 @@ _refusal = is_refusal.plain_form
 class Life:
     """One session; ns."""
 
-    lived: int = 0  # when it certainly lived (creation, keep-alives)
-    length: int = 0  # the least that each of these adds to its lease
+    lived: int = 0  # when it last certainly lived (creation, keep-alives)
+    length: int = 0  # the least that a creation or keep-alive adds to its lease
     ttl: int = 0
     opened: int = 0  # when it was created at the earliest, 0 if that is not known
-    answered: int = 0  # when that was answered
+    answered: int = 0  # when its creation was answered
     used: bool = False
     shut: int = INFINITY  # from here on its client may have closed it
-    dead: int = INFINITY  # by then it was over, if what was refused is believed
-    closed: int = INFINITY  # by then it was over, if what its client was told of its closing is believed
+    dead: int = INFINITY  # by then it was over, if refusals are believed
+    closed: int = INFINITY  # by then it was over, if acknowledged closings are believed
     kept: list[tuple[int, int]] = field(default_factory=list)  # returns and invocations of acknowledged keep-alives
     # Invocations and returns (`INFINITY`: unanswered) of closings that may have happened.
     closings: list[tuple[int, int]] = field(default_factory=list)
@@ -63,12 +63,12 @@ class Life:
 
     @property
     def until(self) -> int:
-        """Its lease lasts until then at least."""
+        """ns; its lease lasts at least until then."""
         return self.lived + self.length if self.lived else 0
 
     @property
     def trusted(self) -> int:
-        """Its lease lasts until then even if keep-alives were acknowledged of what had ended."""
+        """ns; its lease lasts at least until then, even if keep-alives of an ended session were acknowledged."""
         end = self.opened + self.length if self.opened else 0
         for ret, inv in sorted(self.kept):
             if ret < end:
@@ -77,7 +77,7 @@ class Life:
 
 
 def column(lives: Sequence[Life], name: str) -> Ints:
-    """One field of all of them."""
+    """One field of all lives."""
     return np.array([getattr(life, name) for life in lives], np.int64)
 
 
@@ -109,7 +109,7 @@ def gathered(
 
 
 def _add(history: History, row: int, life: Life) -> None:
-    """What one row about a session says of it. Raises Unusable."""
+    """Adds to `life` what one row about the session says. Raises Unusable."""
     c = history.columns
     kind, outcome, inv, ret = (int(c[name][row]) for name in ("f", "outcome", "inv", "ret"))
     if kind == F.SESSION_OPEN:
@@ -124,7 +124,7 @@ def _add(history: History, row: int, life: Life) -> None:
     refused = outcome == Outcome.FAIL and _refusal(int(c["reason"][row]))
     early = inv < life.answered  # clients that choose the id themselves need not wait for the answer
     if early and outcome == Outcome.FAIL:
-        return  # perhaps there was nothing yet
+        return  # perhaps the session did not exist yet
     if outcome != Outcome.FAIL or refused:
         life.proof.append(row)
     if kind == F.KEEP_ALIVE:
@@ -142,7 +142,7 @@ def _add(history: History, row: int, life: Life) -> None:
 
 
 def kind_of(history: History) -> str:
-    """What extends a hold, as in `Facts.lease`; histories from elsewhere show it."""
+    """What extends a hold, as in `Facts.lease`; in histories from elsewhere the rows about sessions show it."""
     c = history.columns
     if history.facts.lease == "grant" and (any_of(c["f"], _ABOUT) & (c["session"] != 0)).any():
         return "session"
@@ -179,17 +179,17 @@ class Attempts:
     """Attempts to hold; arrays with an element for each, times in ns."""
 
     history: History
-    rows: Ints  # the acquire, or the first operation of who never acquired
+    rows: Ints  # the acquire, or the first operation of an owner that never acquired
     key: Ints
     start: Ints  # earliest instant of the grant
     ret: Ints  # when it was answered
-    length: Ints  # the least that its lease adds to it, drift and grain of the server's clock deducted
+    length: Ints  # the shortest that its lease can last, drift and grain of the server's clock deducted
     token: Ints
     session: Ints  # index into `lives`, -1 for a lease of its own
     again: Ints  # when its session asked for the same key again
     touch: bool  # whether each acknowledged request prolongs the session, not only keep-alives
     answers: Answers  # what their clients were told
-    renewals: Renewals  # of all of them
+    renewals: Renewals  # of all attempts
     order: Column  # rows of all operations of attempts, those of an attempt together from its `answers.acquire` on
     group: Column  # of each of `order`: a number that owner and key have in common
     asked_again: Mapping[int, int]  # acquire row → when its session asked for the same key again
@@ -207,7 +207,7 @@ class Attempts:
         return rows
 
     def refusals(self, attempt: int) -> list[int]:
-        """Rows of the attempt's operations that were told that the lock is not its owner's, once it had been."""
+        """Rows of the attempt's operations that were told, after its grant, that the lock is not its owner's."""
         c = self.history.columns
         if self.answers.answered[attempt] != 1:
             return []
@@ -226,7 +226,7 @@ class Attempts:
 
 
 def gather(history: History, settings: Settings) -> Attempts:
-    """Raises Unusable."""
+    """The attempts of a history. Raises Unusable."""
     c = history.columns
     _fit(history, settings)
     f = c["f"]
@@ -245,10 +245,10 @@ def gather(history: History, settings: Settings) -> Attempts:
 
 
 def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts:
-    """The same with the operations in `rows` only; it is as if the others had never been told of."""
+    """The attempts with the operations in `rows` only, as if the others had never been recorded."""
     kept = np.isin(attempts.order, list(rows))
     order, group = attempts.order[kept], attempts.group[kept]
-    # Few: only what they need is worth a look.
+    # The rows are few: only their columns are worth a look.
     folded = fold(np.arange(len(order), dtype=np.int32), group, calls_of(attempts.history, order))
     return _attempts(attempts.history, settings, folded, (order, group), attempts.asked_again, rows)
 
@@ -313,7 +313,7 @@ def _attempts(
 
 
 def _fit(history: History, settings: Settings) -> None:
-    """Whether these are leases, and times are times. Raises Unusable."""
+    """Raises Unusable unless locks have leases and one holder each, times are times, and the drift is not negative."""
     c, facts = history.columns, history.facts
     if history.clock is not None:
         raise Unusable("leases need times: this history has only an order of events")
@@ -330,5 +330,5 @@ def _fit(history: History, settings: Settings) -> None:
 
 
 def _differs(numbers: Any) -> Any:
-    """Rows whose value is not that of the row before; the first is one."""
+    """Of each row whether its value differs from that of the row before; true for the first row."""
     return np.append(np.ones(min(1, len(numbers)), bool), numbers[1:] != numbers[:-1])

@@ -20,20 +20,20 @@ Ints = npt.NDArray[np.int64]
 TOUCHES: Final = 1
 PARTS: Final = 2
 CERTAIN: Final = 4
-"""Bits of a grant in a session: it prolongs the session; so does its release; it lasted until its release."""
+"""Bits of a grant in a session: the grant prolongs it; the release prolongs it; the grant lasted until its release."""
 READER: Final = 8
 """Bit of a grant that excludes writers only."""
 
 
 class Grants(NamedTuple):
-    """Grants of any number of keys, those of one key together where an order is meant; times in ns."""
+    """Grants of any number of keys; where an order is meant, those of one key stand together. Times in ns."""
 
     key: Ints
     token: Ints
     start: Ints  # the earliest instant of the grant
     latest: Ints  # the latest instant; before `start`: a contradiction in itself
     lasts: Ints  # what the grant adds to its lease; `INFINITY`: only the release ends it
-    fixed: Ints  # its lease does not end before that, whenever it began
+    fixed: Ints  # its lease does not end before this, whenever the grant began
     held: Ints  # when it was last known to be in force
     free: Ints  # from then on it may have been released
     over: Ints  # by then it has ended
@@ -60,13 +60,13 @@ class Sessions(NamedTuple):
     until: Ints  # its lease lasts at least until then
     shut: Ints  # from here on its client may have closed it
     dead: Ints  # by then it is over
-    closings: Ints  # from where to where its closings are in the next two: its own place to the next one's
+    closings: Ints  # where its closings begin in the next two columns; they end where the next session's begin
     closing_inv: Ints
     closing_ret: Ints
 
 
 class Settled(NamedTuple):
-    """The earliest starts of grants in an order. What has no place certainly has none, final or not."""
+    """The earliest starts of grants in an order. A grant that is stuck certainly has no place, even if not `final`."""
 
     begun: Ints  # ns; of each grant, meaningless from the first of its key that is stuck
     rank: Ints  # of each grant: its place among what happened at that instant
@@ -75,12 +75,12 @@ class Settled(NamedTuple):
     lived_rank: Ints  # of each session: the place of that
     lasting: Ints  # ns; of each session until when its lease lasts
     late: Ints  # of each session: 1 if it lived too long
-    final: bool  # whether patience was enough
+    final: bool  # whether the fixpoint was reached within the rounds allowed
 
 
 @kernel
 def prolonged(a: Any, end: Any, first: int, last: int, length: int, renewals: Renewals) -> Any:
-    """The end of a lease whose renewals extended it only where they were answered before it can have ended."""
+    """The end of a lease whose renewals extended it only if they were answered before the lease can have ended."""
     inv, ret = renewals
     changed = True
     while changed:
@@ -122,7 +122,7 @@ def _core_ends(grants: Grants, renewals: Renewals) -> Ints:
 
 @kernel
 def closing(sessions: Sessions, z: int, lived: Any) -> Any:
-    """When a session that still lived then can have been closed: not by what had returned before."""
+    """When a session that was alive at `lived` can have been closed: not by a closing that had returned before."""
     earliest = np.int64(INFINITY)
     for place in range(sessions.closings[z], sessions.closings[z + 1]):
         if sessions.closing_ret[place] >= lived:
@@ -134,8 +134,8 @@ def closing(sessions: Sessions, z: int, lived: Any) -> Any:
 def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int) -> Settled:
     """The earliest starts of grants in their order, those of one key together: the least fixpoint over all of them.
 
-    The end of a session is later than all that it did in the order of events, not in time alone: so moments are
-    pairs (time, rank). A rank beyond the number of sessions is a circle, which only a release can break.
+    A session ends after all that it did in the order of events, not only in time, so moments are pairs (time, rank). A
+    rank beyond the number of sessions means a circle, which only a release can break.
     """
     key, start, latest, lasts, fixed = grants.key, grants.start, grants.latest, grants.lasts, grants.fixed
     held, free, over, first, last = grants.held, grants.free, grants.over, grants.first, grants.last
@@ -222,7 +222,7 @@ def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int
 
 @kernel
 def _held_twice(key: Ints, session: Ints, sessions: int) -> Ints:
-    """Of each grant whether its session is granted the key again, so that its release alone lies between the two."""
+    """Of each grant whether its session is granted the key again, so that only its release lies between the two."""
     again = np.zeros(len(key), np.int64)
     seen = np.full(sessions, -1, np.int64)
     for back in range(len(key)):
@@ -235,27 +235,27 @@ def _held_twice(key: Ints, session: Ints, sessions: int) -> Ints:
 
 
 EARLY, OVERLAPPING, AMBIGUOUS, UNANSWERED = 1, 2, 3, 4
-"""Why operations of one owner cannot be told apart, or are none that a client can have asked for."""
+"""Why operations of one owner cannot be told apart, or why no client can have asked for them."""
 
 
 @kernel
 def is_refusal(reason: int) -> bool:
-    """Whether a failed renewal or release was told that the lock is not its owner's; others never got so far."""
+    """Whether a failed renewal or release was told that the lock is not its owner's; other failures prove nothing."""
     return reason < UNAVAILABLE
 
 
 @kernel
 def begins(kind: int, fate: int, current: int) -> bool:
-    """Whether an operation begins an attempt. current: that of the operation before it, -1 for none."""
+    """Whether an operation begins an attempt. current: the attempt of the operation before it, -1 for none."""
     if kind in (ACQUIRE, TRY_ACQUIRE):
         return fate != FAIL
-    # Who renews or releases without an acquire has an attempt of its own, which nothing can explain.
+    # An acknowledged renewal or release without an acquire begins an attempt of its own, which nothing can explain.
     return current < 0 and fate == OK
 
 
 @kernel
 def counts(order: Column, group: Column, f: Ints, outcome: Ints) -> tuple[int, int]:
-    """How many attempts there are, and acknowledged renewals: what there is room for need not be paid for twice."""
+    """The numbers of attempts and of acknowledged renewals, so that `fold` makes arrays of the right size at once."""
     attempts, renewals, current = 0, 0, -1
     for place in range(len(order)):
         row = order[place]
@@ -270,16 +270,16 @@ def counts(order: Column, group: Column, f: Ints, outcome: Ints) -> tuple[int, i
 
 
 class Answers(NamedTuple):
-    """What the client of each attempt was told; ns. Where it never was: `INFINITY` for what is first, -1 for last."""
+    """What the client of each attempt was told; ns. A first time that never came is `INFINITY`, a last one -1."""
 
     acquire: Ints  # the place of its acquire in the order; of its first operation where it has none
-    answered: Ints  # 1 if that was acknowledged, 0 if it was not answered, -1 if there is none
+    answered: Ints  # 1 if the acquire was acknowledged, 0 if it was not answered, -1 if there is none
     renewed: Ints  # the last invocation of an acknowledged renewal
-    proven: Ints  # the first return of one
+    proven: Ints  # the first return of an acknowledged renewal
     released: Ints  # the first invocation of a release that may have happened
-    freeing: Ints  # the last invocation of an acknowledged one
-    freed: Ints  # the first return of one
-    frees: Ints  # how many there are
+    freeing: Ints  # the last invocation of an acknowledged release
+    freed: Ints  # the first return of an acknowledged release
+    frees: Ints  # how many acknowledged releases there are
     refused: Ints  # the first return of a renewal or release that was told that the lock is not its owner's
     first: Ints  # where its acknowledged renewals begin in `Folded.renewals`
     last: Ints  # and where they end
@@ -298,9 +298,9 @@ class Folded(NamedTuple):
 def fold(order: Column, group: Column, calls: Calls) -> Folded:
     """What each attempt consists of: an acquire and all that its owner did to the key until its next acquire.
 
-    Which attempt an operation belongs to follows from its owner's own order alone; where it does not, that is said.
-    order: rows of acquires, renewals and releases; those of one owner and key together, as invoked. group: of each of
-    these a number that owner and key have in common.
+    The owner's own order alone says which attempt an operation belongs to; if it does not, `wrong` says so. order: rows
+    of acquires, renewals and releases, those of one owner and key together, as invoked. group: of each of these rows a
+    number that stands for its owner and key.
     """
     f, outcome, reason, inv, ret, _, _ = calls
     n, room = counts(order, group, f, outcome)

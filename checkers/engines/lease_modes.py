@@ -1,4 +1,4 @@
-"""What is asked about the attempts of a history in each mode: start windows, and what ends them. O(n).
+"""The problem that each mode poses about the attempts of a history: start windows, and what ends the grants. O(n).
 
 Source: checkers/CONDITIONS.md, section 16, where each mode and its windows stand in a table.
 """
@@ -20,7 +20,7 @@ BLIND, TOLD, UNREFUSED, FULL = range(4)
 def pose(
     attempts: Attempts, mode: int, *, ordered: frozenset[int], keys: Iterable[int] | None = None
 ) -> tuple[Problem, Ints]:
-    """What is asked in one mode, of these `keys` only, and the attempt of each grant. ordered: as in `Problem`."""
+    """The problem in one mode, of these `keys` only, and the attempt of each grant. ordered: as in `Problem`."""
     answered, frees = attempts.answers.answered, attempts.answers.frees
     counts = answered == 1  # an acquire without an answer may never have happened
     if mode != BLIND:
@@ -38,7 +38,7 @@ def pose(
 
 
 def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
-    """The attempts that count, as far as their sessions have no say."""
+    """The grants of the attempts that count, without what their sessions add."""
     answers = attempts.answers
     nothing = np.zeros(len(who), np.int64)
     again, session, length = attempts.again[who], attempts.session[who], attempts.length[who]
@@ -51,7 +51,7 @@ def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
         held = answers.renewed[who]
         fixed = np.where(held < 0, -1, held + length)
         latest = np.minimum(latest, answers.proven[who])
-        # Renewed or released what was never granted; renewed after its release had returned.
+        # A contradiction in itself: renewed or released without a grant, or renewed after the release had returned.
         latest[(answered < 0) | (held > freed)] = -1
     if mode == FULL:
         over = answers.refused[who]
@@ -85,7 +85,7 @@ def _grants(attempts: Attempts, mode: int, who: Ints) -> Grants:
 
 
 def _in_sessions(attempts: Attempts, mode: int, who: Ints, grants: Grants, sessions: Sessions) -> Grants:
-    """The same with what they and their releases do to their sessions."""
+    """The grants with what they and their releases do to their sessions."""
     released, frees = attempts.answers.released[who], attempts.answers.frees[who]
     in_session, freed = grants.session >= 0, frees > 0
     bits = np.where(in_session & freed & (mode >= UNREFUSED), CERTAIN, 0)

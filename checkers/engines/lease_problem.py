@@ -1,4 +1,4 @@
-"""Grants of any number of keys to be put in order, and what came of that: what the solver of leases takes and returns.
+"""What the solver of leases takes and returns: grants of any number of keys to be put in order, and the result.
 
 Source: checkers/CONDITIONS.md, sections 3 to 5. Two grants whose cores [latest, E(start)) are not empty can follow one
 another in one order only: they are forced. A grant without a core is movable: it may stand in any gap.
@@ -39,7 +39,7 @@ _earliest_end = earliest_end.plain_form
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is asked about leases, in one mode."""
+    """A problem about leases, in one mode."""
 
     grants: Grants
     renewals: Renewals  # which `grants` refer to
@@ -51,7 +51,7 @@ class Problem:
         return len(self.grants.key)
 
     def part(self, chosen: Ints) -> Self:
-        """The same with these grants only, in this order."""
+        """The problem with these grants only, in this order."""
         return replace(self, grants=Grants(*[column[chosen] for column in self.grants]))
 
     def settled(self) -> Settled:
@@ -60,7 +60,7 @@ class Problem:
 
 
 class Windows:
-    """Grants of one key as lists, for walks that look at one after another; each known by its number."""
+    """The grants of one key as lists, for walks that look at one after another; a grant is known by its number."""
 
     def __init__(self, problem: Problem) -> None:
         first, last = problem.grants.first, problem.grants.last
@@ -78,28 +78,28 @@ class Windows:
         self.core_end: list[int] = core_ends(problem.grants, problem.renewals).tolist()
 
     def end(self, n: int, a: int) -> int:
-        """E(a) of one of them."""
+        """E(a) of one grant."""
         end: int = _earliest_end(self._grants, self._renewals, n, a)
         return end
 
     def exclude(self, n: int, m: int) -> bool:
-        """Whether two of them may not hold together: all but two readers."""
+        """Whether two grants may not hold together: true unless both are readers."""
         return not (self.reader[n] and self.reader[m])
 
 
 class Solution(NamedTuple):
-    """What became of a problem; grants by their numbers."""
+    """The solution of a problem; grants are given by their numbers."""
 
     conflicts: Mapping[int, tuple[int, ...]]  # key → grants that have no room together
     undecided: Mapping[int, str]  # key → why
-    order: Rows  # all grants, those of each key together; where the key fits, in an order that does
-    executed: Collection[int] = ()  # those whose unanswered release is taken to have happened, prolonging a session
+    order: Rows  # all grants, those of each key together, in an order that fits if the key has one
+    executed: Collection[int] = ()  # grants whose unanswered release is taken to have happened, prolonging a session
 
 
 def likely(problem: Problem) -> tuple[Rows, Flags]:
-    """All grants key by key in the order that is forced where any is, and for each whether it is movable.
+    """All grants key by key, in the forced order if there is one, and for each whether it is movable.
 
-    What is certain of sessions is taken from wherever their grants stand in their windows.
+    Of sessions it uses only what is certain wherever their grants stand in their windows.
     """
     grants = problem.grants
     if len(problem.sessions.alive):
@@ -119,10 +119,10 @@ def likely(problem: Problem) -> tuple[Rows, Flags]:
 
 
 def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem:
-    """The holds of a recording, mode *told*, as one problem over all their keys; number n is `holds[n]`.
+    """The holds of a recording, mode *told*, as one problem over all their keys; grant n is `holds[n]`.
 
     lease: the kind, as in `Facts.lease`. ordered: as in `Problem`. What a hold says of its session is used as it
-    stands; unanswered releases happened, and prolonged nothing. So conflicts across keys are certain, but not all show.
+    stands; unanswered releases happened, and prolonged nothing. So conflicts across keys are certain, but incomplete.
     """
     fields = dict(zip(Hold._fields, zip(*holds, strict=True), strict=True)) if holds else {}
 
@@ -130,7 +130,7 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
         return np.array(fields.get(name, ()), np.int64)
 
     def capped(name: str) -> Ints:
-        """Sums of times and TTLs, which may be too large."""
+        """Sums of times and TTLs, which may be too large: `INFINITY` at most."""
         return np.array([min(value, INFINITY) for value in fields.get(name, ())], np.int64)
 
     session = column("session")
@@ -165,7 +165,7 @@ def posed(holds: Sequence[Hold], lease: str, ordered: frozenset[int]) -> Problem
 
 
 def fewest(units: list[Unit], conflict: Callable[[list[Unit]], bool], size: int) -> list[Unit]:
-    """Of units that are in conflict so few that none can be left out: tried `size` at a time, then half that, ..."""
+    """Units that remain in conflict, so few that none can be left out: tried `size` at a time, then half that, ..."""
     while size:
         place = 0
         while place < len(units):

@@ -1,8 +1,8 @@
 """Whether the grants of one key have room one after another: single-machine scheduling with start windows.
 
 Source: checkers/CONDITIONS.md, section 4. Forced grants have one order, in which earliest starts decide: O(n log n).
-What is movable is placed by `Search`, exactly, under a budget. Exact, but for readers and grants of a quorum: there
-movable grants, or all, are compared pair by pair, which is sound.
+`Search` places movable grants, exactly, under a budget. Exact, except that the movable grants of keys with readers, and
+all grants of a quorum, are compared pair by pair, which is sound.
 """
 
 import time
@@ -17,11 +17,11 @@ from checkers.history.finding import OutOfBudget
 from checkers.row_format import INFINITY
 
 WIDE: Final = 4096
-"""Bits of a set that are handled in the time of a step."""
+"""Bits of a set that are handled in the time of one step."""
 
 
 class Budget:
-    """What a search may still cost. A step is one movable grant looked at for one set of them."""
+    """What a search may still cost. A step looks at one movable grant for one set of movable grants."""
 
     def __init__(self, steps: int, deadline: float) -> None:
         """deadline: by `time.monotonic`."""
@@ -29,7 +29,7 @@ class Budget:
         self._deadline = deadline
 
     def spend(self, steps: int, movable: int) -> None:
-        """Before the work is done. Raises OutOfBudget."""
+        """Called before the work is done. Raises OutOfBudget."""
         self._steps -= steps
         if self._steps < 0:
             raise OutOfBudget(f"{movable} grants without a certain moment overlap: too many orders to try")
@@ -37,7 +37,7 @@ class Budget:
             raise OutOfBudget("the order of all grants was searched for too long")
 
 
-_Path = Any  # (path, grant), None: a list that is shared by all that go on from it
+_Path = Any  # (path, grant), or None: a linked list, shared by all paths that continue it
 _States = dict[int, tuple[int, _Path]]
 
 
@@ -45,11 +45,11 @@ class Search:
     """The sets of movable grants that can have been placed before the present forced one, each with its smallest end.
 
     The forced grants are walked in their order; the smallest end is best, since E(a) is monotone. Exact: a set is
-    dropped only where another one contains it and ends no later, or where a grant that it lacks can no longer begin.
+    dropped only where another set contains it and ends no later, or where a grant that it lacks can no longer begin.
     Exponential in the movable grants whose windows overlap, linear in the length of a history.
 
-    A set is a bit mask over the movable grants, which are in order of their latest starts; bit 0 is the place `_base`
-    of that order. With each end stands how it was reached.
+    A set is a bit mask over the movable grants in order of their latest starts; bit 0 stands for the grant at place
+    `_base` of that order. Each end is kept with the path that reached it.
     """
 
     def __init__(self, windows: Windows, movable: Sequence[int], budget: Budget) -> None:
@@ -83,7 +83,7 @@ class Search:
                 continue
             after = self._windows.end(n, a)
             horizon = max(horizon, after)
-            # Those that must have begun before `after` and have not can no longer be placed.
+            # A set is dropped if it lacks a movable grant that must begin before `after`: that grant is too late now.
             due = (1 << max(bisect_right(self._latest, after - 1) - self._base, 0)) - 1
             if mask & due == due:
                 placed[mask] = after, (path, n)
@@ -120,13 +120,13 @@ class Search:
     def _walk(self, until: int) -> tuple[int, ...] | None:
         """Place the movable grants that must begin before `until`; a conflict if they do not fit.
 
-        From one latest start to the next: only those that overlap there are open at once, in however long a history.
+        It goes from latest start to latest start, so only grants that overlap there are open, however long the history.
         """
         while self._base < len(self._latest) and self._latest[self._base] < until:
             moment = self._latest[self._base]
             self._begin(moment)
             due = (1 << bisect_right(self._latest, moment) - self._base) - 1
-            # To wait for one that takes no time can be put off until it must, unless one that takes some comes between.
+            # If no open grant takes time, waiting for one can be put off until it is due: nothing can come between.
             wait = due if all(self._instant[m] for m in self._open) else -1
             reached = self._expand(moment, INFINITY, wait)
             placed = {mask: state for mask, state in reached.items() if mask & due == due}
@@ -144,7 +144,7 @@ class Search:
             self._begun += 1
 
     def _expand(self, begun: int, ended: int, wait: int = -1) -> _States:
-        """The sets, and what open grants that begin and end by then make of them. wait: a mask of whom to wait for."""
+        """The sets, extended by open grants that begin and end by then. wait: a mask of the grants to wait for."""
         best: _States = {}
         todo = [(mask, end, path) for mask, (end, path) in self._states.items()]
         count = len(self._open)
@@ -169,7 +169,7 @@ class Search:
         return best
 
     def _settle(self, mask: int, end: int, path: _Path, bits: Sequence[tuple[int, int]]) -> tuple[int, int, _Path]:
-        """Place at once whatever takes no time here: that never hurts."""
+        """Place at once each grant that takes no time here: that never hurts."""
         for bit, m in bits:
             if self._start[m] <= end <= self._latest[m] and not mask & bit:
                 n = self._movable[m]
@@ -195,7 +195,7 @@ class Search:
         self._open = [m for m in self._open if m >= self._base and not common >> (m - self._base) & 1]
 
     def _conflict(self, until: int, n: int | None = None) -> tuple[int, ...]:
-        """All that the search has seen since it began anew, and the movable grants that concern the present one."""
+        """All forced grants since the search began anew, `n`, and the movable grants that can begin by `until`."""
         movable = (self._movable[m] for m in range(self._first, len(self._movable)) if self._start[m] <= until)
         own = [] if n is None else [n]
         return tuple(sorted((*self._stretch, *movable, *own), key=self._windows.latest.__getitem__))
@@ -207,15 +207,15 @@ PER_GRANT: Final = 100
 
 SMALL: Final = 40
 SMALL_BUDGET: Final = 40_000
-"""Grants of a conflict that is made smaller, and steps for each attempt at that."""
+"""The most grants of a conflict that is made smaller, and the steps for each try."""
 
 
 def conflicts(problem: Problem, deadline: float = inf, order: list[int] | None = None) -> Iterator[tuple[int, ...]]:
     """Grants of one key that have no room together, by their numbers; sessions end them as `fixed` says, and no later.
 
-    Each a pair, or a tuple that is too tight as a whole, mostly a smallest one; one that cannot begin at all stands
-    alone. deadline: by `time.monotonic`. order: where there are no conflicts, receives all grants in an order in which
-    they fit, unless there are readers or a quorum. Raises OutOfBudget, after what is certain.
+    Each conflict is a pair, or a tuple that is too tight as a whole, mostly a smallest one; a grant that cannot begin
+    at all stands alone. deadline: by `time.monotonic`. order: if there are no conflicts, receives all grants in an
+    order in which they fit, unless there are readers or a quorum. Raises OutOfBudget after yielding what is certain.
     """
     windows = Windows(problem)
     every = range(len(problem))
@@ -233,16 +233,16 @@ def conflicts(problem: Problem, deadline: float = inf, order: list[int] | None =
 
 
 def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Conflicts of grants whose order is known; the last of each cannot begin.
+    """Conflicts of grants whose order is known; the last grant of each conflict cannot begin.
 
-    Pairs that exclude each other by themselves are all given, once for each later grant; a longer tuple is a chain
-    that is too tight as a whole. After a conflict the walk begins anew with the later grant, so that each stands alone.
+    Pairs that exclude each other by themselves are all given, once for each later grant; a longer tuple is a chain that
+    is too tight as a whole. After a conflict the walk begins anew with the later grant, so each conflict stands alone.
     """
     start, latest, core_end, reader = windows.start, windows.latest, windows.core_end, windows.reader
     soonest = list(accumulate((latest[n] for n in reversed(order)), min))[::-1]
     active: list[int] = []
     chain: list[int] = []
-    over = written = 0  # the ends of all grants so far, and of the writers among them
+    over = written = 0  # the latest end of all grants so far, and of the writers among them
     for place, n in enumerate(order):
         active = [earlier for earlier in active if core_end[earlier] > soonest[place]]
         clashes = [e for e in active if core_end[e] > latest[n] and windows.exclude(e, n)]
@@ -266,7 +266,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
 
 
 def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
-    """Conflicts between two grants only: what is certain where a grant has no single instant.
+    """Conflicts between two grants only: these are certain even if a grant has no single instant.
 
     A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
     two of them exclude each other as on one server; a third may share another server with each.
@@ -310,7 +310,7 @@ def _in_any_order(windows: Windows, deadline: float, order: list[int]) -> Iterat
 
 
 def _parted(windows: Windows, grants: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Those that are forced, and those that are movable, each in order of their latest starts."""
+    """The forced grants and the movable grants, each in order of their latest starts."""
     latest, core_end = windows.latest, windows.core_end
     by_latest = sorted(grants, key=latest.__getitem__)
     return [n for n in by_latest if latest[n] < core_end[n]], [n for n in by_latest if latest[n] >= core_end[n]]
@@ -324,7 +324,7 @@ def _smallest(windows: Windows, conflict: tuple[int, ...], deadline: float) -> t
 
 
 def _possible(windows: Windows, grants: Sequence[int], deadline: float) -> bool:
-    """Whether they fit; also if that takes too long to find out."""
+    """Whether the grants fit; also True if that takes too long to find out."""
     forced, movable = _parted(windows, grants)
     if next(in_order(windows, forced), None) is not None:
         return False

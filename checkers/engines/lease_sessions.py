@@ -2,7 +2,7 @@
 
 Source: checkers/CONDITIONS.md, section 5. In given orders of the grants of each key, the least fixpoint of
 `lease_kernels.settle` decides. Orders are enumerated only among keys that share sessions, only where they are not
-forced, and under a budget; so is whether an unanswered release happened that would have prolonged its session.
+forced, and under a budget. If an unanswered release would have prolonged its session, both cases are tried, to a limit.
 """
 
 import time
@@ -22,16 +22,16 @@ WORK: Final = 2_000_000
 """Grants looked at for keys that hang together before the search for an order is given up; some seconds."""
 
 CHOICES: Final = 256
-"""Ways in which unanswered releases can have happened or not that are tried."""
+"""The most combinations of unanswered releases, each of which happened or did not, that are tried."""
 
 
 def solve_sessions(problem: Problem, seconds: float) -> Solution:
-    """What hangs together is decided together: a conflict stands at one of its keys. seconds: for all searches."""
+    """Decides keys that share sessions as one: a conflict stands at one of its keys. seconds: for all searches."""
     grants = problem.grants
     executed = set(np.flatnonzero(grants.optional).tolist())
     order = likely(chosen(problem, executed))[0]
     settled = chosen(problem, executed).part(order).settled()
-    # Of sessions that hold nothing it does not matter how long they lived.
+    # How long a session lived does not matter if it holds nothing.
     late = np.where(np.isin(np.arange(len(settled.late)), grants.session), settled.late, 0)
     if settled.final and not settled.stuck.any() and not late.any():
         return Solution({}, {}, order, executed)
@@ -66,7 +66,7 @@ def solve_sessions(problem: Problem, seconds: float) -> Solution:
 
 
 def chosen(problem: Problem, executed: set[int]) -> Problem:
-    """With the unanswered releases that happened, and prolonged their sessions, and those that did not happen."""
+    """The problem if the unanswered releases in `executed` happened, prolonging their sessions, and no others did."""
     grants = problem.grants
     if not grants.optional.any():
         return problem
@@ -78,7 +78,7 @@ def chosen(problem: Problem, executed: set[int]) -> Problem:
 
 
 def _together(problem: Problem) -> list[list[int]]:
-    """Keys whose grants share sessions, directly or through others."""
+    """Groups of keys whose grants share sessions, directly or through other keys."""
     parent: dict[int, int] = {}
 
     def root(key: int) -> int:
@@ -102,7 +102,7 @@ def _together(problem: Problem) -> list[list[int]]:
 
 
 def _decide(problem: Problem) -> tuple[list[int] | None, list[int]]:
-    """An order of all grants that fits, or None, and whose unanswered release happened. Raises OutOfBudget."""
+    """An order of all grants that fits, or None, and those whose unanswered release happened. Raises OutOfBudget."""
     open_to_choice = np.flatnonzero(problem.grants.optional).tolist()
     budget = [WORK]
     for happened in islice(product((True, False), repeat=len(open_to_choice)), CHOICES):
@@ -116,8 +116,8 @@ def _decide(problem: Problem) -> tuple[list[int] | None, list[int]]:
 
 
 def _arrange(problem: Problem, budget: list[int]) -> list[int] | None:
-    """An order of all grants that fits, or None: depth first, the movable ones one after another at every place of
-    their keys. Fewer grants are never worse off. Raises OutOfBudget.
+    """An order of all grants that fits, or None. Tries the movable grants one after another at every place of their
+    keys, depth first: where some grants do not fit, more grants do not fit either. Raises OutOfBudget.
     """
     order, is_movable = likely(problem)
     if _fits(problem, order.tolist(), budget):
@@ -140,7 +140,7 @@ def _arrange(problem: Problem, budget: list[int]) -> list[int] | None:
 
 
 def _places(problem: Problem, order: list[int], n: int) -> Iterator[list[int]]:
-    """An order with one more grant, at each place of its key."""
+    """The order with one more grant, at each place of its key."""
     key = problem.grants.key
     mine = [place for place, other in enumerate(order) if key[other] == key[n]]
     places = range(mine[0], mine[-1] + 2) if mine else [len(order)]
@@ -163,7 +163,7 @@ def _fits(problem: Problem, order: list[int], budget: list[int]) -> bool:
 
 
 def fewest_grants(problem: Problem, grants: Sequence[int]) -> tuple[int, ...]:
-    """Of grants that have no room together so few that none can be left out, as far as the budget goes."""
+    """Grants that have no room together, so few that none can be left out, as far as the budget goes."""
     budget = WORK
 
     def conflict(rest: list[int]) -> bool:

@@ -1,15 +1,15 @@
 """Leases: a lock that one client at a time holds until it releases, or until its TTL has passed without a renewal.
 
-Source: checkers/CONDITIONS.md, section 16, which says what each mode believes. Whoever is valid in one mode is so in
-all before it, so that the first mode that is invalid says what is to blame.
+Source: checkers/CONDITIONS.md, section 16, which says what each mode believes. A history that is valid in one mode is
+valid in all modes before it, so the first mode in which a history is invalid says what is to blame.
 
 In every mode: expiry may come late, never early; the server's clock may be fast by the drift; unanswered renewals
-extend nothing; an unanswered release may have happened once it was sent, or never. Where a service acknowledges
-releases of what another holds by then (deletes of what is not there), ``release-lied`` says so: the lock was not its
-holder's any more. Of sessions blind believes that grants were made, and keep-alives that were answered before its lease
-can have run out as creation and keep-alives alone tell; that other requests prolonged a session is believed from told
-on. What a session was granted or acknowledged after the return of its own closing shows in blind and told that the
-closing ended nothing; from unrefused on it is a contradiction in itself, as a renewal after its own release is.
+extend nothing; an unanswered release may have happened once it was sent, or never. If a service acknowledges releases
+of a lock that another holds by then (deletes of what is not there), ``release-lied`` says so: the lock was no longer
+its holder's. Of sessions, blind believes grants, and keep-alives that were answered before the lease can have run out
+(by creation and keep-alives alone); from told on, other requests prolong a session too. If a session was granted or
+acknowledged something after its own closing had returned, the closing ended nothing in blind and told; from unrefused
+on this is a contradiction in itself, as is a renewal after its own release.
 
 O(n log n) for each mode, but for what `solve` has to search.
 """
@@ -36,17 +36,17 @@ BLAME: Final = {BLIND: "granted-inside-a-hold", TOLD: "renewal-lied", UNREFUSED:
 
 SECONDS: Final = 20.0  # what all keys that need a search may take together
 WITNESSES: Final = 10  # conflicts that are made as small as they can be; others name the grants that have no room
-MINIMIZING: Final = 5.0  # seconds that this may take for all of them
-SMALL: Final = 400  # operations of a conflict that is made smaller one operation at a time
+MINIMIZING: Final = 5.0  # seconds for making all of these conflicts small
+SMALL: Final = 400  # conflicts of at most so many operations are made smaller one operation at a time
 
 _Point = tuple[int, int, int, int, int]
-"""(ns, rank, place of its grant in their order, or -1 for what is about a session, what it is, row): as sorted."""
+"""(ns, rank, place of its grant in their order or -1 if it is about a session, kind, row); sorted in this order."""
 _ACQUIRED, _RENEWED, _RELEASED, _REFUSED = range(4)
 _LAST: Final = INFINITY
 
 
 def lease(history: History, settings: Settings) -> EngineAnswer:
-    """Exact but for what exceeds a budget. Raises Unusable."""
+    """Exact, but for keys that exceed a budget. Raises Unusable."""
     attempts = gather(history, settings)
     ordered = in_order_of_tokens(attempts)
     problem, who = pose(attempts, FULL, ordered=ordered)
@@ -59,7 +59,7 @@ def lease(history: History, settings: Settings) -> EngineAnswer:
 def _blamed(
     attempts: Attempts, settings: Settings, conflicting: dict[int, tuple[int, ...]], ordered: frozenset[int]
 ) -> Iterator[Conflict]:
-    """Key by key what the first mode in which there is a conflict found; the earliest as small as they can be.
+    """For each key the conflict in the first mode that has one; the earliest ones as small as they can be.
 
     conflicting: key → attempts that have no room together in the mode that believes most.
     """
@@ -83,9 +83,9 @@ def _blamed(
 def solve(problem: Problem) -> Solution:
     """Whether the grants of all keys can have been in force one after another; one conflict for each key that has any.
 
-    Source: checkers/CONDITIONS.md, sections 4 and 5. All keys are walked at once in the likeliest order, O(n log n); a
-    key that has no room in it is judged alone (`lease_schedule`), and keys that share sessions are judged together
-    (`lease_sessions`). Exact within what those two say; what exceeds a budget is undecided.
+    Source: checkers/CONDITIONS.md, sections 4 and 5. All keys are walked at once in the likeliest order, O(n log n). A
+    key that does not fit in that order is judged alone (`lease_schedule`), and keys that share sessions are judged
+    together (`lease_sessions`). Exact within the limits of these modules; keys that exceed a budget are undecided.
     """
     if len(problem.sessions.alive):
         return solve_sessions(problem, SECONDS)
@@ -119,7 +119,7 @@ def solve(problem: Problem) -> Solution:
 
 
 def _chained(problem: Problem, order: Ints, begun: Ints, first: int, stuck: int) -> int:
-    """Where the chain begins of grants without a gap between them that leaves the stuck one no room."""
+    """The place where the chain of grants without gaps begins that leaves the stuck grant no room."""
     start, latest = problem.grants.start, problem.grants.latest
     if start[order[stuck]] > latest[order[stuck]]:
         return stuck
@@ -134,9 +134,9 @@ def least(
 ) -> tuple[int, ...]:
     """Rows that contradict each other in this mode, given attempts that do; none can be left out, if time allows.
 
-    Fewer grants, renewals, refusals and keep-alives never contradict each other more, so that what still does without
-    one of them rests on the others; releases stay with their grants. A solution for each attempt at that: O(n log n) of
-    them for n grants, each of what is left. deadline: by `time.monotonic`; past it, what is left is returned.
+    Leaving out grants, renewals, refusals or keep-alives never adds a contradiction, so a contradiction that remains
+    rests on the other rows; releases stay with their grants. Each try solves the problem of what is left: O(n log n)
+    solutions for n grants. deadline: by `time.monotonic`; past it, what is left is returned.
     """
     c, sessions = attempts.history.columns, np.unique(attempts.session[list(grants)])
     if mode == TOLD:
@@ -171,7 +171,7 @@ def least(
 
 
 def _rows(attempts: Attempts, mode: int, attempt: int) -> list[int]:
-    """What this mode believes of an attempt."""
+    """The rows of an attempt that this mode believes."""
     refused = set(attempts.refusals(attempt)) if mode == FULL else set()
     believed = refused | {int(attempts.rows[attempt])}
     f, outcome = attempts.history.columns["f"], attempts.history.columns["outcome"]
@@ -183,7 +183,7 @@ def _rows(attempts: Attempts, mode: int, attempt: int) -> list[int]:
 
 
 def _stays(attempts: Attempts, row: int) -> bool:
-    """Whether leaving it out would take away what ends a hold."""
+    """Whether a row can have ended a hold, so that it must not be left out."""
     c = attempts.history.columns
     return bool(c["f"][row] in (F.RELEASE, F.SESSION_CLOSE) and c["outcome"][row] != Outcome.FAIL)
 
@@ -192,7 +192,7 @@ def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) 
     """Rows in an order of linearization points; meaningless where there are conflicts or undecided keys.
 
     Source: checkers/CONDITIONS.md, sections 3 and 5: each operation stands at the earliest instant that the starts
-    allow, and no grant begins before the end of the one before it. O(n log n). who: the attempt of each grant.
+    allow, and no grant begins before the previous grant has ended. O(n log n). who: the attempt of each grant.
     """
     part = chosen(problem, set(solution.executed)).part(solution.order)
     settled = part.settled()
@@ -210,7 +210,7 @@ def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) 
 def _of_grants(
     attempts: Attempts, part: Problem, who: Ints, starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, int]]
 ) -> Iterator[_Point]:
-    """starts: instant and rank of each grant; ends: of each session."""
+    """The points of operations on grants. starts: instant and rank of each grant; ends: of each session."""
     c, grants = attempts.history.columns, part.grants
     f, outcome, inv = c["f"].tolist(), c["outcome"].tolist(), c["inv"].tolist()
     for place, (attempt, (a, rank)) in enumerate(zip(who.tolist(), starts, strict=True)):
@@ -238,7 +238,7 @@ def _of_grants(
 
 
 def _of_session(attempts: Attempts, z: int, end: tuple[int, int], closed: int) -> Iterator[_Point]:
-    """closed: when its client closed it, -1 if it may have ended before."""
+    """The points of rows about a session. closed: when its client closed it, -1 if it may have ended before."""
     c = attempts.history.columns
     for row in attempts.lives[z].proof:
         kind, fate, at = (int(c[name][row]) for name in ("f", "outcome", "inv"))

@@ -2,7 +2,7 @@
 
 Source: checkers/CONDITIONS.md, section 15. What each owner held follows from its own operations (`locks_by_owner`);
 then the cores of all holds must fit beside one another: O(n) for one holder (`locks_alone`), else O(n log n)
-(`locks_together`). Exact; what is left to the search is listed there.
+(`locks_together`). Exact; the section lists what is left to the search.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,12 +28,12 @@ _COUNTED: Final = "a refused try that only some of the possible orders explain"
 
 
 def mutex(history: History, settings: Settings) -> EngineAnswer:
-    """Whoever holds it does not get it again. See `checkers.models.locks.Mutex`."""
+    """The holder of the lock does not get it again. See `checkers.models.locks.Mutex`."""
     return _exclusive(history, settings, TURNS)
 
 
 def reentrant_mutex(history: History, settings: Settings) -> EngineAnswer:
-    """Whoever holds it gets it again. See `checkers.models.locks.ReentrantMutex`."""
+    """The holder of the lock gets it again. See `checkers.models.locks.ReentrantMutex`."""
     return _exclusive(history, settings, DEPTH)
 
 
@@ -43,7 +43,7 @@ def rwlock(history: History, settings: Settings) -> EngineAnswer:
 
 
 def semaphore(history: History, settings: Settings) -> EngineAnswer:
-    """At most `Settings.permits` at once. See `checkers.models.locks.Semaphore`."""
+    """At most `Settings.permits` holders at once. See `checkers.models.locks.Semaphore`."""
     if settings.permits == 1:  # the same specification
         return _exclusive(history, settings, TURNS)
     return _together(history, settings, COUNT)
@@ -142,7 +142,7 @@ def _key(history: History, rows: Any) -> Any:
 
 
 def _failures(history: History, held: OwnerHolds) -> Iterator[tuple[int, Conflict]]:
-    """By key; of each the first."""
+    """The first failure of each key, as (key, conflict)."""
     order = np.argsort(held.failed, kind="stable")
     keys, first = np.unique(_key(history, held.failed[order]), return_index=True)
     for k, n in zip(keys.tolist(), order[first].tolist(), strict=True):
@@ -151,6 +151,6 @@ def _failures(history: History, held: OwnerHolds) -> Iterator[tuple[int, Conflic
 
 
 def _four(held: OwnerHolds, first: int, second: int) -> tuple[int, ...]:
-    """The rows of two holds: the earlier, the later's release, and its acquire, which broke the rule."""
+    """The rows of two holds: the earlier one's, then the later one's release and its acquire, which broke the rule."""
     rows = (held.acquire[first], held.release[first], held.release[second], held.acquire[second])
     return tuple(int(row) for row in rows if row >= 0)

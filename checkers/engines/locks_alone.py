@@ -17,14 +17,14 @@ from checkers.row_format import INFINITY, F, Outcome, Reason
 
 @kernel
 def overlaps(acquire: Column, release: Column, calls: Calls, keys: int) -> tuple[Column, Column]:
-    """For each key two of these holds that cannot both be, as indexes, or -1 twice."""
+    """For each key the indexes of two holds that cannot both have happened, or -1 twice."""
     _, outcome, _, inv, ret, key, _ = calls
-    # Holds come in the order of their ends: two cores overlap iff one begins before the end of the one before it.
+    # Holds come in the order of their ends: two cores overlap iff one begins before the previous one ends.
     first = np.full(keys, -1, np.int64)
     second = np.full(keys, -1, np.int64)
     last = np.full(keys, -1, np.int32)
     end = np.zeros(keys, np.int64)
-    # Momentary holds since the last core: those that no later one lies within, the last one on top.
+    # A stack of momentary holds since the last core, without those that a later one lies within; the last one on top.
     top = np.full(keys, -1, np.int32)
     below = np.empty(len(acquire), np.int32)
     for h in range(len(acquire)):
@@ -71,14 +71,14 @@ class Stretched(NamedTuple):
     release: Column  # likewise, -1 for none
     owner: Column  # of each hold
     first: Column  # of each key the index of its first hold; one more than there are keys
-    earliest: Column  # ns; of each acquire
-    latest: Column  # ns; of each release
-    another: Column  # of each hold the index of its key's next one of another owner, or of the next key's first
+    earliest: Column  # ns; the earliest instant of each acquire
+    latest: Column  # ns; the latest instant of each release
+    another: Column  # of each hold the index of its key's next hold by another owner, or of the next key's first hold
     tied: Column  # of each key whether two holds of no length at one instant have no order
 
 
 def stretched(history: History, held: OwnerHolds, keys: int) -> Stretched:
-    """Only for keys whose cores are disjoint and that have no momentary holds but those tied to one instant."""
+    """How far holds reach; only for keys with disjoint cores and no momentary holds but those tied to one instant."""
     c = history.columns
     begin, end = spans(history, held)
     key = c["key"][held.acquire].astype(np.int64)
@@ -108,7 +108,7 @@ def tries(history: History) -> Column:
 
 
 def explained(history: History, holds: Stretched, refused: Column, *, own: bool) -> Column:
-    """For each refused try the hold that explains it (own: also one of the same owner), else -1 - the next hold."""
+    """For each refused try the hold that explains it (own: also one by the same owner), else -1 - the next hold."""
     c = history.columns
     inv, ret, key, asking = (c[name][refused] for name in ("inv", "ret", "key", "owner"))
     latest, moments = apart((c["key"][holds.acquire], holds.latest), (key, inv)).places
@@ -127,9 +127,9 @@ MAYBE: Final = -2
 def phantoms(
     history: History, held: OwnerHolds, holds: Stretched, refused: Column, place: Column, *, own: bool
 ) -> Column:
-    """For each try that no hold explains the row of an unanswered acquire that can have come last, and does.
+    """For each try that no hold explains, the row of an unanswered acquire that can have come last and explains it.
 
-    -1 for none, `MAYBE` where that is not decided: among reentrant holds (not own).
+    -1 for none, `MAYBE` if this is not decided: among reentrant holds (not own).
     """
     c = history.columns
     result = np.full(len(refused), -1, np.int64)
@@ -139,7 +139,7 @@ def phantoms(
         ghosts = waiting.get(k, [])
         if not ghosts or c["inv"][ghosts[0]] > c["ret"][refused[n]]:
             continue
-        if not own:  # it may be part of a longer hold of its owner's
+        if not own:  # the acquire may be part of a longer hold by its owner
             result[n] = MAYBE
         elif freed(history, holds, k) <= c["ret"][refused[n]]:
             result[n] = ghosts[0]
@@ -165,9 +165,9 @@ def beside(holds: Stretched, key: int, after: int) -> tuple[int, ...]:
 
 
 def entangled(history: History, holds: Stretched, refused: Column, place: Column) -> set[int]:
-    """Keys where a try needs a hold to reach into where its own owner's next one would reach back to.
+    """Keys where a try needs a hold to last into the time to which the next hold, by the try's owner, would reach back.
 
-    Only an owner that tries while it acquires can be in both places: not all stretches are possible at once.
+    Only an owner that tries while it acquires can be in both places: then not all stretches are possible at once.
     """
     c = history.columns
     before_another = np.flatnonzero((place >= 0) & (place + 1 < len(holds.acquire)))

@@ -1,8 +1,8 @@
-"""What each owner did with a lock, put together: holds, from an acquire to the release that ended it.
+"""The holds of each owner, from an acquire to the release that ended it, put together from the owner's operations.
 
-Source: checkers/CONDITIONS.md, section 15; it says how what is unknown is used, and what is not decided here (the key
-is `odd`). One walk over the rows in order of invocation with a few numbers for each pair of key and owner, O(n); holds
-come out in the order in which their releases were invoked.
+Source: checkers/CONDITIONS.md, section 15, which says how unknown operations are used and what is not decided here (the
+key is `odd`). One walk over the rows in order of invocation with a few numbers for each pair of key and owner, O(n).
+Holds come out in the order in which their releases were invoked.
 """
 
 from typing import Final, NamedTuple
@@ -23,8 +23,8 @@ class Slots(NamedTuple):
 
 
 def slots(history: History) -> Slots:
-    """One slot for each pair: computed where owners are few numbers, as processes are; the owner's own where each owns
-    something of one key only, as grants do; by sorting, O(n log n), where it is neither.
+    """One slot for each pair: a computed one if owners are few numbers, as processes are; the owner's own if each owner
+    acts on one key only, as grants do; else by sorting, O(n log n).
     """
     key, owner = history.columns["key"], history.columns["owner"]
     rows = len(key)
@@ -49,37 +49,37 @@ TURNS, DEPTH, COUNT, EITHER = range(4)
 """How an owner holds. TURNS: once or not at all. DEPTH: it may acquire again what it holds, and must release it as
 often. COUNT: several at once, each on its own. EITHER: as TURNS, as a reader or as a writer."""
 
-# What is known of a slot, in one stretch of memory that is as small as can be, since there may be as many slots as
-# holds: rows and holds as number + 1, 0 for none.
+# What is known of a slot, in one stretch of memory that is as small as possible, since there may be as many slots as
+# holds. Rows and holds are kept as number + 1, 0 for none.
 _SIZE: Final = 8
 _OPEN, _HELD, _GUESS, _GUESSES, _GHOST, _GRANTED, _RETURNED, _STATUS = range(_SIZE)
-"""OPEN: the acquire in force, of several the first. HELD: acknowledged acquires less acknowledged releases. GUESS: the
-latest of the GUESSES, holds that an unanswered release ended, if nothing that comes says otherwise. GHOST: the first
-unanswered acquire that nothing needed so far. GRANTED: the acquire that returned latest. RETURNED: what did."""
+"""OPEN: the acquire in force, or the first of several. HELD: acknowledged acquires less acknowledged releases. GUESSES:
+how many holds unanswered releases ended, unless later rows contradict; GUESS: the latest of them. GHOST: the first
+unanswered acquire not needed so far. GRANTED: the acquire that returned latest. RETURNED: the operation that did."""
 
 _MORE, _SPARE, _UNSURE, _FAILED, _ODD = 1, 2, 4, 8, 16
-"""Statuses are sums of the first three, or one of the others. MORE: there are more unanswered acquires. SPARE: there is
-an unanswered release that nothing needed. UNSURE: something was unanswered; from then on ties and overlaps would make a
-second story possible. FAILED: certainly invalid, unless something comes that was invoked before what RETURNED."""
+"""A status is a sum of the first three, or one of the others. MORE: there are more unanswered acquires. SPARE: there is
+an unanswered release that nothing needed. UNSURE: something was unanswered; from then on ties and overlaps make a
+second story possible. FAILED: certainly invalid, unless a row follows that was invoked before RETURNED returned."""
 
 
 class OwnerHolds(NamedTuple):
     """Holds of all keys; rows as row numbers, -1 for none."""
 
     acquire: Column  # of each hold
-    release: Column  # of each hold. In the order of releases, those that were never released last
+    release: Column  # of each hold; holds stand in the order of their releases, those never released last
     failed: Column  # the rows at which an owner acquired what it held already, or released what it did not hold
-    failed_with: Column  # of each of those the acquire that it held by
+    failed_with: Column  # of each of these rows the acquire by which the owner held
     odd: Column  # of each key whether it is not decided
     ghosts: Column  # unanswered acquires that nothing needs; one for each owner that has some, in order of keys
-    loose: Column  # of each key whether some owner may have held for a while, anywhere: it has both an acquire and a
-    # release that were unanswered and that nothing needs
+    loose: Column  # of each key whether some owner may have held for a while at any time: the owner has an unanswered
+    # acquire and an unanswered release that nothing needs
 
 
 def holds(history: History, slots: Slots, how: int, keys: int) -> OwnerHolds:
-    """how: TURNS, DEPTH, COUNT or EITHER."""
+    """The holds of all owners. how: TURNS, DEPTH, COUNT or EITHER."""
     result, state, in_order = _pair(calls_of(history), slots, how, keys)
-    if result.odd.any():  # what was said of an odd owner before it showed may be wrong
+    if result.odd.any():  # holds of an owner that turned out odd later may be wrong
         fine = state[slots.of[result.acquire] * _SIZE + _STATUS] != _ODD
         result = result._replace(acquire=result.acquire[fine], release=result.release[fine])
     if len(result.failed):
@@ -99,13 +99,13 @@ class _Walk(NamedTuple):
     release: Column  # of each hold
     after: Column  # of an acquire in force: the next one, as row + 1
     newest: Column  # of the first acquire in force: the last one
-    under: Column  # of a guess: the one before it
+    under: Column  # of a guess: the guess before it
 
 
 @kernel
 def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, Column, bool]:
-    """(holds, what is known of each slot in the end, whether holds are in order). What is odd is still among them, and
-    failures that were over when something came that was invoked before.
+    """(holds, what is known of each slot in the end, whether holds are in order). The holds still include those of odd
+    owners, and the failures those of owners that a later row made odd.
     """
     f, outcome, _, inv, ret, key, flags = calls
     slot, rows = slots.of, len(calls.f)
@@ -154,9 +154,9 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
             if status & _SPARE:
                 strange = True
             elif how == EITHER and last >= 0 and t <= ret[last] and (flags[i] ^ flags[last]) & SHARED:
-                strange = True  # all at one instant: the reader's may as well come after the writer's
+                strange = True  # all at one instant: the reader's acquire may as well come after the writer's
             elif turns and held:
-                if state[s + _GUESS]:  # it was that release: nothing else freed what is acquired again
+                if state[s + _GUESS]:  # the unanswered release ended the hold: nothing else freed the lock
                     state[s + _GUESS] = 0
                     state[s + _GUESSES] = 0
                     state[s + _OPEN] = i + 1
@@ -188,7 +188,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
                 count = _guessed(walk, i, s, how, count)
         elif not held:
             if state[s + _GHOST]:
-                strange = how == EITHER and status & _MORE > 0  # a reader's or a writer's
+                strange = how == EITHER and status & _MORE > 0  # the acquire may be a reader's or a writer's
                 acquire[count] = state[s + _GHOST] - 1
                 release[count] = i
                 count += 1
@@ -205,12 +205,12 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
         else:
             held -= 1
             state[s + _HELD] = held
-            if held < state[s + _GUESSES]:  # not what the unanswered release did after all
+            if held < state[s + _GUESSES]:  # the unanswered release did not end that hold after all
                 strange = state[s + _GHOST] > 0
                 in_order = False
                 _corrected(walk, i, s, how)
             elif how == DEPTH and held:
-                # At one instant: it may as well have released the whole first, and acquired again.
+                # At one instant: the owner may as well have released everything first, and then acquired again.
                 strange = status & _SPARE > 0 or t == _return(state[s + _GRANTED], ret)
             else:
                 acquire[count] = state[s + _OPEN] - 1
@@ -219,7 +219,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
                     # An earlier release may be the last one instead.
                     strange = ret[i] < _return(state[s + _RETURNED], ret)
                 if how == COUNT:
-                    # At one instant: which of several it releases decides whether there is room.
+                    # At one instant: which of several holds it releases decides whether there is room.
                     strange = held > 0 and ret[acquire[count]] == t
                     state[s + _OPEN] = _next(acquire[count], after, newest)
                 count += 1
@@ -235,7 +235,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
 
 @kernel
 def _guessed(walk: _Walk, i: int, s: int, how: int, count: int) -> int:
-    """Takes an unanswered release as the end of the hold that is open; how many holds there are then."""
+    """Takes an unanswered release as the end of the open hold. Returns how many holds there are then."""
     state, acquire = walk.state, walk.acquire
     acquire[count] = state[s + _OPEN] - 1
     walk.release[count] = i
@@ -249,7 +249,7 @@ def _guessed(walk: _Walk, i: int, s: int, how: int, count: int) -> int:
 
 @kernel
 def _corrected(walk: _Walk, i: int, s: int, how: int) -> None:
-    """Takes an acknowledged release for the end of a hold that an unanswered one was thought to have ended."""
+    """Makes an acknowledged release the end of a hold that an unanswered release was taken to have ended."""
     state = walk.state
     last = state[s + _GUESS] - 1
     walk.release[last] = i
@@ -260,7 +260,7 @@ def _corrected(walk: _Walk, i: int, s: int, how: int) -> None:
 
 @kernel
 def _left(walk: _Walk, key: Column, how: int, keys: int, count: int) -> tuple[int, Column, Column]:
-    """Adds what was never released. (how many holds there are, ghosts, loose keys: see `OwnerHolds`)"""
+    """Adds the holds that were never released. Returns (how many holds there are, ghosts, loose): see `OwnerHolds`."""
     state, acquire = walk.state, walk.acquire
     ghosts = np.empty(len(state) // _SIZE, np.int32)
     loose = np.zeros(keys, np.bool_)
@@ -296,7 +296,7 @@ def _return(number: int, ret: Column) -> int:
 
 @kernel
 def _next(first: int, after: Column, newest: Column) -> int:
-    """Row + 1 of the acquire that is the first in force when `first` is not any more; 0 for none."""
+    """Row + 1 of the acquire that is the first in force after `first` has ended; 0 for none."""
     following = after[first]
     if following:
         newest[following - 1] = newest[first]
@@ -306,7 +306,7 @@ def _next(first: int, after: Column, newest: Column) -> int:
 def spans(history: History, held: OwnerHolds) -> tuple[Column, Column]:
     """Core of each hold, ns: from the acquire's return to the release's invocation; `INFINITY` where that never came.
 
-    A momentary hold has a core that ends before it begins, or where it does.
+    The core of a momentary hold ends before it begins, or when it begins.
     """
     c = history.columns
     begin = np.where(c["outcome"][held.acquire] == Outcome.INFO, INFINITY, c["ret"][held.acquire])

@@ -1,7 +1,7 @@
 """Orders of linearization points for locks: what proves a valid verdict.
 
-Source: checkers/CONDITIONS.md, section 15. Each acquire stands at its return and each release at its invocation, which
-holds the cores and nothing more; refused tries stand where a stretched hold explains them. O(n log n).
+Source: checkers/CONDITIONS.md, section 15. Each acquire stands at its return and each release at its invocation, so
+each hold lasts for its core only; refused tries stand where a stretched hold explains them. O(n log n).
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Order(NamedTuple):
 
     rows: Column
     points: Column  # ns
-    phases: Column  # what goes first at one instant
+    phases: Column  # at one instant, lower phases come first
 
 
 def pinned(history: History, held: OwnerHolds, inner: Column, swept: Sweep, skipped: Column) -> Order:
@@ -73,7 +73,7 @@ def _inside(member: Column, acknowledged: Column, slot: Column, slots: int) -> C
 
 
 def merged(order: Order, other: Order) -> Column:
-    """The rows of an order with others put in at their points and phases: 0 before all others, 4 after all."""
+    """The rows of two orders, merged by points and phases; at one instant phase 0 comes first, phase 4 last."""
     rows, points, phases = (np.concatenate(pair) for pair in zip(order, other, strict=True))
     return rows[np.lexsort((np.arange(len(rows)), phases, points))]
 
@@ -89,7 +89,7 @@ class RefusedTries(NamedTuple):
 def stretched(
     history: History, holds: alone.Stretched, member: Column, held: OwnerHolds, refused: RefusedTries, wanted: Column
 ) -> Column:
-    """Rows in order, of the keys in the mask `wanted`, where holds reach as far as refused tries may need them to."""
+    """The rows of the keys in the mask `wanted`, in order, with holds that reach as far as refused tries may need."""
     tried, place, phantoms = refused
     c = history.columns
     key = c["key"][holds.acquire].astype(np.int64)
@@ -103,7 +103,7 @@ def stretched(
         if holds.first[k + 1] > holds.first[k]:
             following[holds.first[k + 1] - 1] = max(int(c["inv"][phantoms[n]]), alone.freed(history, holds, k))
     until = np.minimum(holds.latest, following)  # where each hold ends
-    # Numbers of holds in this order, for the rows that belong to one; phantoms come after all.
+    # For each row that belongs to a hold, the number of the hold in this order; phantoms come after all holds.
     by_acquire = np.full(len(history), -1, np.int64)
     by_acquire[holds.acquire] = np.arange(len(key))
     number = by_acquire[held.acquire]

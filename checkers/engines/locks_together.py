@@ -1,7 +1,7 @@
 """Holds that may overlap: readers beside readers, and as many owners as there are permits.
 
-Source: checkers/CONDITIONS.md, section 15. Exact without refused tries. With them the orders are real choices: what
-holds even so is accepted, what no order explains is refused, and the rest is left to the search. O(n log n).
+Source: checkers/CONDITIONS.md, section 15. Exact without refused tries. With them, orders are choices: tries that even
+the briefest holds explain are accepted, tries that no order explains are not, the rest is for the search. O(n log n).
 """
 
 from typing import Final, NamedTuple
@@ -26,19 +26,19 @@ class Blocked(NamedTuple):
     key: Column
     begin: Column  # ns
     end: Column  # ns
-    everybody: Column  # whether there is none for readers either
+    everybody: Column  # whether there is no room for readers either
 
 
 class Sweep(NamedTuple):
     """What happens if everybody holds as briefly as possible."""
 
-    at: Column  # ns; of each momentary hold where it finds room
+    at: Column  # ns; of each momentary hold when it finds room
     bad: Column  # of each key the hold that finds none, or -1
     blocked: Blocked
 
 
 def sweep(history: History, held: OwnerHolds, permits: int, keys: int) -> Sweep:
-    """permits: `READERS`, or how many there are."""
+    """The sweep over all keys. permits: `READERS`, or the number of permits."""
     c = history.columns
     begin, end = spans(history, held)
     until = _until(history, held, begin)
@@ -83,7 +83,7 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
     bad = np.full(keys, -1, np.int64)
     readers = np.zeros(keys, np.int64)  # or permits in use
     writers = np.zeros(keys, np.int64)
-    # Since when there is no room for anybody, and since when none for readers.
+    # Since when there is no room (where readers share: for writers), and since when there is none for readers either.
     full = np.full(keys, -1, np.int64)
     closed = np.full(keys, -1, np.int64)
     waiting = np.full(keys, -1, np.int64)
@@ -175,7 +175,7 @@ def _sweep(cores: _Cores, events: _Events, permits: int, keys: int) -> Sweep:
 
 
 def crowded(history: History, held: OwnerHolds, swept: Sweep, permits: int) -> dict[int, tuple[int, ...]]:
-    """Key → rows of holds that cannot all be."""
+    """Key → rows of holds that cannot all have happened."""
     result: dict[int, tuple[int, ...]] = {}
     bad = np.flatnonzero(swept.bad >= 0)
     if not len(bad):
@@ -210,7 +210,7 @@ def refusals(history: History, swept: Sweep, permits: int, refused: Column) -> t
     c = history.columns
     inv, ret, key = c["inv"][refused], c["ret"][refused], c["key"][refused].astype(np.int64)
     readers = (c["flags"][refused] & SHARED != 0) & (permits == READERS)
-    # What readers meet, and what all others do, counts as of two keys.
+    # What readers meet, and what all others meet, counts under two different keys.
     of, begin, end, everybody = swept.blocked
     asked, there = 2 * key + readers, 2 * of.astype(np.int64) + everybody
     ends, moments = apart((there, end), (asked, inv)).places
@@ -219,7 +219,7 @@ def refusals(history: History, swept: Sweep, permits: int, refused: Column) -> t
     begin, end = np.append(begin, 0), np.append(end, 0)
     met = (np.append(there, -1)[place] == asked) & (begin[place] <= ret)
     at = np.where(met, np.maximum(inv, begin[place]), 0)
-    # No more can have held meanwhile than had been asked for, less what had certainly been given back.
+    # At most so many can have held meanwhile: the acquires sent by then, less those certainly released before.
     acquires = np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["outcome"] != Outcome.FAIL)
     releases = (c["f"] == F.RELEASE) & (c["outcome"] == Outcome.OK)
     most = _earlier(c["key"][acquires], c["inv"][acquires], key, ret + 1)
@@ -229,7 +229,7 @@ def refusals(history: History, swept: Sweep, permits: int, refused: Column) -> t
 
 
 def _earlier(key: Column, times: Column, asked: Column, moments: Column) -> Column:
-    """How many of a key come earlier, for each moment of one. Times are above 0."""
+    """For each moment of an asked key, how many times of that key are earlier. Times are above 0."""
     there, first, last = apart((key, times), (asked, np.zeros_like(moments)), (asked, moments)).places
     there = np.sort(there)
     return np.searchsorted(there, last) - np.searchsorted(there, first)

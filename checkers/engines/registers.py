@@ -1,8 +1,8 @@
 """Registers whose values are unique: exact, O(n log n).
 
 Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19, which defines
-clusters, chains and zones, and says what is not decided. A contradiction that does not depend on that is one all the
-same. The value before everything is a cluster that begins at -1.
+clusters, chains and zones, and says what is not decided. A contradiction that does not depend on what is undecided
+counts all the same. The value before everything is a cluster that begins at -1.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ _SPARE: Final = 1024
 _SMALL: Final = 1_000
 _OFTEN: Final = 4
 _FEW: Final = 20
-"""Rows, writes of each value, unknown ones: within these bounds the search of a key costs less than the engine."""
+"""Rows, writes of each value, unknown writes: within these bounds searching a key costs less than the engine."""
 
 _REPEATED: Final = "a value that was seen was written repeatedly"
 _STUCK: Final = "a failed compare-and-set needs another order of the values"
@@ -48,7 +48,7 @@ def register(history: History, settings: Settings) -> EngineAnswer:
 
 
 def cas_register(history: History, settings: Settings) -> EngineAnswer:
-    """Reads, writes and compare-and-sets, key by key; what failed proves what `Settings.failed_cas` says."""
+    """Reads, writes and compare-and-sets, key by key; a failed one proves what `Settings.failed_cas` says."""
     return decide(history, settings, values_of(history, settings), swaps=True)
 
 
@@ -62,7 +62,7 @@ def kv(history: History, settings: Settings) -> EngineAnswer:
 
 
 def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> EngineAnswer:
-    """The answer for values as they are numbered there. swaps: whether the history's compare-and-sets count."""
+    """The answer for values with these numbers. swaps: whether the history's compare-and-sets count."""
     key = history.columns["key"]
     keys = int(key.max(initial=0)) + 1
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
@@ -87,7 +87,7 @@ def decide(history: History, settings: Settings, values: Values, *, swaps: bool)
 
 
 def _worn(history: History, values: Values) -> bool:
-    """Whether a few values were written over and over, and little is unknown: the search is then done at once."""
+    """Whether few values were written over and over, and little is unknown: then the search ends quickly."""
     c = history.columns
     written = ((c["f"] == WRITE) | (c["f"] == CAS)) & (c["outcome"] != FAIL)
     unknown = int(np.count_nonzero(written & (c["outcome"] == INFO)))
@@ -96,7 +96,7 @@ def _worn(history: History, values: Values) -> bool:
 
 
 def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[Rows, Flags]:
-    """All rows of the wanted keys in order, key by key, and which of the keys have a guest (see `gaps`) left over."""
+    """All rows of the wanted keys in order, key by key, and which keys have a guest (see `gaps`) without a place."""
     key, mine = parts.key, known.clusters.mine
     number = numbered(known.chains.head[order], known.clusters)
     rows = np.flatnonzero((mine >= 0) & wanted[key])
@@ -106,14 +106,14 @@ def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[
     guests = guests[np.argsort(key[guests], kind="stable")]
     by_ret = np.lexsort((parts.ret[guests], key[guests]))
     chosen, stuck = gaps(sequence, guests, by_ret, parts, mine)
-    # At one place a guest stands before the operation that is there, and guests as they were invoked.
+    # At one place guests stand before the operation that is there, in order of their invocations.
     places = np.concatenate((np.arange(len(sequence)) * 2 + 1, chosen * 2))
     merged = np.concatenate((sequence, guests))
     return merged[np.lexsort((places, key[merged]))], stuck
 
 
 def _conflicts(history: History, values: Values, contradictions: Contradictions) -> tuple[Conflict, ...]:
-    """One for each key that contradicts itself. Rows: shape (keys, 4)."""
+    """A conflict for each key that contradicts itself. contradictions: its rows have shape (keys, 4)."""
     c = history.columns
     kind, rows = contradictions
     keys = np.flatnonzero(kind)
@@ -137,7 +137,7 @@ def _conflicts(history: History, values: Values, contradictions: Contradictions)
 
 
 def _roles(history: History, settings: Settings, values: Values, keys: int, *, swaps: bool) -> Roles:
-    """Numbers the values of all keys without large gaps, so that what is kept for each stays small."""
+    """Numbers the values of all keys without large gaps, so that the arrays over these numbers stay small."""
     c = history.columns
     room = len(history) + _SPARE
     low = int(min(values.value.min(initial=0), values.base.min(initial=0)))
@@ -156,7 +156,7 @@ def _roles(history: History, settings: Settings, values: Values, keys: int, *, s
 
 
 def _seen(c: Columns, values: Values, numbering: Numbering) -> Roles | None:
-    """None if values are not apart as is said there."""
+    """The roles; None if the numbering does not keep the keys apart and two of them share a value."""
     role, own, expected, right = roles(c["f"], c["outcome"], c["key"], values.value, values.base, numbering)
     first = numbering.width * (numbering.keys if numbering.apart else 1)
     return Roles(role, own, expected, c["key"], values.inv, values.ret, first, numbering.keys) if right else None

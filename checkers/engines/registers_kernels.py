@@ -1,4 +1,4 @@
-"""What decides a register with unique values, as loops over its operations: `checkers.engines.registers` says how.
+"""The loops over operations that decide a register with unique values: `checkers.engines.registers` says how.
 
 Source: checkers/CONDITIONS.md, section 19. A cluster is known by a number. O(n).
 """
@@ -15,8 +15,8 @@ from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
 
 READ, WRITE, SWAP, MAYBE_WRITE, MAYBE_SWAP, REFUSED, FREE = range(1, 8)
-"""What a row is; of those called MAYBE it is unknown whether they happened. REFUSED: a compare-and-set that failed, as
-the value was another. FREE: a read that says nothing, but was answered: it stands somewhere."""
+"""What a row is. MAYBE: it is unknown whether the operation happened. REFUSED: a compare-and-set that failed because
+the value was another. FREE: a read that says nothing, but was answered: it has a place somewhere."""
 
 NEVER_WRITTEN, BEFORE_WRITE, SWAPPED_TWICE, CIRCLE, STALE, CROSSING, WITHOUT_REASON = range(1, 8)
 KINDS: Final = {
@@ -35,11 +35,11 @@ class Numbering(NamedTuple):
     """How values become numbers of clusters, and which operations count."""
 
     keys: int
-    low: int  # values are numbers from here
-    width: int  # so many of them
+    low: int  # the lowest number of a value
+    width: int  # how many numbers there are from there on
     apart: int  # 1: the same value under two keys is two values
     swaps: int  # 1: compare-and-sets count
-    observes: int  # 1: failed ones too
+    observes: int  # 1: failed compare-and-sets count too
     initial: int  # the value before everything
     nothing: int  # a value that says nothing if it is read
     absent: int  # likewise
@@ -62,9 +62,9 @@ class Roles(NamedTuple):
 def roles(
     f: Column, outcome: Column, key: Column, value: Column, base: Column, numbering: Numbering
 ) -> tuple[Column, Column, Column, bool]:
-    """Of each row what it is, the cluster that it belongs to, and the one that it expected: see `Roles`.
+    """Of each row its role, the cluster that it belongs to, and the cluster that it expected: see `Roles`.
 
-    False, and anything, where it was not said that the same value under two keys is two values, and it happens.
+    The last result is False, and the others mean nothing, if `apart` is 0 and two keys have a value in common.
     """
     keys, low, width, apart, swaps, observes, initial, nothing, absent = numbering
     n = len(f)
@@ -127,7 +127,7 @@ def roles(
 class Observed(NamedTuple):
     """Of each cluster."""
 
-    writers: Column  # how often its value was written (2: more than once; the initial one was, by nobody)
+    writers: Column  # how often its value was written (2: more than once; an initial value once, by nobody)
     write: Column  # its first write, -1 for none
     seen: Column  # whether it was certainly there
     asked: Column  # whether a failed compare-and-set asks for it
@@ -158,7 +158,7 @@ def observed(roles: Roles) -> Observed:
                 write[cluster] = row
             if part == SWAP:
                 seen[expected[row]] = True
-    # An unknown compare-and-set whose value was there happened, so what it expected had been there too.
+    # If the value of an unknown compare-and-set was there, it happened, so the value that it expected was there too.
     for begin in range(room):
         cluster = begin
         while seen[cluster] and writers[cluster] == 1 and write[cluster] >= 0 and role[write[cluster]] == MAYBE_SWAP:
@@ -178,7 +178,7 @@ class Contradictions(NamedTuple):
 
 @kernel
 def contradicted(wrong: Contradictions, key: int, kind: int, rows: tuple[int, int, int, int]) -> None:
-    """Notes what is wrong with a key, if nothing was so far."""
+    """Notes what is wrong with a key, unless something was noted before."""
     if wrong.kind[key] == 0:
         wrong.kind[key] = kind
         place = 4 * key
@@ -194,7 +194,7 @@ class Clusters(NamedTuple):
     swap: Column  # of each cluster the compare-and-set that ended it
     early: Column  # of each cluster its read that returned first
     late: Column  # of each cluster its read that was invoked last
-    repeated: Column  # of each key whether it has values that do not say who wrote them
+    repeated: Column  # of each key whether it has values that several writes may have written
     contested: Column  # of each key whether a failed compare-and-set needs a place
 
 
@@ -202,8 +202,8 @@ class Clusters(NamedTuple):
 def gather(roles: Roles, about: Observed, wrong: Contradictions) -> Clusters:
     """Puts clusters together, and notes contradictions.
 
-    A value written more than once that nobody saw is several values; one that was seen says nothing, except that
-    somebody had begun to write it.
+    A value that was written more than once counts as several values if nobody saw it. If it was seen, it proves only
+    that somebody had begun to write it.
     """
     role, own, expected, key, inv, ret, first, keys = roles
     writers, write, seen, asked = about
@@ -283,7 +283,7 @@ def gather(roles: Roles, about: Observed, wrong: Contradictions) -> Clusters:
 
 @kernel
 def _without_reason(roles: Roles, clusters: Clusters, cluster: int, row: int, wrong: Contradictions) -> None:
-    """Notes a failed compare-and-set that met nothing but the value that it expected."""
+    """Notes a failed compare-and-set that can have met no value but the one that it expected."""
     role, inv, ret = roles.role, roles.inv, roles.ret
     writer, swap, early, late = clusters.writer, clusters.swap, clusters.early, clusters.late
     begun, ended = -1, -1

@@ -1,7 +1,7 @@
 """The order of a register's clusters, once `checkers.engines.registers_kernels` has gathered them.
 
-Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. Sorted by what must
-come first, two chains contradict each other iff the later one in that order must come before the earlier: O(n log n).
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. If chains are sorted
+by what must come first, two chains contradict each other iff the later one must come before the earlier: O(n log n).
 """
 
 from typing import NamedTuple
@@ -28,11 +28,11 @@ from checkers.row_format import INFINITY
 
 
 class Chains(NamedTuple):
-    """Clusters glued by compare-and-set, single ones included.
+    """Clusters joined by compare-and-sets, single clusters included.
 
-    A chain must hold its place from `begun`, where something of it had returned, to `ended`, where something of it
-    was yet to be invoked. Sorted by the lower of the two, at ties those with ``ended <= begun`` first, any two chains
-    stand as they must if any order has them so.
+    A chain must hold its place from `begun`, when some of it had returned, to `ended`, when some of it was yet to be
+    invoked. If chains are sorted by the lower of the two, on ties those with ``ended <= begun`` first, any two chains
+    stand as they must, if any order has them so.
     """
 
     head: Column  # of each chain its first cluster
@@ -45,7 +45,7 @@ class Chains(NamedTuple):
 
 
 class Forced(NamedTuple):
-    """What is known of what certainly happened."""
+    """The clusters, chains and contradictions of what certainly happened."""
 
     clusters: Clusters
     chains: Chains
@@ -170,7 +170,7 @@ def numbered(heads: Column, clusters: Clusters) -> Column:
 
 
 class _Bounds(NamedTuple):
-    """Of each place in an order, among those of its key."""
+    """Of each place in an order, among the places of its key."""
 
     soonest: Column  # ns; the first return from here on
     latest: Column  # ns; the last invocation up to here
@@ -203,16 +203,16 @@ def _bounds(sequence: Column, roles: Roles, mine: Column) -> _Bounds:
 
 @kernel
 def gaps(sequence: Column, guests: Column, by_ret: Column, roles: Roles, mine: Column) -> tuple[Column, Column]:
-    """Where what changes nothing can stand in an order: of each guest the place in `sequence` before which it fits, and
-    of each key whether one of them does not.
+    """Where operations that change nothing can stand in an order: of each guest the place in `sequence` before which it
+    fits, and of each key whether one of its guests does not fit.
 
     sequence  rows in order, key by key, the clusters of each value together.
     guests    failed compare-and-sets and reads that say nothing, key by key, in order of invocation.
     by_ret    indexes into `guests`, key by key, in order of return.
     mine      of each row its cluster.
 
-    Each guest takes the first place that real time and the guests before it allow and where the register does not
-    hold what it expected. For the given sequence that is exact; another sequence of the clusters may have more room.
+    Each guest takes the first place that real time and earlier guests allow and where the register does not hold what
+    the guest expected. This is exact for the given sequence; another sequence of the clusters may have more room.
     """
     role, _, expected, key, inv, ret, first, keys = roles
     n, count = len(sequence), len(guests)

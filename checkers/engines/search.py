@@ -1,7 +1,7 @@
-"""The search of several keys: one after the other for a while, then again for longer, until one is bad or all are good.
+"""The search of several keys: each key for a while, then each again for longer, until one is bad or all are good.
 
-Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide another that is cheaply bad:
-budgets grow from round to round. Exact within its budgets; exponential in what is in flight at once or unanswered.
+Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide a bad key that is found cheaply,
+so budgets grow from round to round. Exact within its budgets; exponential in what is in flight at once or unanswered.
 """
 
 import time
@@ -16,30 +16,30 @@ from checkers.models.operations import Operations
 
 FIRST_STEPS: Final = 2_000
 GROWTH: Final = 4
-"""Of the steps that each key gets in a round."""
+"""The steps of each key in the first round, and the factor by which they grow from round to round."""
 TABLE_AFTER: Final = 20_000
-"""Steps without a table, where its search would have to be loaded or compiled first."""
+"""Steps without a table, if the kernel that searches tables would have to be loaded or compiled first."""
 TABLE_STEPS: Final = 4_000_000
 """No table takes more steps of the model; about a second's worth."""
 TABLE_BYTES: Final = 1 << 30
 TABLE_FIRST_STEPS: Final = 2_000
 TABLE_GROWTH: Final = 8
 STEPS_OF_A_ROW: Final = 16
-"""Steps in a table that cost as much as a row does elsewhere, to choose a kernel's form by."""
+"""Steps in a table that cost as much as a row does in other kernels; used to choose the kernel's form."""
 
 
 class Searched(NamedTuple):
-    """What came of searching a key."""
+    """The result of searching a key."""
 
     valid: bool | None  # None: given up, `reason` says why
     order: tuple[int, ...] = ()  # row numbers in an order that explains everything, where there is one
-    stuck: Stuck = Stuck(())  # where no order gets past
+    stuck: Stuck = Stuck(())  # the return that no order gets past, if there is one
     reason: str = ""
     suspects: tuple[int, ...] = ()  # rows that contradict each other, where that was deduced; the last of them is stuck
 
 
 class KeySearch:
-    """One key's search, which can be interrupted and taken up again. Moves to a table when that promises to pay."""
+    """The search of one key, which can be interrupted and resumed. Moves to a table when that promises to pay."""
 
     def __init__(self, operations: Operations, model: Model, deadline: float) -> None:
         """deadline: of `time.monotonic`. Raises OutOfTime, and whatever the model raises."""
@@ -54,7 +54,7 @@ class KeySearch:
         self._rate = 0.0
 
     def run(self, steps: int) -> Searched | None:
-        """The answer, or None after so many more steps. Raises as `__init__`; never to be called after it raised."""
+        """The answer, or None after so many more steps. Raises as `__init__`; must not be called after it raised."""
         if self._table is None:
             self._make_table()
         if self._table is not None:
@@ -73,7 +73,7 @@ class KeySearch:
 
     @property
     def progress(self) -> str:
-        """How far it came, for people."""
+        """How far the search came, for people."""
         return f"{self._tried} steps on {len(self._plan.rows)} operations"
 
     def _make_table(self) -> None:
@@ -87,7 +87,7 @@ class KeySearch:
                 self._states = None
 
     def _in_table(self, made: SearchTable) -> Searched | None:
-        """Each time from the beginning, for longer: what was done before is a small part of what is done now."""
+        """Searches from the beginning each time, for longer: what was done before is a small part of it."""
         begun = time.monotonic()
         left = self._deadline - begun
         if left <= 0:
@@ -115,7 +115,7 @@ def search(operations: Operations, model: Model, seconds: float = 5.0) -> Search
 
 
 def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) -> dict[int, Searched]:
-    """Key → what came of it; a bad one ends all others, which are then missing. Raises whatever the model raises."""
+    """Key → its result; a bad key ends unfinished ones, which are then missing. Raises whatever the model raises."""
     deadline = time.monotonic() + seconds
     results: dict[int, Searched] = {}
     searches: dict[int, KeySearch] = {}
@@ -146,7 +146,7 @@ def search_keys(keys: Mapping[int, Operations], model: Model, seconds: float) ->
 
 
 def _deduced(operations: Operations, model: Model) -> Searched | None:
-    """What the model knows without a search."""
+    """What the model knows without a search, or None."""
     if (deduced := model.deduced(operations)) is None:
         return None
     rows = tuple(deduced.rows)

@@ -1,8 +1,8 @@
-"""What a search knows of its operations before it begins: their kinds, and who is in flight when one returns.
+"""What a search knows of its operations before it begins: their kinds, and which are in flight when one returns.
 
 Source: checkers/CONDITIONS.md, sections 2 and 21. Answered operations are numbered in the order of their returns, so
-that event e is the return of operation e; unknown ones follow, in order of invocation. What returned before another was
-invoked comes before it; at one instant invocations come first.
+that event e is the return of operation e; unknown ones follow, in order of invocation. An operation that returned
+before another was invoked comes before the other; at one instant invocations come before returns.
 """
 
 import time
@@ -36,7 +36,7 @@ class SearchPlan(NamedTuple):
     """The operations of one key."""
 
     rows: Numbers  # row numbers, of the answered operations and then of the unknown ones
-    answered: int  # how many were: as many events are there
+    answered: int  # how many were answered; there are as many events
     begins: Numbers  # of each operation the first event at which it is in flight
     kinds: Numbers  # of each operation; those of one kind are interchangeable
     examples: list[Operation]  # one of each kind
@@ -44,13 +44,13 @@ class SearchPlan(NamedTuple):
 
 
 def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
-    """Failed operations that are no evidence are left out, and unknown ones that change nothing.
+    """The plan, without failed operations that are no evidence and without unknown ones that change nothing.
 
     The model is asked `evidence` and `changes` once for each kind. deadline: `time.monotonic`. Raises OutOfTime.
     """
     kinds = _numbered(operations, tuple(dict.fromkeys(("f", "outcome", *model.sees))), deadline)
     firsts = np.empty(int(kinds.max(initial=-1)) + 1, np.int64)
-    firsts[kinds[::-1]] = np.arange(len(kinds))[::-1]  # of equal ones the last assignment stays
+    firsts[kinds[::-1]] = np.arange(len(kinds))[::-1]  # the last assignment stays: the first row of each kind
     examples = list(Operations(operations.source, operations.rows[firsts]))
     changing = [bool(model.changes(example)) for example in examples]
     counts = [
@@ -72,7 +72,7 @@ def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
 
 
 def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -> Numbers:
-    """A number for each row, counted from 0; equal ones where all these fields are."""
+    """A number for each row, counted from 0; rows that are equal in all these fields have the same number."""
     numbers: dict[tuple[int, ...], int] = {}
     result = np.empty(len(operations), np.int64)
     for begin in range(0, len(operations), _BLOCK):
@@ -89,13 +89,13 @@ class SearchTable(NamedTuple):
 
     begins: Numbers  # of each operation the first event at which it is in flight
     kinds: Numbers  # of each: those of one kind are interchangeable
-    answered: int  # how many were: as many events are there
+    answered: int  # how many were answered; there are as many events
     after: Numbers  # after[state * kinds + kind] is the state after, -1 for none
     reading: Numbers  # of each kind 1 if it changes nothing
 
 
 class Flying(NamedTuple):
-    """Of each event those in flight, in order of return, one event after the other."""
+    """The operations in flight at each event, in order of return, one event after the other."""
 
     starts: Numbers  # of each event where its part begins; one more than there are events
     operations: Numbers
@@ -103,7 +103,7 @@ class Flying(NamedTuple):
 
 @kernel
 def in_flight(table: SearchTable, wanted: int) -> Flying:
-    """Of the answered operations that read (wanted 1) or change (0)."""
+    """The answered operations in flight that read (wanted 1) or that change (wanted 0)."""
     begins, kinds, answered, _, reading = table
     starts = np.zeros(answered + 1, np.int64)
     fresh = np.zeros(answered + 1, np.int64)

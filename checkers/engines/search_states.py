@@ -1,12 +1,12 @@
 """The general search: whether some order of the operations explains every answer, for any specification.
 
 Source: Wing and Gong (1993), Lowe (2017); checkers/CONDITIONS.md, section 21. A configuration is (event, mask of the
-operations in flight that took effect, state, set of the unknown ones spent). Of interchangeable operations the one that
-returns first is taken, of unknown ones the one invoked first: in any order two of them can change places so.
+operations in flight that took effect, state, set of the unknown ones spent). Of interchangeable operations the search
+takes the one that returns first, of unknown ones the one invoked first: in any order, two of them can be swapped so.
 
-What came past more returns is looked at first. Among the rest, first what has spent fewer unknown operations, so that
-whoever has spent more is met after whom it is compared with; then what has placed fewer of those in flight, since an
-operation is seldom placed before it must be.
+The search looks first at configurations that came past more returns. Among these it prefers fewer unknown operations
+spent, so that a configuration is met after those that it is compared with; then it prefers fewer operations in flight
+placed, since an operation is seldom placed before it must be.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -18,7 +18,7 @@ from checkers.engines.search_plan import SearchPlan, look_at_the_clock, slots
 from checkers.models.model import Illegal, Model, State
 
 CONFIGURATIONS: Final = 2_000_000
-"""As many are remembered for one key: up to a gigabyte."""
+"""The most configurations that are remembered for one key: up to a gigabyte."""
 _STATES_TOLD: Final = 8
 _UNSPENT: Final = (0,)
 
@@ -28,15 +28,15 @@ class OutOfMemory(Exception):
 
 
 class Stuck(NamedTuple):
-    """Where no order gets past."""
+    """The return that no order gets past."""
 
-    rows: tuple[int, ...]  # the operation whose return it is, then others in flight
-    states: tuple[State, ...] = ()  # some of those that were reached there
+    rows: tuple[int, ...]  # the operation of that return, then others in flight
+    states: tuple[State, ...] = ()  # some of the states that were reached there
 
 
 @dataclass(slots=True)
 class _Node:
-    """A configuration, what led to it from which other, and what is yet to be tried from it."""
+    """A configuration, where it came from, the operations placed in between, and those yet to be tried from it."""
 
     event: int
     mask: int
@@ -48,10 +48,10 @@ class _Node:
 
 
 class StateSearch:
-    """One key's search, which can be interrupted and taken up again.
+    """The search of one key, which can be interrupted and resumed.
 
     Masks are integers of any width. Answered operations share bits that became free; unknown ones have their own.
-    States are numbered as they are met, and each step is asked of the model once.
+    States are numbered as they are met, and the model is asked for each step once.
     """
 
     def __init__(self, plan: SearchPlan, model: Model, deadline: float) -> None:
@@ -79,7 +79,7 @@ class StateSearch:
         self._changing: list[list[int]] = [[] for _ in range(events)]
         self._reading: list[list[int]] = [[] for _ in range(events)]
         self._arriving: list[list[int]] = [[] for _ in range(events)]
-        """Of those that only read, which are in flight from this event on."""
+        """Of each event, the operations that only read and are in flight from this event on."""
         for n in range(events):
             begin = begins[n]
             reads = not plan.changing[self._kinds[n]]
@@ -94,9 +94,9 @@ class StateSearch:
         self._unknown = [(n, begins[n], 1 << place) for place, n in enumerate(range(events, len(begins)))]
 
     def run(self, steps: int) -> bool:
-        """Whether it has ended: `order` then is the answer. Gives up after so many more steps.
+        """Whether the search has ended: `order` then is the answer. Stops after so many more steps.
 
-        Raises OutOfTime and OutOfMemory, after which it cannot go on, and whatever the model raises.
+        Raises OutOfTime and OutOfMemory, after which the search cannot go on, and whatever the model raises.
         """
         if not self._met and self._enter(_Node(0, 0, 0, 0, None, [])):
             return True
@@ -127,7 +127,7 @@ class StateSearch:
 
     @property
     def stuck(self) -> Stuck:
-        """What is in flight there; where the search ended without an order, nothing gets past the return."""
+        """What is in flight at the furthest event; if the search ended without an order, no order gets past it."""
         event = self.furthest
         if event >= self._plan.answered:
             return Stuck(())
@@ -136,7 +136,7 @@ class StateSearch:
         return Stuck(tuple(rows), tuple(self._states[number] for number in self._there))
 
     def _candidates(self, here: _Node) -> Iterator[int]:
-        """What may be placed next: answered ones by their returns, unknown ones last, one of each kind."""
+        """Operations that may be placed next, one of each kind: answered ones by their returns, then unknown ones."""
         kinds, event, mask, spent = self._kinds, here.event, here.mask, here.spent
         tried = set()
         for n in self._changing[event]:
@@ -151,10 +151,10 @@ class StateSearch:
                 yield n
 
     def _enter(self, node: _Node) -> bool:
-        """Places what fits and changes nothing, and passes every return that asks for nothing more.
+        """Places operations that fit and change nothing, and passes every return whose operation is placed.
 
-        Keeps the configuration unless it is known: reached before with no other unknown operations spent than now.
-        True at the end, when the answer is there.
+        Keeps the configuration unless it was reached before with the same unknown operations spent as now, or fewer of
+        them. True at the end, when the answer is there.
         """
         event, mask, state, placed = node.event, node.mask, node.state, node.placed
         bits, kinds, moves, events = self._bits, self._kinds, self._moves, self._plan.answered

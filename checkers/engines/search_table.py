@@ -1,8 +1,8 @@
 """The general search over a table of transitions, for specifications with few states: the same choices, compiled.
 
 Source: checkers/CONDITIONS.md, section 21; `checkers.engines.search_states` says what a configuration is and which are
-tried. The table says more than a model does: kinds of operations with the same transitions are one kind, and one that
-never leaves a state changes nothing.
+tried. The table says more than a model does: kinds of operations with the same transitions become one kind, and a kind
+that never leaves a state changes nothing.
 """
 
 from typing import Final, NamedTuple
@@ -26,7 +26,7 @@ from checkers.models.model import Illegal, Model, State
 
 @kernel
 def bits(words: Numbers, begin: int, end: int) -> int:
-    """How many are set."""
+    """How many bits are set in the words from `begin` to `end`."""
     result = 0
     for place in range(begin, end):
         word = words[place]
@@ -40,14 +40,14 @@ class Known(NamedTuple):
     """Configurations that were reached, by number; -1 for none."""
 
     store: Numbers  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
-    cost: Numbers  # of each: with less it is looked at sooner
-    parent: Numbers  # of each the one that it came from
+    cost: Numbers  # of each: configurations with less are looked at sooner
+    parent: Numbers  # of each the configuration that it came from
     through: Numbers  # of each the operation that led to it
     tried: Numbers  # of each how many of its choices were looked at
     hashes: Numbers  # of each
     links: Numbers  # of each another of equal hash
     heads: Numbers  # of each hash the latest one
-    heap: Numbers  # those that are yet to be looked at
+    heap: Numbers  # the configurations that are yet to be looked at
 
 
 @kernel
@@ -60,7 +60,7 @@ def sooner(known: Known, stride: int, first: int, second: int) -> bool:
 
 @kernel
 def pushed(known: Known, size: int, stride: int, new: int) -> int:
-    """Adds a configuration to the heap; its size."""
+    """Adds a configuration to the heap. Returns the heap's size."""
     heap = known.heap
     at = size
     while at > 0 and sooner(known, stride, new, heap[(at - 1) // 2]):
@@ -72,7 +72,7 @@ def pushed(known: Known, size: int, stride: int, new: int) -> int:
 
 @kernel
 def popped(known: Known, size: int, stride: int) -> int:
-    """Takes the first configuration from the heap; its size."""
+    """Takes the first configuration from the heap. Returns the heap's size."""
     heap = known.heap
     size -= 1
     last = heap[size]
@@ -100,7 +100,7 @@ def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> Search
     states: list[State] = [model.initial]
     numbers: dict[State, int] = {states[0]: 0}
     after: list[int] = []
-    for state in states:  # grows
+    for state in states:  # `states` grows
         if len(states) * len(plan.examples) > limit:
             return None
         number = numbers[state]
@@ -123,7 +123,7 @@ def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> Search
 
 
 class Flight(NamedTuple):
-    """Who is in flight at each event."""
+    """The operations that are in flight at each event."""
 
     changing: Flying
     reading: Flying
@@ -144,7 +144,7 @@ class SearchEnd(NamedTuple):
 
 @kernel
 def settle(table: SearchTable, flight: Flight, now: Numbers, order: Numbers, ordered: int) -> int:
-    """Places what fits and changes nothing, and passes every return that asks for nothing more; the order's length."""
+    """Places operations that fit and change nothing, and passes returns of placed ones. Returns the order's length."""
     begins, kinds, answered, after, _ = table
     starts, readers = flight.reading
     slot, count = flight.slot, len(table.reading)
@@ -173,7 +173,7 @@ def settle(table: SearchTable, flight: Flight, now: Numbers, order: Numbers, ord
 
 @kernel
 def hashed(now: Numbers, end: int) -> int:
-    """Of the first numbers of a configuration."""
+    """A hash of the first numbers of a configuration, up to `end`."""
     code: int = now[0] * 31 + now[1]
     for word in range(2, end):
         code = ((code & 0xFFFFFFF) * 1000003) ^ (now[word] & 0x7FFFFFFF) ^ (now[word] >> 31)
@@ -182,7 +182,7 @@ def hashed(now: Numbers, end: int) -> int:
 
 @kernel
 def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
-    """steps: choices and passed returns, at most; memory: configurations."""
+    """Searches a table. steps: the most choices and passed returns; memory: the most configurations."""
     answered = table.answered
     unknown = len(table.kinds) - answered
     slot, width = slots(table.begins, answered)
@@ -239,7 +239,7 @@ def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
 
 @kernel
 def _more_room(known: Known, stored: int, size: int, stride: int) -> Known:
-    """For twice as many configurations, or the first ones."""
+    """A copy with room for twice as many configurations, or for the first ones."""
     room = max(512, 2 * stored)
     links = np.empty(room, np.int64)
     heads = np.full(2 * room, -1, np.int64)
@@ -261,7 +261,7 @@ def _more_room(known: Known, stored: int, size: int, stride: int) -> Known:
 
 @kernel
 def _met(known: Known, now: Numbers, code: int, masks: int) -> bool:
-    """Whether a configuration was reached before, with no other unknown operations spent than now."""
+    """Whether a configuration was reached before with the same unknown operations spent as now, or fewer of them."""
     store, stride = known.store, len(now)
     at = known.heads[code % len(known.heads)]
     while at >= 0:
@@ -320,7 +320,7 @@ def _placed(table: SearchTable, flight: Flight, now: Numbers, n: int) -> None:
 
 @kernel
 def _path(table: SearchTable, flight: Flight, known: Known, came_from: int, choice: int) -> Numbers:
-    """The order that ends with a choice, from its beginning."""
+    """The order from its beginning to a choice."""
     path = np.empty(len(table.kinds), np.int64)
     order = np.empty(len(table.kinds), np.int64)
     length = 0

@@ -1,8 +1,8 @@
 """What became of each element that was added to a set, from reads of the whole: Jepsen's set-full analysis.
 
-Source: checkers/CONDITIONS.md, section 20: exact, since its words are the definition. An element is stable if it was
-tried to be added and read, and no read without it was invoked after the last read with it. A key of which nothing is
-stable is not exercised: undecided. Lists, tuples and sets are read alike, nil as empty. Linear in what the reads show.
+Source: checkers/CONDITIONS.md, section 20. Exact, since that text is the definition. An element is stable if somebody
+tried to add it, a read shows it, and no read without it was invoked after the last read with it. A key without stable
+elements is not exercised: undecided. Lists, tuples and sets count alike, nil as empty. Linear in what reads show.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ _KINDS: Final = (F.READ, F.ADD)
 
 
 def set_full(history: History, settings: Settings) -> EngineAnswer:
-    """Conflicts: ``element-lost``, ``element-duplicated``, ``value-never-written`` and its like. Order: as invoked."""
+    """Conflicts: ``element-lost``, ``element-duplicated``, ``value-never-written`` and the like. Order: as invoked."""
     by_key, model = ByKey(history, _KINDS), Set.of(history, settings)
     conflicts: list[Conflict] = []
     undecided: dict[int, str] = {}
@@ -81,7 +81,7 @@ def _examined(operations: Operations, model: Set) -> tuple[list[tuple[str, list[
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
-    """None if a proof holds by the definitions, else what is wrong. rows: all that did not fail, or of one conflict."""
+    """None if a proof holds by the definitions, else what is wrong. rows: all that did not fail, or one conflict's."""
     by_key, model = ByKey(history, _KINDS), Set.of(history, settings)
     if not valid:
         proven = _contradicted(by_key[int(history.columns["key"][rows[-1]])], model, rows)
@@ -92,7 +92,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
 
 
 def _contradicted(operations: Operations, model: Set, among: Container[int]) -> bool:
-    """Whether one of these operations of a key is a read that cannot be right, or shows what is lost afterwards."""
+    """Whether an operation in `among` is a read that cannot be right, or shows an element that is lost afterwards."""
     adds = [o for o in operations if o.f == F.ADD and not o.failed]
     reads = [o for o in operations if o.f == F.READ and o.ok and not model.says_nothing(o)]
     tries, begun = Counter(o.value for o in adds), {o.value: o.inv for o in reversed(adds)}

@@ -1,7 +1,7 @@
 """The order of fencing tokens: exact, O(n log n).
 
-Source: checkers/CONDITIONS.md, section 8. Tokens force the order of grants, so none may have returned before one with a
-smaller token was invoked, and none may have another's token, unless both are readers'.
+Source: checkers/CONDITIONS.md, section 8. Tokens force the order of grants: no grant may have returned before a grant
+with a smaller token was invoked, and no two grants may have the same token, unless both are readers'.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ REPEATED: Final = "token-repeated"
 
 
 def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
-    """Decides every key. Acquires without a token, or inside the own hold, impose nothing; nor do unknown ones."""
+    """Decides every key. Unknown acquires, those without a token and those inside the own hold impose nothing."""
     del settings
     c = history.columns
     answered = any_of(c["f"], (*ACQUIRES, F.RELEASE)) & (c["outcome"] == Outcome.OK)
@@ -31,8 +31,8 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     sent, returned, idle = apart(
         (key, c["inv"][grants]), (key, c["ret"][grants]), (c["key"][others], c["ret"][others])
     ).places
-    # In this order: of each grant where its token comes first, where the next larger one does, and the soonest return
-    # from there on.
+    # Of each grant: the first place of its token in this order, the first place of the next larger token, and the
+    # soonest return from there on.
     new = np.append(True, (key[1:] != key[:-1]) | (token[1:] != token[:-1]))[: len(grants)]
     first = np.flatnonzero(new)[np.cumsum(new) - 1]
     larger = np.append(np.flatnonzero(new), len(grants))[np.cumsum(new)]
@@ -49,7 +49,7 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
             conflicts[int(key[n])] = Conflict(NOT_LARGER, int(key[n]), (int(grants[sooner]), int(grants[n])))
 
     def order() -> Rows:
-        """In order of tokens, what has none as late as its return allows."""
+        """The grants in order of tokens; all other rows stand as late as their returns allow."""
         places = np.searchsorted(np.maximum.accumulate(sent), np.sort(idle), "right")
         return np.insert(grants, places, others[np.argsort(idle, kind="stable")])
 

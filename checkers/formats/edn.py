@@ -27,7 +27,7 @@ class Unfinished(Malformed):
     """The text ends within a form."""
 
 
-# Possessive throughout: what was skipped or read is never read in another way.
+# Repetitions are possessive throughout: text that was skipped or read is never matched in another way.
 _BLANK: Final = re.compile(r"(?:[\s,]|;[^\n]*+)*+")
 _TOKEN: Final = re.compile(
     r"""(?P<atom>[^\s,\[\](){}";\#\\^@`~][^\s,\[\](){}";\\^@`~]*+)
@@ -49,7 +49,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '
 _WORDS: Final = {"nil": None, "true": True, "false": False}
 _CLOSING: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _TAKEN: Final = frozenset(":'\"\\#")
-"""First characters that tell a string from other forms; a string that begins so keeps its quotes."""
+"""First characters of the values of other forms, and the quote. A string that begins so keeps its quotes."""
 
 _DISCARD: Final = "#_"
 RECORD: Final = re.compile(r"#[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w$-]*+)++")
@@ -57,7 +57,7 @@ RECORD: Final = re.compile(r"#[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w$-]*+)++")
 
 
 class Reader:
-    """Reads one form after the other. at: of the next; begun: of the last, tags and what was discarded aside."""
+    """Reads forms one by one. at: where the next begins; begun: where the last began, tags and discards aside."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -68,7 +68,7 @@ class Reader:
         return self._text.count("\n", 0, self.at if at is None else at)
 
     def peek(self) -> str:
-        """The first character of what comes next, empty at the end."""
+        """The first character of the next form, empty at the end."""
         blank = _BLANK.match(self._text, self.at)
         self.at = blank.end() if blank else self.at
         return self._text[self.at : self.at + 1]
@@ -76,7 +76,7 @@ class Reader:
     def form(self) -> Any:
         """The next form. Raises Malformed; Unfinished where the text ends first."""
         stack: list[tuple[str, int, list[Any]]] = []
-        within = 0  # so many collections
+        within = 0  # how many collections are open
         while True:
             if not self.peek():
                 raise Unfinished(self.line(), "the file ends in the middle of a form")
@@ -102,7 +102,7 @@ class Reader:
                 value = self._collection(opened, begun, items)
             else:
                 value = self._scalar(str(kind), text, start)
-            # Whatever waits for one form takes it.
+            # A tag or a discard that waits for a form takes this one.
             while stack and stack[-1][0] not in _CLOSING:
                 prefix, begun, _ = stack.pop()
                 if prefix == _DISCARD:
@@ -114,7 +114,7 @@ class Reader:
                 stack[-1][2].append(value)
 
     def spans(self) -> Iterator[tuple[Any, int, int]]:
-        """Keys of the map that comes next, each with where its value begins and ends. Raises Malformed."""
+        """The keys of the map that comes next, each with where its value begins and ends. Raises Malformed."""
         if self.peek() != "{":
             raise Malformed(self.line(), "not a map")
         self.at += 1
@@ -214,7 +214,7 @@ def number(text: str) -> Any:
 
 
 def string(text: str) -> str:
-    """What a string in quotes says. Raises ValueError."""
+    """The text of a string in quotes. Raises ValueError."""
     body = text[1:-1]
     if "\\" in body:
         body = _ESCAPE.sub(_unescaped, body)

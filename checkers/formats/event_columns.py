@@ -15,7 +15,7 @@ UNSAID: Final = int(np.iinfo(np.int64).min)  # in a column of numbers: the event
 NUMBERS: Final = ("index", "time", "token", "ttl")
 ATOMS: Final = ("process", "type", "f", "value", "key", "owner", "session", "error", "reason", "shared")
 FIELDS: Final = (*NUMBERS, *ATOMS)
-"""What an event may say that means something here. Whatever else it says is read and passed over."""
+"""The fields of an event that have a meaning here. All other fields are read and passed over."""
 
 NEEDED: Final = ("process", "type", "f")  # what every event must say
 _LARGEST: Final = 1 << 61  # leaves room to shift times and to add a TTL
@@ -24,10 +24,10 @@ _LARGEST: Final = 1 << 61  # leaves room to shift times and to add a TTL
 class EventColumns:
     """Events in the order of lines.
 
-    line     of each, counted from 0.
-    columns  field → array: numbers as they are, `UNSAID` for none; of the others the index into `atoms`, `ABSENT` for
-             none. A field that no event has is missing. Until all is read one element a line, valid where it is `read`.
-    read     shape (lines,): whether the line is one event, and was read with others of its shape.
+    line     the line of each event, counted from 0.
+    columns  field → array: numbers as they are (`UNSAID` for none), others as indexes into `atoms` (`ABSENT` for none).
+             A field that no event has is missing. Before `close`: one element a line, valid where `read` is true.
+    read     shape (lines,): whether the line is one event that was read with others of its shape.
     """
 
     def __init__(self, source: SourceFile) -> None:
@@ -43,7 +43,7 @@ class EventColumns:
         return len(self.line)
 
     def column(self, field: str) -> Numbers:
-        """One column, also of a field that no event has."""
+        """One column, even of a field that no event has."""
         column = self.columns.get(field)
         return np.full(len(self), missing(field), np.int64) if column is None else column
 
@@ -60,7 +60,7 @@ class EventColumns:
             self._slow[field].append(self.atoms[field].intern(event[field]) if given else ABSENT)
 
     def close(self) -> Self:
-        """Puts the events that were read by their shape and those that were added into the order of lines."""
+        """Put events that were read by their shape and events that were added into the order of lines."""
         self.line = np.flatnonzero(self.read)
         if len(self.line) < len(self.read):
             self.columns = {field: column[self.line] for field, column in self.columns.items()}
@@ -97,7 +97,7 @@ class EventColumns:
 
 
 def different(atoms: Numbers) -> list[int]:
-    """Which atoms stand in a column; `ABSENT` is none."""
+    """The atoms that occur in a column; `ABSENT` is not one."""
     seen = np.zeros(int(atoms.max(initial=ABSENT)) + 2, bool)
     seen[atoms] = True
     seen[ABSENT] = False
@@ -105,12 +105,12 @@ def different(atoms: Numbers) -> list[int]:
 
 
 def missing(field: str) -> int:
-    """What stands in a column where the event does not say."""
+    """The value of a column for an event that does not say."""
     return UNSAID if field in NUMBERS else ABSENT
 
 
 def named(values: Sequence[Any]) -> list[str]:
-    """Texts for values, different for different ones: strings as they are where that is enough."""
+    """Texts for values, different for different values. A string stands as it is if no other value has that text."""
     texts = [value if isinstance(value, str) else spelled(value) for value in values]
     counts = Counter(texts)
     return [text if counts[text] == 1 else spelled(value) for text, value in zip(texts, values, strict=True)]

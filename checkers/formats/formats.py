@@ -1,4 +1,4 @@
-r"""Histories from elsewhere, and our own: any of them becomes a `History`.
+r"""Loads histories from elsewhere, and our own: each of them becomes a `History`.
 
     history = load_any(Path("history.edn"))
     history, family, settings = load_with_defaults(Path("etcd_004.log"))
@@ -7,27 +7,27 @@ Formats, recognised by what is in the file and never by its name:
 
 recorded  our own columnar file (Arrow), see `checkers.history.history`.
 jsonl     one JSON object a line, with Jepsen's keys: ``time`` (ns), ``process``, ``type`` (invoke, ok, fail, info),
-          ``f``, ``value`` and, where there is one, ``key``, ``owner``, ``token``, ``error``, ``reason`` (see `words`),
-          ``ttl`` (ns), ``session``, ``shared`` (true for a reader). What else an object says is passed over. If every
-          line has a ``time``, the times are the order: lines may stand in any order, and ties are concurrent.
-          Otherwise the order of lines is the order.
+          ``f``, ``value`` and, if any, ``key``, ``owner``, ``token``, ``error``, ``reason`` (see `vocabulary`),
+          ``ttl`` (ns), ``session``, ``shared`` (true for a reader). Other keys are passed over. If every line has a
+          ``time``, the times are the order of events: lines may stand in any order, and ties are concurrent.
+          Otherwise the lines are the order of events.
 edn       Jepsen's ``history.edn`` and Knossos' files: one map a line, or one vector or list of them, in any layout.
 text      Jepsen's ``history.txt``: process, type, f, value and maybe an error between tabs.
 log       the same lines behind a logger's words (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), as Porcupine keeps
           them; messages of other loggers between them are passed over.
 
-In edn, text and log the order of events is their ``:index``, where every event has one, else that of the lines; times
-are for display, in `History.clock`, and `inv` and `ret` are places in the order. ``f``: `checkers.formats.vocabulary`.
+In edn, text and log, events are in the order of their ``:index`` if every event has one, else in the order of lines.
+`inv` and `ret` are places in this order; times are only for display (`History.clock`). ``f``: see `vocabulary`.
 
-How events become operations. A process does one thing at a time: a completion ends what its process invoked last.
-After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order of events
-can contradict. What never ended is unknown. A read returns what its completion says; what is written is what the
-invocation says, and a completion must not say otherwise. nil is a value. An acquire or a release has the identity that
-its ``owner`` gives, else its process. `:nemesis` tells of faults, not of operations. Where every invocation's value is
-a pair, reads' and locks' included, and nothing names a key, the pairs are independent keys (``:value [k v]``).
+How events become operations. A process does one operation at a time: a completion ends the last invocation of its
+process. After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order
+of events can contradict. An operation without a completion is unknown. A read returns the value of its completion. What
+is written is the value of the invocation, and the completion must not say otherwise. nil is a value. The identity of an
+acquire or a release is its ``owner``, else its process. `:nemesis` tells of faults, not of operations. If the value of
+every invocation is a pair, also of reads and locks, and nothing names a key, pairs are independent keys (``[k v]``).
 
-Whatever is damaged, contradicts itself or cannot be told apart (``1`` and ``true``, which compare as equal) raises
-`BadHistory` with one line: ``file:line: what is wrong``.
+A file that is damaged, contradicts itself or holds values that cannot be told apart (``1`` and ``true``, which compare
+as equal) raises `BadHistory` with one line: ``file:line: what is wrong``.
 """
 
 import re
@@ -45,7 +45,7 @@ from checkers.history.history import BadHistory, History, load
 from checkers.models.model import Settings
 
 _HEAD: Final = 1 << 16
-"""Bytes by which a format is recognised."""
+"""How many bytes from the beginning of a file are enough to recognise its format."""
 _BLANK: Final = re.compile(rb"(?:[\s,\xef\xbb\xbf]|;[^\n]*+)*+")
 _BINARIES: Final = (
     (b"JEPSEN", "Jepsen's binary test file: read its history.edn"),
@@ -73,10 +73,10 @@ class Family(StrEnum):
 
     @property
     def settings(self) -> Settings:
-        """How the format's own tools read what it leaves open; see `checkers.models.model.Settings`.
+        """How the format's own tools read what the format leaves open; see `checkers.models.model.Settings`.
 
-        Jepsen and Knossos: what failed did not happen, and a read of nil is one whose result is not known.
-        Porcupine's logs: a failed compare-and-set saw another value, and nil is what stands there at first.
+        Jepsen and Knossos: a failed operation did not happen, and a read of nil is a read whose result is not known.
+        Porcupine's logs: a failed compare-and-set saw another value, and nil is the initial value.
         """
         jepsen_reads = self in (Family.EDN, Family.TEXT)
         return Settings(failed_cas="ignored", nil_read="unknown") if jepsen_reads else Settings()
@@ -131,7 +131,7 @@ def parse(path: Path, data: bytes) -> Loaded:
 
 
 def _recognised(path: Path, head: bytes) -> Family:
-    """By the first bytes. Raises BadHistory where they are of no format."""
+    """The format, by the first bytes. Raises BadHistory if it is not known."""
     if head.startswith(b"ARROW1"):
         return Family.RECORDED
     if not head:

@@ -1,4 +1,4 @@
-"""From operations to the columns of a history: keys, values, owners, tokens, and why something failed."""
+"""Makes the columns of a history from operations: keys, values, owners, tokens, and why something failed."""
 
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ _HOLDERS: Final = (F.RELEASE, F.RENEW)
 def history(
     name: str, ops: PairedOperations, faults: tuple[FaultInterval, ...], *, timed: bool, errors_as_values: bool
 ) -> History:
-    """errors_as_values: the format writes an error where a value would stand. Raises BadHistory."""
+    """errors_as_values: the format writes an error in the place of a value. Raises BadHistory."""
     contents = KeysAndValues(ops)
     columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in row_format.FIELDS}
     for field in ("inv", "ret", "f", "outcome", "process"):
@@ -48,9 +48,9 @@ def history(
 
 
 def _owners(ops: PairedOperations) -> Numbers:
-    """Who holds: the owner that the file names, else the process. Raises BadHistory where a file mixes the two.
+    """The holder: the owner that the file names, else the process. Raises BadHistory if a file mixes the two.
 
-    A grant known by its process and a release by its owner, or the other way round, could not be brought together.
+    A grant that is known by its process and a release that is known by its owner, or the reverse, could not be matched.
     """
     owner = ops.either("owner")
     known = len(ops.events.atoms["owner"].values)
@@ -109,7 +109,7 @@ def _reason(kind: int, texts: tuple[str, ...]) -> Reason:
 
 
 def _flags(ops: PairedOperations, contents: KeysAndValues) -> Numbers:
-    """SHARED where the verb, the value or the event says so."""
+    """SHARED if the verb, the value or the event says so."""
     flags = ops.flags.copy()
     for place, value in enumerate(ops.events.atoms["shared"].values):
         if not isinstance(value, bool):

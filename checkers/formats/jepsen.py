@@ -2,7 +2,7 @@ r"""Jepsen's and Knossos' histories.
 
 In EDN: one map a line, or one vector or list of them, in any layout. As text (``history.txt``) an event is a line of
 words with tabs or blanks between: process, type, f, value and maybe an error. In log lines, as Porcupine keeps them,
-something stands before it (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), and other lines stand between.
+a prefix stands before it (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), and other lines stand between events.
 """
 
 import re
@@ -38,7 +38,7 @@ _TYPED: Final = re.compile(r"\t:(?:invoke|ok|fail|info)\b")
 
 
 def _notation(learn: Callable[[str], LineShape | None]) -> lines.Notation:
-    """EDN, for files whose lines are learned by `learn`."""
+    """The notation of EDN, for files whose line shapes are learned by `learn`."""
     return lines.Notation(learn, edn.value_of, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
 
 
@@ -56,7 +56,7 @@ def parse(source: SourceFile) -> EventColumns:
 
 
 class _Rest:
-    """Reads the lines that are no event by themselves. Between two lines that are, the text is between two forms.
+    """Reads the lines that are no event by themselves. The text between two lines that are events holds whole forms.
 
     If a form goes on past a line that had been read as an event, that event is dropped: the line is part of the form.
     """
@@ -86,7 +86,7 @@ class _Rest:
             raise self._source.bad(max(total - 1, 0), f"the file ends before the {self._closing} of its history")
 
     def _run(self, first: int, end: int) -> int:
-        """Reads from one line up to another, or further; returns the line after the last that was read."""
+        """Read from line `first` to `end`, or further if a form goes on. Returns the line after the last one read."""
         total = len(self._source)
         state = (self._closing, self._closed, self._any)
         while True:
@@ -105,7 +105,7 @@ class _Rest:
                 return end
 
     def _forms(self, first: int, end: int) -> list[tuple[int, Any]]:
-        """Forms of some lines, each with the line where it starts; opens and closes the vector around them."""
+        """The forms in some lines, each with the line where it starts. Opens and closes the vector around all forms."""
         text = self._source.text(first, end)
         reader = edn.Reader(text)
         forms = []
@@ -161,7 +161,7 @@ def _shape(line: str) -> LineShape | None:
 
 
 def _group(key: Any, text: str) -> str | None:
-    """What may stand in the place of a value, None where the line had better be parsed."""
+    """A pattern of what may stand in the place of a value; None if the complete parser should read the line."""
     if not isinstance(key, str) or not key.startswith(":"):
         return None
     field = _KEYS.get(key)
@@ -176,7 +176,7 @@ def _group(key: Any, text: str) -> str | None:
 
 
 def recognised(head: str) -> bool | None:
-    """Whether a text holds such events, with something before them (True) or not (False); None if it holds none."""
+    """Whether something stands before the events of a text (True) or not (False); None if it holds no event."""
     for line in head.split("\n"):
         at = _prefix(line)
         if _EVENT.match(line, at):
@@ -201,7 +201,7 @@ def parse_text(source: SourceFile, *, log: bool) -> EventColumns:
         elif not text.strip():
             continue
         elif log and not _TYPED.search(text) and not _OURS.search(text) and (foreign or _LOGGER.search(text)):
-            foreign = True  # and lines without a level belong to it, until the next event
+            foreign = True  # lines without a level belong to this message, until the next event
         else:
             raise source.bad(row, f"not an event: {shown(text.strip())}")
     return events.close()

@@ -129,7 +129,7 @@ def _blank(line: str, at: int) -> int:
 
 
 def _group(key: str, value: Any) -> str | None:
-    """What may stand in the place of a value, None where the line had better be parsed."""
+    """A pattern of what may stand in the place of a value; None if the complete parser should read the line."""
     if key in NUMBERS:
         return f"(?P<{key}>{_NUMBER})" if type(value) is int else None
     if key == "value":

@@ -17,7 +17,7 @@ _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
 _RETURNING: Final = (F.READ, F.GENERATE)
 """Verbs whose value is their answer."""
 _ASKING: Final = (F.READ, F.GENERATE, F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, F.RENEW)
-"""Verbs that are invoked without a value of their own: a pair can only be an independent key."""
+"""Verbs that are invoked without a value of their own, so that a pair can only be an independent key."""
 _NOT_PAIRED: Final = (F.SESSION_OPEN, F.SESSION_CLOSE, F.KEEP_ALIVE, F.BELIEF, F.LOST, F.STALL)
 """Verbs that may stand without a pair among others that have one."""
 
@@ -69,7 +69,7 @@ class KeysAndValues:
     # Independent keys
 
     def _pairs(self) -> tuple[Flags, bool]:
-        """Atoms of values, shape (atoms,): which of them are a key and a value; and whether they are tagged as such."""
+        """Flags, shape (atoms,): which values are pairs of a key and a value; and whether these are tagged as such."""
         values = self.atoms.values
         tagged = np.array([_tagged(value) for value in values] or [False], bool)
         if tagged.any() or (self._key != ABSENT).any():
@@ -94,7 +94,7 @@ class KeysAndValues:
         return (pairs[:-1], False) if fits.all() else (tagged, True)
 
     def _part(self, pairs: Flags, tagged: bool) -> None:  # noqa: FBT001
-        """Puts the keys of pairs among the keys, and leaves the values."""
+        """Move the keys of pairs to the keys; the values remain."""
         if not pairs.any():
             return
         ops, values = self._ops, self.atoms.values
@@ -110,14 +110,14 @@ class KeysAndValues:
             ended=True,
         )
         self._key = np.where(begun != ABSENT, begun, self._key)
-        # Of a completion without a key of its own there is no telling whether it gives a value.
+        # A completion without a key of its own does not tell whether it gives a value.
         self.ended = np.where((begun != ABSENT) & (ended == ABSENT), ABSENT, np.append(rests, ABSENT)[self.ended])
         self.begun = np.append(rests, ABSENT)[self.begun]
 
     # Values
 
     def _carried(self, ok: Flags) -> Numbers:
-        """What was written: as invoked, or as the completion says where the invocation leaves it open."""
+        """The values written: those of the invocations, or of the completions if the invocations leave them open."""
         nil = self.atoms.find(None)
         begun = (self.begun != ABSENT) & (self.begun != nil)
         ended = ok & (self.ended != ABSENT) & (self.ended != nil)
@@ -141,12 +141,12 @@ class KeysAndValues:
                 step = 1 if atom in (NONE, nil) else self.atoms.values[atom]
                 if type(step) not in (int, float):
                     ops.refuse(rows & (value == atom), lambda row: f"{self._verb(row)} by something that is no number")
-                # Marked, since another step may be this one's number.
+                # Marked as negative, since the new atom may also be that of another step, still to come.
                 value[rows & (value == atom)] = -2 - self.atoms.intern(sign * step)
             value[rows] = -2 - value[rows]
 
     def _swap(self, value: Numbers, base: Numbers) -> None:
-        """A compare-and-set's ``[old new]``."""
+        """Takes a compare-and-set's ``[old new]`` apart."""
         rows = self._ops.f == F.CAS
         if not rows.any():
             return
@@ -158,7 +158,7 @@ class KeysAndValues:
         base[rows], value[rows] = olds[value[rows]], news[value[rows]]
 
     def _transact(self, value: Numbers) -> None:
-        """A transaction's reads and writes: as the completion tells them, which must be those that were invoked."""
+        """A transaction's reads and writes, as its completion gives them. They must be those that were invoked."""
         ops = self._ops
         rows = np.flatnonzero(ops.f == F.TRANSACT)
         known: dict[tuple[int, int], int] = {}
@@ -188,7 +188,7 @@ class KeysAndValues:
         return self.atoms.intern(begun_as if ended_as is None else ended_as)
 
     def _unmistakable(self, value: Numbers, base: Numbers) -> None:
-        """Refuses histories in which ``1`` and ``true``, or ``1`` and ``1.0``, would pass for one another."""
+        """Refuses histories in which ``1`` and ``true``, or ``1`` and ``1.0``, would be taken for one another."""
         confusion = self.atoms.confusion(different(np.concatenate((value, base)))) if self.atoms.odd else None
         if confusion is not None:
             atom, message = confusion
@@ -209,7 +209,7 @@ def _pair(value: Any) -> bool:
 
 
 def _tagged(value: Any) -> bool:
-    """An independent tuple with its tag, as some versions print it."""
+    """Whether it is an independent tuple with its tag, as some versions print it."""
     if not _pair(value) or not isinstance(value[0], str) or not value[0].startswith("#"):
         return False
     return ("independent" in value[0] or value[0].endswith("MapEntry")) and _pair(value[1])
@@ -224,7 +224,7 @@ def _micros(value: Any) -> bool:
 
 
 def _transaction(value: Any) -> tuple[tuple[str, Any, Any], ...]:
-    """Its operations as ``(f, key, value)``, f one of "r", "w", "append". Raises ValueError."""
+    """The operations of a transaction as ``(f, key, value)``, f one of "r", "w", "append". Raises ValueError."""
     if type(value) is not tuple or isinstance(value, FrozenMap):
         raise ValueError("a list of operations is wanted")
     for item in value:

@@ -19,10 +19,10 @@ import pyarrow as pa
 from checkers.formats.event_columns import ABSENT, NEEDED, NUMBERS, UNSAID, EventColumns, missing
 from checkers.formats.source import Numbers, SourceFile
 
-CHUNK: Final = 1 << 18  # lines that are in Arrow's hands at once
-ATTEMPTS: Final = 8  # shapes in a row that hardly any line has, before the rest is left to the complete parser
-LONGEST: Final = 4000  # characters of a pattern; a line with ever more keys makes none
-FEW: Final = 64  # lines that are not worth a shape
+CHUNK: Final = 1 << 18  # lines that Arrow reads at once
+ATTEMPTS: Final = 8  # after so many shapes in a row that few lines have, the rest is left to the complete parser
+LONGEST: Final = 4000  # characters of a pattern; a line with too many keys for that makes no shape
+FEW: Final = 64  # so few lines are not worth a shape
 
 _SIMPLE: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,17})\Z")
 
@@ -39,12 +39,12 @@ class Notation(NamedTuple):
 
     learn: Callable[[str], LineShape | None]  # the shape of a line that is one event, None if it cannot have one
     value_of: Callable[[str], Any]  # the value of a text that is exactly one value; raises ValueError for any other
-    atom: str  # pattern of what stands in a list, of the commonest kinds only, and what stands between two
-    between: str
-    as_json: Callable[[bytes], bytes]  # such lists, put between brackets with commas between them, as JSON
+    atom: str  # pattern of an element of a list, of the commonest kinds only
+    between: str  # what stands between two elements
+    as_json: Callable[[bytes], bytes]  # turns such lists, with commas between them and brackets around them, into JSON
 
     def lists(self) -> str:
-        """Pattern of an atom or a list, nested up to three deep. Whatever it matches is one value."""
+        """Pattern of an atom or a list, nested up to three deep. Every text that it matches is one value."""
         inner = self.atom
         for _ in range(3):
             inner = rf"(?:{inner}|\[(?:{inner}(?:{self.between}{inner})*)?\])"
@@ -92,7 +92,7 @@ def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequ
 def _extract(
     events: EventColumns, shape: LineShape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
 ) -> Numbers:
-    """Reads the lines of one shape among those that are `left`; returns those that still are."""
+    """Read those lines among `left` that have the shape; return those that are still left."""
     import pyarrow.compute as pc
 
     if not len(left):
@@ -147,7 +147,7 @@ class _Parser:
         return indices
 
     def _learn_lists(self, texts: list[bytes]) -> None:
-        """Parses what is common all at once: numbers, and lists of them."""
+        """Parse the common texts all at once: numbers, other atoms, and lists of them."""
         import pyarrow.compute as pc
 
         if len(texts) <= FEW:

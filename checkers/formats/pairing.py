@@ -1,4 +1,4 @@
-"""Which completion ends which invocation, in what order all happened, what operations that makes, and what faults."""
+"""Pairs invocations with completions, puts all events in order, and makes operations and faults of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from checkers.history.history import FaultInterval
 from checkers.row_format import Outcome
 
 MOST: Final = 2**31 - 2
-"""The largest process number that a column holds, and room for one more."""
+"""The largest process number that is accepted: the column has room for one more."""
 
 _TYPE_NAMES: Final = {int(code): name for name, code in TYPES.items()}
 
@@ -52,7 +52,7 @@ class PairedOperations:
         return self.events.column(field)[self.invoked]
 
     def at_end(self, field: str) -> Numbers:
-        """What the completions say; as if unsaid where there is none."""
+        """The values that completions give; where there is no completion, `missing(field)`."""
         column = self.events.column(field)
         return np.where(self.ended >= 0, column[self.ended], missing(field))
 
@@ -68,7 +68,7 @@ class PairedOperations:
         return np.where(begun != unsaid, begun, ended)
 
     def line(self, row: int, *, ended: bool = False) -> int:
-        """Line of an operation's invocation, or of its end where it has one."""
+        """Line of an operation's invocation; if `ended`, of its completion, if it has one."""
         event = self.ended[row] if ended and self.ended[row] >= 0 else self.invoked[row]
         return int(self.events.line[event])
 
@@ -80,7 +80,7 @@ class PairedOperations:
 
 
 def ordered(events: EventColumns, *, timed: bool) -> Ordered:
-    """timed: the times are the order; else the events' index, if all have one, or that of lines. Raises BadHistory."""
+    """The events in order: of times if `timed`, else of indexes if all have one, else of lines. Raises BadHistory."""
     kind = _meaning(events, "type", TYPES)
     _refuse(events, kind < 0, "type", "a type; known are " + ", ".join(TYPES))
     process = _processes(events)
@@ -91,7 +91,7 @@ def ordered(events: EventColumns, *, timed: bool) -> Ordered:
 
 
 def _meaning(events: EventColumns, field: str, words: Mapping[str, int]) -> Numbers:
-    """For each event what a word of it means, -1 if it is unknown."""
+    """For each event what its word in a field means, -1 if it is unknown."""
     table = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
     return np.array(table, np.int64)[events.column(field)]
 
@@ -142,7 +142,7 @@ def _order(events: EventColumns, *, timed: bool) -> tuple[Numbers, Numbers]:
 
 
 def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
-    """A process does one thing after the other; it may go on after an unknown outcome. Raises BadHistory."""
+    """The operations. A process does one at a time, and may go on after an unknown outcome. Raises BadHistory."""
     clients = np.flatnonzero(happened.process >= 0)
     clients = clients[np.argsort(happened.process[clients], kind="stable")]
     invokes = happened.type[clients] == INVOKE
@@ -208,11 +208,11 @@ def _words(events: EventColumns, field: str, event: int) -> str:
 _HEALS: Final = {
     "stop": "start", "heal": "", "recover": "", "reset": "", "resume": "pause", "restart": "kill", "start": "kill"
 }  # fmt: skip
-"""First word of what heals → first word of what it heals, "" for everything."""
+"""First word of a deed that heals → first word of the faults that it heals, "" for all faults."""
 
 
 class _Fault:
-    """One that was begun: its name, what it hit, and its four moments."""
+    """A fault that was begun: its name, what it hit, and its four moments."""
 
     def __init__(self, name: str, begun: int) -> None:
         self.name = name

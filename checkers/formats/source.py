@@ -1,4 +1,4 @@
-"""A file from elsewhere as bytes and lines, and the error that names a line of it."""
+"""A file from elsewhere as bytes and lines, and the error that names one of its lines."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A text file in UTF-8; in `data` a byte order mark is blanks. starts: of each line, and the end of the data."""
+    """A text file in UTF-8; in `data` blanks replace a byte order mark. starts: of each line, and the data's end."""
 
     path: Path
     data: bytes
@@ -43,7 +43,7 @@ class SourceFile:
 
 
 def opened(path: Path, data: bytes) -> SourceFile:
-    """Raises BadHistory where the bytes are no text."""
+    """The file with its lines. Raises BadHistory if the bytes are not text."""
     if data.startswith(_BOM):
         data = b"   " + data[len(_BOM) :]
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1

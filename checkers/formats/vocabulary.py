@@ -7,7 +7,7 @@ from checkers.row_format import SHARED, F, Outcome, Reason
 
 
 class Verb(NamedTuple):
-    """What one spelling of `f` stands for. sign: of a counter's step, 0 where the value says it all."""
+    """What one spelling of `f` means. sign: the sign of a counter's step, 0 if the value includes it."""
 
     f: F
     flags: int = 0
@@ -31,7 +31,7 @@ def _verbs() -> dict[str, Verb]:
 
 VERBS: Final = _verbs()
 KINDS: Final = tuple(dict.fromkeys(VERBS.values()))
-"""What the verbs mean, each once."""
+"""The meanings of all verbs, each once."""
 
 INVOKE: Final = 0
 TYPES: Final = {"invoke": INVOKE, "ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
@@ -42,13 +42,13 @@ SHARED_WORDS: Final = frozenset({"read", "shared", "reader"})
 """Values of an acquire that make it a reader's."""
 
 MICRO: Final = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
-"""What the operations within a transaction are called."""
+"""Spelling of an operation within a transaction → its name here."""
 
 NEMESIS: Final = "nemesis"
 
 
 def word(value: Any) -> str | None:
-    """A name as its author meant it: without the colon of a keyword, small, with hyphens. None if it is no name."""
+    """A name in one spelling: without a keyword's colon, in lower case, with hyphens. None if it is no name."""
     return value.removeprefix(":").lower().replace("_", "-") if isinstance(value, str) else None
 
 
@@ -66,9 +66,9 @@ _WORD: Final = re.compile(r"[a-z0-9]+")
 def reason_of(f: F, text: str | None, *, token: bool) -> Reason:
     """Why an operation failed, as far as its error says.
 
-    Only HELD of an acquire and the refusal of an access with a token are ever evidence, so that a doubtful text is
-    read as none; a fence's refusal is the exception, since `fail` of such an access is how it is written down.
-    text: None where the file gives no error. token: whether the operation carried one.
+    Only HELD of an acquire and the refusal of an access with a token are ever evidence, so a doubtful text is read as
+    no reason. The exception is a fence's refusal, because `fail` of an access with a token is how files write that
+    down. text: None if the file gives no error. token: whether the operation carried one.
     """
     words = frozenset(_WORD.findall(text.lower())) if text is not None else frozenset()
     if words & _TIMEOUT or ("timed" in words and "out" in words):

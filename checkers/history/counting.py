@@ -1,6 +1,6 @@
-"""Counts pairs without looking at each of them: intervals that meet, points in a quadrant. Masks and groups of rows.
+"""Counts pairs without looking at each pair: intervals that meet, points in a quadrant. Also masks and groups of rows.
 
-All keys of a history are counted at once: their times are moved so far `apart` that no key meets another.
+All keys of a history are counted at once: `apart` moves the times of each key so far that no two keys overlap.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -16,10 +16,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyOffsets(NamedTuple):
-    """Times in which no two keys meet."""
+    """Times that are moved so that those of different keys do not overlap."""
 
-    # For each column of times, shape (n,): ``key * width + rank`` of the time among all of them, from 1 on, so
-    # that what is just before a place, or after it, is of the same key.
+    # For each column of times, shape (n,): ``key * width + rank`` of the time among all of them. Ranks begin at 1, so
+    # the values just before and just after a place still belong to the same key.
     places: tuple[Ints, ...]
     times: Ints  # the distinct times in order
     width: int
@@ -32,7 +32,7 @@ class KeyOffsets(NamedTuple):
 
 
 def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> KeyOffsets:
-    """The places of columns (key, time); they keep the order and the equality of times within a key."""
+    """The places of columns (key, time). Places keep the order and the equality of times within a key."""
     times, ranks = np.unique(np.concatenate([np.asarray(c[1], np.int64) for c in columns]), return_inverse=True)
     width = len(times) + 2
     parts = np.split(ranks, np.cumsum([len(column) for _, column in columns])[:-1])
@@ -41,9 +41,9 @@ def apart(*columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> KeyOffsets:
 
 
 def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
-    """How many of the first `prefix` of `values` are less than `bound`, for each query: shape of prefix.
+    """For each query, how many of the first `prefix` of `values` are less than `bound`. Shape of prefix.
 
-    values and bound at least 0. A wavelet matrix (Claude, Navarro and Ordóñez 2015): one pass a bit.
+    values and bound are at least 0. A wavelet matrix (Claude, Navarro and Ordóñez 2015), with one pass for each bit.
     """
     left, right = np.zeros_like(prefix), prefix.copy()
     counts = np.zeros_like(prefix)
@@ -62,11 +62,11 @@ def below(values: Ints, prefix: Ints, bound: Ints) -> Ints:
 
 
 def crossing(latest: Ints, end: Ints) -> Ints:
-    """For each grant, in how many pairs that cannot have followed one another it is the later one. Shape (n,).
+    """For each grant, the number of pairs in which it is the later grant and the two cannot have followed one another.
 
-    latest, end: places of its latest start and earliest end (`checkers.history.holds_and_lease_ends.Hold`). Of two
-    cores the later one begins later. A grant without a core counts as the later one: it lies within that of the other.
-    Two grants without a core can always follow one another.
+    Shape (n,). latest, end: places of its latest start and earliest end (`checkers.history.holds_and_lease_ends.Hold`).
+    Of two cores the later begins later. A grant without a core counts as the later one: it lies within the core of the
+    other. Two grants without a core can always follow one another.
     """
     pairs = np.zeros(len(latest), np.int64)
     core = latest < end
@@ -80,7 +80,7 @@ def crossing(latest: Ints, end: Ints) -> Ints:
 
 
 def meeting(begin: Ints, end: Ints) -> int:
-    """Pairs of closed intervals that share an instant."""
+    """The number of pairs of closed intervals that share an instant."""
     n = len(begin)
     return n * (n - 1) // 2 - int(np.searchsorted(np.sort(end), begin, "left").sum())
 
@@ -94,7 +94,7 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 
 def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:
-    """Whether each value is one of a few: several times faster than `numpy.isin` for so few."""
+    """Whether each value is in `wanted`. Several times faster than `numpy.isin` for a few wanted values."""
     mask = np.zeros(len(values), bool)
     for value in wanted:
         mask |= values == int(value)
@@ -102,5 +102,5 @@ def any_of(values: npt.NDArray[Any], wanted: Sequence[int]) -> Flags:
 
 
 def quantile(ordered: Sequence[int] | Ints, permille: int) -> int:
-    """The least value that at least so many thousandths of all do not exceed. ordered: not empty, sorted."""
+    """The smallest value that at least `permille` thousandths of all do not exceed. ordered: not empty, sorted."""
     return int(ordered[max(-(-permille * len(ordered) // 1000) - 1, 0)])

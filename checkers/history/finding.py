@@ -1,4 +1,4 @@
-"""What an engine finds, before it becomes a violation with a story."""
+"""The findings of an engine, before they become violations with stories."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ class Finding(NamedTuple):
 
     kind: str  # what happened, in the terms of `checkers.properties.violation_stories`
     at: int  # ns; the instant from which the property is certainly broken
-    rows: tuple[int, ...]  # the operations that prove it, the one that broke the rule last
-    holders: tuple[int, ...] = ()  # acquire rows of the grants involved where known; else they follow from the rows
+    rows: tuple[int, ...]  # the operations that prove it; the operation that broke the rule is the last
+    holders: tuple[int, ...] = ()  # acquire rows of the grants involved, if known; else they follow from the rows
 
 
 class OutOfBudget(Exception):
-    """The search was given up, so that nothing is known. The text says how far it came."""
+    """The search was given up, so the answer is unknown. The text says how far the search came."""

@@ -1,4 +1,4 @@
-"""Values of files from elsewhere: hashable, interned, and never mistaken for one another."""
+"""Values of files from elsewhere: hashable, interned, and different values are never mistaken for one another."""
 
 import json
 from collections.abc import Hashable, Iterable, Iterator
@@ -14,11 +14,11 @@ SHOWN: Final = 60
 """Characters of a file's own text that an error message repeats."""
 
 _ODD: Final = (bool, float, Fraction, Decimal)
-"""Numbers to Python that may equal an integer without being one."""
+"""Types whose values may equal an integer in Python without being an integer."""
 
 
 class FrozenMap(tuple[tuple[Any, Any], ...]):
-    """A map: its pairs, sorted. Never equal to a sequence of the same pairs."""
+    """A map as the tuple of its pairs, sorted. It never equals a sequence of the same pairs."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ def frozen_map(pairs: Iterable[tuple[Any, Any]]) -> FrozenMap:
 
 
 def spelled(value: Any) -> str:
-    """A value as text, which tells any two different values apart."""
+    """A value as text. Different values have different texts."""
     if isinstance(value, FrozenMap):
         return "{" + ", ".join(f"{spelled(key)}: {spelled(item)}" for key, item in value) + "}"
     if isinstance(value, tuple):
@@ -55,12 +55,12 @@ def spelled(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value as people read it: strings without quotes."""
+    """A value as text for people: strings stand without quotes."""
     return value if isinstance(value, str) else spelled(value)
 
 
 def shown(text: str) -> str:
-    """A file's own text for an error message: on one line, and short."""
+    """Text from a file, made fit for an error message: on one line, and short."""
     text = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -70,7 +70,7 @@ def _is_odd(value: Any) -> bool:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What stands at the ends of a nested value."""
+    """The leaves of a nested value."""
     if isinstance(value, tuple | frozenset):
         for item in value:
             yield from leaves(item)
@@ -87,11 +87,11 @@ class Atoms:
         self.odd = False
 
     def intern(self, value: Any) -> int:
-        """Index of the value: the same for equal ones of the same type only."""
+        """Index of the value. Only equal values of the same type share an index."""
         return self.intern_all((value,))[0]
 
     def intern_all(self, values: Iterable[Any], *, simple: bool = False) -> list[int]:
-        """As `intern`. simple: they are known to hold no other numbers than integers."""
+        """As `intern`, for several values. simple: whether they are known to hold no numbers but integers."""
         places, known = self._places, self.values
         result = []
         for value in values:
@@ -106,11 +106,11 @@ class Atoms:
         return result
 
     def find(self, value: Any) -> int:
-        """Index of a plain value, -2 where it does not occur."""
+        """Index of a plain value, -2 if it does not occur."""
         return self._places.get(value, -2)
 
     def confusion(self, used: Iterable[int]) -> tuple[int, str] | None:
-        """Which of some values holds a number equal to another of a different type, and what to say of it."""
+        """Index of the first value with a number that equals one of another type, and the message on it; or None."""
         known: dict[Any, Any] = {}
         for place in used:
             for leaf in leaves(self.values[place]):

@@ -1,7 +1,7 @@
 """A history: the columns of all operations of one lane, the fault intervals, and the facts needed to judge it.
 
-On disk it is one Arrow IPC file: the columns of `row_format.FIELDS`, rows in the order of invocation, and, as JSON in
-the schema's metadata, everything else; and a digest over both, since Arrow itself does not notice a flipped bit.
+On disk it is one Arrow IPC file. The file holds the columns of `row_format.FIELDS` with the rows in the order of
+invocation, everything else as JSON in the schema's metadata, and a digest over both: Arrow notices no flipped bit.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 FORMAT: Final = 3
 _OLD_KEYS: Final = (2, "<u2")
-"""Files of this format are read too: all that differs is the type of the column `key`."""
+"""Files of this older format are read, too: only the type of the column `key` differs."""
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
@@ -37,72 +37,72 @@ class BadHistory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FaultInterval:
-    """One fault, from the start of its application to the end of its healing (ns; 0 where it never came)."""
+    """One fault, from the start of its application to the end of its healing (ns; 0 for a moment that never came)."""
 
-    name: str  # in the plan
+    name: str  # the fault's name in the plan
     # What was done: cut, slow, reset, pause, kill, restart, wipe, disk, clock, freeze, stall, call, failover, version,
     # refuse, skew, maintenance.
     kind: str
-    target: str  # whom it hit, resolved at the moment of impact
+    target: str  # what the fault hit, resolved at the moment of impact
     begun: int
     applied: int
     healing: int
     healed: int
-    owner: int = 0  # for faults on workers: the grant held by the one that was hit
-    process: int = -1  # likewise its process, -1 for none
+    owner: int = 0  # for faults on workers: the grant that the worker held when it was hit
+    process: int = -1  # for faults on workers: the worker's process number, -1 for none
 
     @property
     def over(self) -> int:
-        """ns; the end of its healing, `INFINITY` where that never came."""
+        """ns; the end of the fault's healing, `INFINITY` if it never came."""
         return self.healed or row_format.INFINITY
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something of the lane's that a member of the service holds."""
+    """An entry of the lane that a member of the service holds."""
 
     name: str
-    created: int  # the number that the service gave to the change which made it, 0 where it numbers none
-    changed: int  # likewise of the change which made it what it is
-    session: int  # the lease or session that it ends with, 0 for none
-    value: str  # a digest of what it holds
+    created: int  # the number that the service gave to the change that created the entry, 0 if it numbers no changes
+    changed: int  # the number of the last change of the entry, likewise
+    session: int  # the lease or session with which the entry ends, 0 for none
+    value: str  # a digest of the entry's value
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a member held, asked past all links, once it had every change that was acknowledged before it was asked."""
+    """What a member held. It was asked past all links, once it had every change acknowledged before it was asked."""
 
     member: str
     asked: int  # ns
     answered: int  # ns
-    first: int  # the number of the latest change that it had when it began to answer
-    last: int  # likewise when it had answered
+    first: int  # the number of the latest change that the member had when it began to answer
+    last: int  # the same number when the member had answered
     entries: tuple[Entry, ...]
-    whole: str = ""  # "digest since N": of all changes of all keys from N to one that all have; "" where it tells none
-    beside: int = 0  # how many keys must be there that a client wrote beside the locks, when nobody writes any more
-    lost: tuple[str, ...] = ()  # the names of those that this member lacks
-    undead: tuple[str, ...] = ()  # the names of removed ones that it holds
+    whole: str = ""  # "digest since N": of all changes of all keys from N to one that all members have; "" for none
+    beside: int = 0  # how many keys that a client wrote beside the locks must be there once nobody writes any more
+    lost: tuple[str, ...] = ()  # the names of the keys beside the locks that this member lacks
+    undead: tuple[str, ...] = ()  # the names of removed keys beside the locks that this member still holds
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What must be known to judge a lane: who was tried, in which mode, under what, with which promises.
+    """The facts needed to judge a lane: lock, workload and store mode, faults, and the promises of the lock.
 
     store      store mode (checkers/CONDITIONS.md, section 9): unfenced, fence-writes, fence-writes-strict,
                fence-reads-and-writes, compare-owner, guarded, compare-and-set, idempotency-key.
     lease      what extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session),
                ``session`` (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a
                majority of servers, so that a grant has no single instant.
-    ttl        ns; what was asked for. The effective TTL stands with each grant.
+    ttl        ns; the TTL that was asked for. Each grant carries its effective TTL.
     drift      bound on how fast the server's clock may run, as a fraction.
     grain      ns by which the server may end a lease early because of its clock's resolution.
     settled    ns; when the trial had healed and settled, 0 if it never did.
-    bounds     property → ns within which it must hold, as the lock declares it; one that is missing is not promised.
+    bounds     property → ns within which it must hold, as the lock declares. A missing property is not promised.
     patience   ns that an acquire waits before it gives up, 0 if that is not known.
     permits    how many may hold at once: 1 for a mutex, more for a semaphore.
     workers    how many workers the lane has (see `process` in `checkers.row_format`).
-    silences   ns; from when to when the trial itself asked the service in vain, where it did, while no fault was on.
-    looks      what members held, each time that they were asked: a first member, the others, and the first again.
+    silences   ns; (begin, end) of each time in which the trial itself asked the service in vain while no fault was on.
+    looks      what members held, one entry for each look: the first member, the others, and the first member again.
     """
 
     trial: str
@@ -140,10 +140,10 @@ class Facts:
 class History:
     """columns: name of `row_format.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
 
-    values  what the columns `value` and `base` of histories from elsewhere index, `NONE` for none at all (a nil is a
-            value). Empty: they mean themselves.
+    values  the values that the columns `value` and `base` of histories from elsewhere index; `NONE` stands for no value
+            (a nil is a value). If `values` is empty, the numbers in the columns are the values.
     lines   of histories from elsewhere, shape (rows, 2): lines of invocation and completion, 0 for none.
-    clock   where `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
+    clock   if `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
     """
 
     facts: Facts
@@ -161,7 +161,7 @@ class History:
         return len(self.columns["inv"])
 
     def once(self, function: Callable[["History"], T]) -> T:
-        """What the function makes of this history; it is called once, however often it is asked for."""
+        """The function's result for this history. The function is called once, however often this is asked for."""
         if function not in self._once:
             self._once[function] = function(self)
         return cast(T, self._once[function])
@@ -170,7 +170,7 @@ class History:
 def from_rows(
     facts: Facts, rows: npt.NDArray[Any], faults: Iterable[FaultInterval] = (), errors: Sequence[str] = ("",)
 ) -> History:
-    """A history from unsorted rows of `DTYPE`; pending operations become unknown ones."""
+    """A history from unsorted rows of `DTYPE`. Pending operations become unknown ones."""
     rows = rows[np.argsort(rows["inv"], kind="stable")]
     columns = {name: np.ascontiguousarray(rows[name]) for name, _ in row_format.FIELDS}
     outcome = columns["outcome"]
@@ -179,11 +179,11 @@ def from_rows(
 
 
 _MANY_ROWS: Final = 1000
-"""Rows that are read at once: rows are written one after another, and a recording is empty behind the last one."""
+"""Rows read at once. Rows are written one after another, so a recording is empty behind the last one."""
 
 
 def read_recording(path: Path) -> npt.NDArray[Any]:
-    """The rows that a worker wrote, without one that is torn since it was killed meanwhile. Raises BadHistory."""
+    """The rows that a worker wrote, without a row that is torn because the worker was killed. Raises BadHistory."""
     with path.open("rb") as file:
         header = file.read(row_format.HEADER)
         if len(header) < row_format.HEADER:
@@ -200,7 +200,7 @@ def read_recording(path: Path) -> npt.NDArray[Any]:
 
 
 def save(history: History, path: Path) -> None:
-    """Writes the file under a temporary name first, so that a reader never meets half of it."""
+    """Write the file under a temporary name first, so that a reader never finds half of it."""
     about = {
         "format": FORMAT,
         "facts": asdict(history.facts),
@@ -219,7 +219,7 @@ def save(history: History, path: Path) -> None:
 def load(path: Path) -> History:
     """Raises BadHistory with one line that names the file; OSError where it cannot be read."""
     with path.open("rb"):
-        pass  # from here on an OSError is about what is in the file
+        pass  # from here on an OSError means that the content is bad
     try:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
@@ -228,7 +228,7 @@ def load(path: Path) -> History:
         if text is None:
             raise BadHistory(f"{path}: an Arrow file, but not a history of ours")
         columns = _columns(path, table)
-    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a name that is no text
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a column name that is not text
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise BadHistory(f"{path}: not a complete Arrow file ({first_line})") from error
     if metadata.get(_DIGEST_KEY) != _digest(text, columns):
@@ -265,7 +265,7 @@ def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
 
 
 def _digest(text: bytes, columns: Columns) -> bytes:
-    """Hexadecimal, over the description and the columns in their order."""
+    """The digest of the description and the columns in their order, in hexadecimal."""
     digest = hashlib.blake2b(text, digest_size=16)
     for name, _ in row_format.FIELDS:
         digest.update(np.ascontiguousarray(columns[name]).data)
@@ -293,13 +293,13 @@ def _with_tuples(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bad_row(history: History, row: int, what: str) -> BadHistory:
-    """What is wrong with one operation of a history from elsewhere."""
+    """The error that says what is wrong with one operation of a history from elsewhere."""
     line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
     return BadHistory(f"{history.facts.lane}: {line}{what}")
 
 
 def malformed(history: History) -> str | None:
-    """What no recorder can have written, in one line with the row, or None."""
+    """A defect that no recorder can have written, in one line with the row, or None."""
     c = history.columns
     acquires = (c["f"] == row_format.F.ACQUIRE) | (c["f"] == row_format.F.TRY_ACQUIRE)
     granted = acquires & (c["outcome"] == row_format.Outcome.OK)

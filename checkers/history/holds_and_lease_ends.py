@@ -1,11 +1,11 @@
 """Who held what, and when: every hold of a history in one table, made once.
 
-A hold is an acquire that succeeded, with all that befell it, and the time in which its lock was in force at the server,
-as far as the history proves it (mode *told*).
+A hold is an acquire that succeeded, with everything that happened to it afterwards, and the time in which its lock was
+in force at the server, as far as the history proves that (mode *told*).
 
-Source: checkers/CONDITIONS.md, section 3: a start window [start, latest] and a monotone function E(a) >= a, the
-earliest moment at which the next grant is legal when this one began at a. Acknowledged renewals count from their
-invocation, others not; unanswered releases may have happened when invoked; expiry may come late, never early.
+Source: checkers/CONDITIONS.md, section 3. A hold has a start window [start, latest] and a monotone function E(a) >= a:
+the earliest moment at which the next grant is legal if this grant began at a. Acknowledged renewals count from their
+invocation, others do not count. Unanswered releases may have happened at invocation. Expiry may be late, never early.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,13 @@ from checkers.row_format import ACQUIRES, INFINITY, NONE, SHARED, F, Outcome
 IN_SESSIONS: Final = ("touch", "session")
 """Kinds of leases that belong to a session and not to a grant: see `checkers.history.history.Facts`."""
 _NO_DEEDS: Final = (F.RENEW, F.RELEASE, F.LOST)
-"""What is recorded of a grant without a look at the belief in it."""
+"""Kinds of operations that a worker records for a grant without first asking for the client's belief."""
 
 
 class Hold(NamedTuple):
-    """One acquire that succeeded. Times in ns, rows as row numbers of the history, -1 for none.
+    """One acquire that succeeded. Times are in ns, rows are row numbers of the history, -1 for none.
 
-
-    As a scheduling problem:
+    The fields from `latest` on describe the hold for the scheduling problem.
     """
 
     row: int
@@ -39,34 +38,34 @@ class Hold(NamedTuple):
     token: int
     session: int
     inv: int
-    start: int  # earliest instant at which the server can have granted it: ``sent``, else the invocation
+    start: int  # earliest instant at which the server can have granted the lock: ``sent``, else the invocation
     ret: int  # when the acquire returned
     ttl: int
-    shared: bool = False  # a reader's: beside other readers, but no writer
-    # Invocation and return of its acknowledged renewals, but for those that overtook its downgrade: a writer
-    # becomes a reader in a history when it asks for that, and its server knows later.
+    shared: bool = False  # whether it is a reader's, which may hold beside other readers, but beside no writer
+    # (invocation, return) of its acknowledged renewals. A renewal that overtook the hold's downgrade is left out: in a
+    # history a writer becomes a reader when it asks for that, and the server learns of it later.
     renewals: tuple[tuple[int, int], ...] = ()
-    release: int = -1  # row of its first release, however that ended
+    release: int = -1  # row of its first release, whatever the outcome
     lost: int = -1  # row of its client's first notice that the lock is gone
-    # Invocation of the first release that succeeded or may have, of the closing of its session, or of a later
-    # acquire of the same name in the same session; `INFINITY` for none.
+    # The earliest invocation of: a release that succeeded or may have, the closing of its session, a later acquire of
+    # the same name in the same session. `INFINITY` for none.
     released: int = INFINITY
-    # Invocation of the release that returned first among those that succeeded; `INFINITY` for none.
+    # Of the releases that succeeded, the invocation of the one that returned first; `INFINITY` for none.
     freeing: int = INFINITY
     freed: int = INFINITY  # return of that release
-    believed: int = INFINITY  # when its client was due to notice the loss that it noticed; `INFINITY` for none
-    # When its client last said that it holds, before it noticed a loss and asked for no release; `INFINITY` for
-    # no such loss, and if it is not asked. Its belief ended at any time since.
+    believed: int = INFINITY  # when its client was due to notice its loss; `INFINITY` if it noticed none
+    # When its client last said that it holds, before it noticed a loss without having asked for a release. Its belief
+    # ended at some time after that. `INFINITY` if there was no such loss, or the client is not asked.
     sure: int = INFINITY
-    # When the client was no longer inside: invocation of the release or notice of the loss, else of the last
-    # thing that it did under this grant, or of an acknowledged renewal: a killed worker holds nothing. Without a
-    # lease, a client that noticed a loss was inside until `sure`, or until it did something after that.
+    # When the client was no longer inside: at the invocation of its release or its notice of the loss. Without these,
+    # at the last operation under this grant or the last acknowledged renewal, as a killed worker holds nothing. Without
+    # a lease, a client that noticed a loss was inside until `sure`, or until a later operation under the grant.
     left: int = INFINITY
-    latest: int = 0  # latest server instant: the acquire's return, or an acknowledged renewal's, whichever came first
+    latest: int = 0  # latest server instant: the first return of the acquire and its acknowledged renewals
     length: int = 0  # what the grant itself adds to the lease: the TTL, or 0 where only the session is extended
-    fixed: int = 0  # the lease cannot end before this, whenever it began: renewals, keep-alives, creation
-    renewed: int = 0  # invocation of the last acknowledged renewal of this grant, 0 for none: it was in force then
-    free: int = INFINITY  # from here on it may have been released, or be gone with its client where no lease ends it
+    fixed: int = 0  # whenever the grant began, its lease cannot end before this: by renewals, keep-alives, creation
+    renewed: int = 0  # invocation of its last acknowledged renewal, 0 for none: the grant was in force then
+    free: int = INFINITY  # since when it may have been released or, without a lease, may have ended with its client
 
     @property
     def expiry(self) -> int:
@@ -98,7 +97,7 @@ class Hold(NamedTuple):
 
 
 class HoldColumns:
-    """Fields and properties of holds as arrays of the same names, one element for each hold: `columns.latest`."""
+    """Fields and properties of holds as arrays of the same names, with one element for each hold: `columns.latest`."""
 
     def __init__(self, holds: Sequence[Hold]) -> None:
         self._holds = holds
@@ -109,12 +108,12 @@ class HoldColumns:
     def __getattr__(self, name: str) -> npt.NDArray[Any]:
         kind: type = bool if name in ("shared", "open") else np.int64
         column: npt.NDArray[Any] = np.array([getattr(hold, name) for hold in self._holds], kind)
-        setattr(self, name, column)  # the next time it is found at once
+        setattr(self, name, column)  # the next access finds the attribute without this method
         return column
 
 
 class Rows(Protocol):
-    """What of `checkers.history.view.View` tells who held what."""
+    """The part of `checkers.history.view.View` from which holds are made."""
 
     facts: Facts
 
@@ -156,22 +155,22 @@ class Holds:
 
 
 def exclude(first: Hold, second: Hold) -> bool:
-    """Whether the two may not hold together: all but two readers."""
+    """Whether the two holds exclude each other: any two do, except two readers."""
     return not (first.shared and second.shared)
 
 
 def effective(ttl: int, facts: Facts) -> int:
-    """ns; the shortest that a lease of this TTL can last at the server."""
+    """ns; the shortest time that a lease of this TTL can last at the server."""
     return shortest(ttl, facts.drift, facts.grain)
 
 
 def shortest(ttl: int, drift: float, grain: int) -> int:
-    """ns; the shortest that a lease can last, by our clock: the server's may run fast, and has a grain."""
+    """ns; the shortest time that a lease can last by our clock. The server's clock may run fast, and has a grain."""
     return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
 
 
 def _granted(view: Rows) -> Iterator[Hold]:
-    """The holds as the clients know them, without the time in which each was in force."""
+    """The holds as the clients know them, still without the times in which they were in force."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     sent, ttl, token, owner, base = (view.column(name) for name in ("sent", "ttl", "token", "owner", "base"))
     key, session, process, flags = (view.column(name) for name in ("key", "session", "process", "flags"))
@@ -217,16 +216,16 @@ def _granted(view: Rows) -> Iterator[Hold]:
             freed=freed,
             believed=believed,
             sure=sure,
-            # A grant that is over when its answer arrives is never believed.
+            # If the grant is over when its answer arrives, the client never believes in it.
             left=max(left, ret[row]) if believed > ret[row] else ret[row],
         )
 
 
 def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
-    """Adds to holds the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
+    """The holds with the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
 
-    What any grant or release of a session proves about the session's life is used as a constant, from the earliest
-    possible instant: nothing else couples two locks of one session.
+    A grant or release of a session also proves that the session lived then. This proof is used as a constant, from the
+    earliest possible instant, because nothing else couples two locks of one session.
     """
     facts = view.facts
     alive = _session_proofs(view, granted) if facts.lease in IN_SESSIONS else {}
@@ -237,8 +236,8 @@ def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
         free = hold.released
         if facts.lease == "none":
             length, fixed = INFINITY, 0
-            # Nobody released it: a killed worker's connection is gone, and with it such a lock. A client gives its
-            # connection up by itself as well, which it did at any time since it was sure.
+            # If nobody released the lock: with a killed worker its connection is gone, and with that the lock. A client
+            # may also give up its connection by itself, at any time after `sure`.
             free = min(free, hold.left, hold.sure)
         elif facts.lease in IN_SESSIONS:
             extended, seen = alive.get(hold.session, (0, 0))
@@ -250,7 +249,7 @@ def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
 
 
 def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
-    """Session → (latest moment that certainly prolonged it, latest moment at which it certainly lived)."""
+    """Session → (latest moment that certainly prolonged the session, latest moment at which it certainly lived)."""
     inv, number = view.column("inv"), view.column("session")
     signs = {number[row]: inv[row] for row in view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
     result = {session: (latest, latest) for session, latest in signs.items() if session}
@@ -264,16 +263,16 @@ def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int,
 
 
 def closings(view: Rows) -> dict[int, int]:
-    """Session → ns from which it may have been closed."""
+    """Session → ns; since when the session may have been closed."""
     inv, session = view.column("inv"), view.column("session")
-    closed = reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))  # the first of each counts
+    closed = reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))  # reversed: the first counts
     return {session[row]: inv[row] for row in closed}
 
 
 def next_asked(view: Rows) -> dict[int, int]:
-    """Acquire row → ns at which the same session asked for the same name again: it had given up what it held.
+    """Acquire row → ns at which the same session asked for the same name again. By then it had given up what it held.
 
-    An adapter may then remove what an unanswered or impossible release left behind.
+    The adapter may then remove what an unanswered or impossible release left behind.
     """
     result: dict[int, int] = {}
     inv, session, key = view.column("inv"), view.column("session"), view.column("key")
@@ -287,9 +286,9 @@ def next_asked(view: Rows) -> dict[int, int]:
 
 
 def _last_deeds(view: Rows) -> dict[int, int]:
-    """Owner → ns at which its holder sent the last thing that it did under it: it had looked at its belief before.
+    """Owner → ns at which the holder sent its last operation under the grant. Before that it had looked at its belief.
 
-    What it did may have been answered late, and a renewal, or its answer, as well: when nobody believed any more.
+    Answers and renewals do not count: they may come late, when nobody believes in the grant any more.
     """
     done = ~any_of(view.array("f"), _NO_DEEDS)
     owners, place = np.unique(view.array("owner")[done], return_inverse=True)

@@ -1,4 +1,4 @@
-"""Spans of time [begin, end] in ns: their union, and what remains of them without others."""
+"""Spans of time [begin, end] in ns: their union, and their difference."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ Span = tuple[int, int]
 
 
 def united(spans: Iterable[Span]) -> list[Span]:
-    """The same moments in spans that do not touch, in order. Spans without length are left out."""
+    """The union: the same moments in spans that do not touch, in order. Spans without length are left out."""
     result: list[Span] = []
     for begin, end in sorted(span for span in spans if span[0] < span[1]):
         if result and begin <= result[-1][1]:
@@ -24,7 +24,7 @@ def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The parts of `spans` outside all of `others`; both as `united` makes them. O(log n) each, and what they meet."""
+    """The parts of `spans` outside all `others`; both as `united` returns them. O(log n + others met) for each span."""
     result: list[Span] = []
     for begin, end in spans:
         place = bisect_right(others, begin, key=itemgetter(1))
@@ -45,7 +45,7 @@ def length(spans: Iterable[Span]) -> int:
 
 
 def moment(spans: Sequence[Span], after: int) -> int:
-    """ns; when so much of the spans has passed. Raises ValueError if they are shorter than that."""
+    """ns; the moment when `after` ns of the spans have passed. Raises ValueError if the spans are shorter than that."""
     for begin, end in spans:
         if after < end - begin:
             return begin + after
@@ -54,5 +54,5 @@ def moment(spans: Sequence[Span], after: int) -> int:
 
 
 def meets(begins: Sequence[int], ends: Sequence[int], begin: int, end: int) -> bool:
-    """Whether one of some spans shares an instant with this one. begins, ends: of all of them, each in order."""
+    """Whether any of some spans shares an instant with [begin, end]. begins, ends: of all these spans, each sorted."""
     return bisect_right(begins, end) > bisect_left(ends, begin)

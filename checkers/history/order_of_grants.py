@@ -1,7 +1,7 @@
-"""Who came after whom: from when on a lock was certainly no longer a client's, since another had been given it.
+"""The order of grants: since when a client certainly has lost a lock, because another client was granted it.
 
-What a client does later under its old grant (believe, renew, release, write) tells whether the client, and the service,
-know whose the lock is. No TTL enters. Source: checkers/CONDITIONS.md, section 6.
+What a client does after that under its old grant (believe, renew, release, write) shows whether the client and the
+service know whose the lock is. No TTL is used. Source: checkers/CONDITIONS.md, section 6.
 """
 
 from bisect import bisect_right
@@ -15,16 +15,16 @@ from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE
 
 NOBODY: Final = (INFINITY, -1)
-"""Nobody certainly came later."""
+"""The entry for a grant after which no other grant certainly came."""
 
 
 def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, int]]:
     """Acquire row → (ns, acquire row) of the first return among the grants of its key that certainly came later.
 
-    `NOBODY` for the last. Later means: a larger token; without tokens, sent after this one's acquire had returned, or,
-    where both have a core, with the later core: two cores can follow one another in one order only.
+    `NOBODY` if there is none. A grant came later if its token is larger. Without tokens: if it was sent after this
+    acquire had returned, or if both have a core and its core is later, since two cores have one possible order.
 
-    by_time: tokens count only where they agree with real time, for a store that does not look at them.
+    by_time: tokens count only where they agree with real time. This is for a store that does not look at tokens.
     """
     result: dict[int, tuple[int, int]] = {}
     for holds in view.holds.by_key.values():
@@ -43,7 +43,7 @@ def ordered_by_tokens(view: View) -> frozenset[int]:
 
 
 def came_later(first: Hold, second: Hold, view: View) -> bool:
-    """Whether the second cannot have come before the first, by tokens, or as its lease outlasted the first's window."""
+    """Whether the second cannot come before the first: by tokens, else as its core ends after the first's `latest`."""
     if first.key in view.once(ordered_by_tokens):
         return second.token > first.token
     return second.core_end > first.latest
@@ -52,7 +52,7 @@ def came_later(first: Hold, second: Hold, view: View) -> bool:
 def superseded(view: View) -> dict[int, tuple[int, int]]:
     """Acquire row → (ns, acquire row) of the first return of a grant that certainly came later and excludes this one.
 
-    A reader's is superseded by a writer's, by real time: readers may share a token. One of several permits never is.
+    Only writers supersede a reader, by real time: readers may share a token. Nothing supersedes one of several permits.
     """
     if view.facts.permits > 1:
         return {hold.row: NOBODY for hold in view.holds}
@@ -90,7 +90,7 @@ def tokens_of(holds: Sequence[Hold]) -> bool:
 def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
     """Pairs (earlier, later) of one key whose tokens contradict real time, or are the same.
 
-    For each later grant one pair, with the largest token granted before. holds: in order of their returns.
+    A later grant is paired only with the largest token granted before it. holds: in order of their returns.
     """
     pairs: list[tuple[Hold, Hold]] = []
     highest: Hold | None = None
@@ -104,10 +104,10 @@ def disordered(holds: Sequence[Hold]) -> list[tuple[Hold, Hold]]:
             pairs.append((highest, hold))
     for first, second in pairwise(sorted(holds, key=attrgetter("token", "ret"))):
         if first.token == second.token and not first.ret < second.start and exclude(first, second):
-            pairs.append((first, second))  # of which real time does not tell the order
+            pairs.append((first, second))  # real time does not tell their order
     return pairs
 
 
 def _rank(hold: Hold) -> tuple[int, bool]:
-    """Sorts by token; of holds with the same token the writer is last, since it excludes readers as well."""
+    """The sort key: the token. Of holds with the same token the writer is last, since it excludes readers as well."""
     return hold.token, not hold.shared

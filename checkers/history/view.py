@@ -1,4 +1,4 @@
-"""A history as every checker looks at it: columns as lists (several times faster in loops than arrays), rows, holds."""
+"""A history as every checker reads it: columns as lists (several times faster in loops than arrays), rows, holds."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class View:
-    """A history as every checker looks at it. Made once a history: `History.once(View)`."""
+    """A history as every checker reads it. It is made once for each history: `History.once(View)`."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -45,12 +45,12 @@ class View:
         return np.flatnonzero(mask).tolist()
 
     def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
-        """As `rows`, without acquires of what their holder had already, and the releases that undid them."""
+        """As `rows`, without nested acquires (of what their holder had already) and the releases that undid them."""
         flags = self.column("flags")
         return [row for row in self.rows(*kinds, outcomes=outcomes) if not flags[row] & NESTED]
 
     def attempts(self, *outcomes: Outcome) -> list[int]:
-        """Row numbers of the acquires and tries that are not nested, in order of invocation; all without outcomes."""
+        """Row numbers of acquires and tries that are not nested, in order of invocation. No outcomes: all of them."""
         return self.whole(*ACQUIRES, outcomes=outcomes)
 
     @cached_property
@@ -66,12 +66,12 @@ class View:
         return self.holds.by_owner.get(self.column("owner")[row])
 
     def of_lease(self, hold: Hold, rows: Iterable[int]) -> list[int]:
-        """The rows among these that name the owner of a hold, or its session."""
+        """The rows among `rows` that name the hold's owner or its session."""
         owner, session = self.column("owner"), self.column("session")
         return [r for r in rows if owner[r] == hold.owner or (hold.session and session[r] == hold.session)]
 
     def once(self, function: Callable[["View"], T]) -> T:
-        """What the function makes of this view; it is called once, however often it is asked for."""
+        """The function's result for this view. The function is called once, however often the result is asked for."""
         if function not in self._once:
             self._once[function] = function(self)
         return cast(T, self._once[function])
@@ -91,12 +91,12 @@ class View:
         return int(self.array("inv")[0]) if len(self.history) else 0
 
     def clock(self, ns: int) -> str:
-        """A time as people read it: seconds since `zero`."""
+        """A time as text for people: seconds since `zero`."""
         return f"{(ns - self.zero) / 1e9:.3f} s"
 
     @cached_property
     def ended(self) -> Ints:
-        """ns, by row; when it returned, or its answer was given up; the invocation where nobody knows."""
+        """ns, by row; when the operation returned or its answer was given up, or its invocation if nobody knows."""
         ended: Ints = np.maximum(self.array("ret"), self.array("inv"))
         return ended
 

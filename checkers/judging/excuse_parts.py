@@ -16,31 +16,31 @@ Mechanism = Callable[[Violation, View, Hits], bool]
 
 TWICE: Final = frozenset({"done-twice", "sold-twice"})
 REFUSED: Final = "refused-though-held"
-"""A lease that its holder is told to be over before its time."""
+"""The kind of violation in which a holder is told that its lease is over before it is."""
 ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed", "grant-not-kept"})
-"""What a holder is told, or members lack, before its lease is over. The witness names nobody who came later."""
+"""Kinds about what a holder is told, or members lack, before its lease is over. Their witness has no later grant."""
 BY_A_STALE_HOLDER: Final = (
     frozenset({"overlap", "stale-write-accepted", "lost-update", "too-many-inside"})
     | {"believed-too-long", "believed-past-lease"}
     | TWICE
 )
-"""What a holder can do that does not know that its lease is over; a service or a store that lies is none of it."""
+"""Kinds that a holder causes if it does not know that its lease is over; lies of a service or store cause others."""
 BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
     "granted-while-held",
     "no-room",
     "too-many-granted",
     "freed-by-inner-release",
 }
-"""What follows when the service has forgotten a lease that its holder still counts on."""
+"""Kinds that follow when the service has forgotten a lease that its holder still counts on."""
 RENEWED: Final = "renewed-though-lost"
-"""No lie where the other grant was the earlier of the two, and is what was lost."""
+"""The kind that is no lie if the other grant was the earlier of the two, and was the grant that was lost."""
 OVERTAKEN: Final = "overtaken"
-"""Whoever was passed in the queue, and was answered last, may have lost its place there with its lease."""
+"""The client that was passed in the queue, and answered last, may have lost its place there with its lease."""
 BY_A_LOST_COUNTER: Final = frozenset({"token-not-larger", "token-repeated"})
 
 
 def by_name(*mechanisms: Mechanism) -> dict[str, Mechanism]:
-    """Each under the name by which hazards call it: that of its function, with hyphens."""
+    """Mechanisms by the names that hazards use: the names of their functions, with hyphens."""
     return {mechanism.__name__.replace("_", "-"): mechanism for mechanism in mechanisms}
 
 
@@ -49,19 +49,19 @@ def holds_of(violation: Violation, view: View) -> list[Hold]:
 
 
 def in_order(violation: Violation, view: View) -> list[Hold]:
-    """The grants of a witness, the earliest first: by tokens, unless those contradict the answers to the acquires."""
+    """The grants of a witness, the earliest first: by tokens, unless tokens contradict the answers to the acquires."""
     holds = holds_of(violation, view)
     contradicted = any(a.ret < b.start and a.token > b.token != NONE for a, b in permutations(holds, 2))
     return by_answer(holds) if contradicted else holds
 
 
 def by_answer(holds: Sequence[Hold]) -> list[Hold]:
-    """In the order in which their acquires returned: where data were lost, tokens do not tell."""
+    """Holds in the order in which their acquires returned. After a loss of data, tokens do not tell the order."""
     return sorted(holds, key=lambda hold: hold.ret)
 
 
 def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]], *, by_token: bool = True) -> bool:
-    """Whether, before the violation, one of the moments met the lease of an earlier holder that did not outstay it."""
+    """Whether, before the violation, a moment met the lease of an earlier holder that did not outlast its lease."""
     for hold in losers(violation, view, by_token=by_token):
         end = hold.expiry
         stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view)[0] > end
@@ -71,10 +71,10 @@ def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int
 
 
 def losers(violation: Violation, view: View, *, by_token: bool = True) -> Sequence[Hold]:
-    """The grants of a witness whose loss explains what the violation is: none for one that no loss explains.
+    """The grants of a witness whose loss explains the violation; none if no loss explains violations of this kind.
 
-    Either may have been earlier if a slow answer and the tokens disagree, or if both were asked for at once and no
-    token tells: there is none, or the counter may have been lost as well (not `by_token`).
+    Either grant may be the earlier one if a slow answer contradicts the tokens. So it is if both were asked for at
+    once and no token tells: they have none, or the counter may have been lost as well (not `by_token`).
     """
     holds = by_answer(holds_of(violation, view))
     if violation.kind in ALONE:
@@ -89,13 +89,13 @@ def losers(violation: Violation, view: View, *, by_token: bool = True) -> Sequen
 
 
 def _perhaps_earlier(by_answers: Sequence[Hold], *, by_token: bool) -> Sequence[Hold]:
-    """The grant that was answered last, if no token tells of its order and it was asked for before another answer."""
+    """The grant that was answered last, if no token tells its order and it was requested before another answer."""
     untold = [hold for hold in by_answers[-1:] if hold.token == NONE or not by_token]
     return [hold for hold in untold if any(hold.start <= other.ret for other in by_answers[:-1])]
 
 
 def last_deed(violation: Violation, hold: Hold, view: View) -> tuple[int, int]:
-    """ns; when the holder's last write in the witness was sent, and done; without a write, when it was seen inside."""
+    """ns; when the holder's last write or job of the witness was sent, and returned; else the violation's moment."""
     kind, inv, ret, owner = (view.column(name) for name in ("f", "inv", "ret", "owner"))
     writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
     return max(((inv[row], ret[row]) for row in writes), default=(violation.at, violation.at))

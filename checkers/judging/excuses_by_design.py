@@ -1,7 +1,7 @@
-"""Mechanisms of locks that are broken by design: each finds in a witness what the lock's own docstring admits.
+"""Mechanisms of locks that are broken by design. Each looks in a witness for what the lock's own docstring admits.
 
 As in `checkers.judging.excuses_by_fault`, each is an exact predicate if the history can tell. Some explain every
-violation of certain kinds: those of a lock that excludes nobody, and those whose kind names the mechanism.
+violation of certain kinds: those of a lock that excludes nobody, and those that the kind of the violation itself names.
 """
 
 from itertools import permutations
@@ -25,20 +25,20 @@ from checkers.properties.check_result import Violation
 from checkers.row_format import ACQUIRES, F, Outcome
 
 NEVER_FREED: Final = frozenset({"never-freed", "freed-late", "kept-by-a-hung-holder"})
-"""What becomes of a lock whose holder crashed or hangs."""
+"""Kinds of violations of a lock whose holder crashed or hangs."""
 
 SESSION_KINDS: Final = frozenset(
     {"failover", "kill", "restart", "wipe", "cut", "pause", "reset", "slow", "disk", "version"}
 )
 """Kinds of faults that may end a session at the server, or a connection on which it rests."""
 NOTICED: Final = 100_000_000
-"""ns within which a worker notices what its client no longer believes: it looks 50 times a second."""
+"""ns within which a worker notices that its client no longer believes: the worker looks 50 times a second."""
 SLEW: Final = 100_000_000
 """ns by which two clocks of one machine may drift apart during a trial."""
 
 
 def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """There is no lock, or its answer is ignored: whatever follows from several being inside at once."""
+    """There is no lock, or its answer is ignored: this explains all that follows from several clients being inside."""
     return violation.kind in BY_A_LOST_LEASE and len(violation.holders) > 1
 
 
@@ -46,10 +46,10 @@ def no_exclusion(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
-    """Between the two grants a release by a third owner was under way, whose own hold was over.
+    """Between the two grants, a release was under way by a third owner whose own hold was over.
 
-    It certainly was if the earlier grant had been answered before the release was sent. It may have been if the lease
-    could end before the release was answered (between its look and its deletion), or another release had freed it.
+    That hold was certainly over if the earlier grant had been answered before the release was sent. It may have been if
+    its lease could end before the release was answered (between look and deletion), or if another release had freed it.
     """
     if violation.kind == "released-anothers":
         return True
@@ -60,7 +60,7 @@ def released_by_another(violation: Violation, view: View, _hits: Hits) -> bool:
 
 
 def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[int]) -> bool:
-    """seen: rows of releases that are accounted for."""
+    """seen: rows of releases that already explain a later pair of grants."""
     key, inv, ret = view.column("key"), view.column("inv"), view.column("ret")
     for row in view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO)):
         if key[row] != earlier.key or row in seen or not (inv[row] <= later.latest and ret[row] >= earlier.start):
@@ -75,13 +75,13 @@ def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[in
 
 
 def renewed_anothers(violation: Violation, view: View, _hits: Hits) -> bool:
-    """A renewal of the earlier holder was acknowledged after its lease could have ended, or had been released.
+    """A renewal of the earlier holder was acknowledged after its lease could have ended, or after its release.
 
-    So a client that lost the lock is told that it has it, and whoever has it keeps it for longer than it asked for.
+    So a client that lost the lock is told that it has it, and the present holder keeps it longer than it asked for.
     """
     if violation.kind in ("renewed-though-lost", "renewed-after-release"):
         return True
-    if violation.kind == "refused-though-held":  # as it was told by the one before
+    if violation.kind == "refused-though-held":  # a late renewal had told the holder that it still held
         return any(map(_renewed_late, holds_of(violation, view)))
     return violation.kind in BY_A_LOST_LEASE and any(_renewed_late(hold) for hold in in_order(violation, view)[:-1])
 
@@ -100,7 +100,7 @@ def _renewed_late(hold: Hold) -> bool:
 
 
 def never_expires(violation: Violation, view: View, hits: Hits) -> bool:
-    """Nothing at the server ends what a dead or hung holder holds: since then no renewal of it was acknowledged."""
+    """Nothing at the server ends a dead or hung holder's hold: none of its later renewals was acknowledged."""
     return violation.kind in NEVER_FREED and any(
         hit.owner == hold.owner and all(sent <= hit.applied for sent, _ in hold.renewals)
         for hit in hits
@@ -123,14 +123,14 @@ def hung_but_renewed(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def gave_up(violation: Violation, view: View, _hits: Hits) -> bool:
-    """What was refused the holder was refused by its own client, which had noticed by then that it may have lost it."""
+    """The holder's own client refused the inner acquire: it had noticed by then that it may have lost the lock."""
     return violation.kind == "nested-refused" and any(
         hold.believed <= violation.at + NOTICED for hold in holds_of(violation, view)
     )
 
 
 def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
-    """A release of the key was not answered, and its session lives on; or a wait for it ended during the fault."""
+    """A release of the key got no answer and its session lives on, or a wait for it during the fault got no grant."""
     key, inv, ret, session = (view.column(name) for name in ("key", "inv", "ret", "session"))
     keys = {key[row] for row in violation.rows}
     prolonged = {session[row]: inv[row] for row in view.rows(F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
@@ -145,14 +145,14 @@ def left_behind(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def outlived_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
-    """A holder's lease could have ended, unnoticed, before its deed was done; a slow answer hides who was earlier."""
+    """A holder's lease could have ended, unnoticed, before its work was done. A slow answer hides who was earlier."""
     return violation.kind in BY_A_STALE_HOLDER and any(
         _outlived(hold, violation, view) for hold in holds_of(violation, view)
     )
 
 
 def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
-    """An earlier holder outlived its lease, for the whole length of which nobody had asked to prolong it."""
+    """An earlier holder outlived its lease, and for a whole TTL nobody had asked to prolong the lease."""
     if violation.kind not in BY_A_STALE_HOLDER:
         return False
     inv, requests = view.column("inv"), view.rows(F.SESSION_OPEN, F.RENEW, F.KEEP_ALIVE)
@@ -165,14 +165,14 @@ def keepalive_died(violation: Violation, view: View, _hits: Hits) -> bool:
 
 
 def answer_past_ttl(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The lease of an earlier holder could have ended before its own acquire returned, and it went in."""
+    """An earlier holder's lease could have ended before its acquire returned, and the holder went in all the same."""
     return violation.kind in BY_A_LOST_LEASE and any(
         hold.start + hold.length <= hold.ret and hold.left > hold.ret for hold in in_order(violation, view)[:-1]
     )
 
 
 def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
-    sent, done = last_deed(violation, hold, view)  # it may have noticed by the time that another overwrote it
+    sent, done = last_deed(violation, hold, view)  # the holder may have noticed before another overwrote its write
     return hold.expiry <= done and sent < hold.believed
 
 
@@ -180,16 +180,16 @@ def _outlived(hold: Hold, violation: Violation, view: View) -> bool:
 
 
 def went_ahead(violation: Violation, view: View, _hits: Hits) -> bool:
-    """A client gave itself a grant when the service could not be asked: no server gave a grant of the witness a TTL."""
+    """A client gave itself a grant when it could not ask the service: no server gave a grant of the witness a TTL."""
     ttl = view.column("ttl")
     leased = view.facts.lease in ("grant", "quorum")
     return violation.kind in BY_A_LOST_LEASE and leased and any(ttl[row] == 0 for row in violation.holders)
 
 
 def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
-    """What carries sessions was hit while an earlier holder counted on its own.
+    """A fault that may end sessions was active while an earlier holder counted on its session.
 
-    An acquire in flight then may have been granted before, in a session that was over when its answer came.
+    An acquire in flight in the fault may have been granted before it, in a session that was over when the answer came.
     """
     moments = [(hit.begun, hit.over) for hit in hits if hit.kind in SESSION_KINDS]
     if cut_short(violation, view, moments):
@@ -201,9 +201,9 @@ def session_lost(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """A pool between client and server hands out its sessions by the statement.
+    """A pool between client and server may give each statement another session.
 
-    What is locked in one is locked for whoever gets it next, and stays locked when the release runs in another.
+    A lock taken in one session is locked for whoever gets that session next, and stays if its release runs in another.
     """
     kinds = BY_A_LOST_LEASE | NEVER_FREED | {"released-anothers"}
     return violation.kind in kinds and bool(violation.holders)
@@ -213,8 +213,8 @@ def not_the_session(violation: Violation, _view: View, _hits: Hits) -> bool:
 
 
 def client_clock(violation: Violation, view: View, hits: Hits) -> bool:
-    """Tokens are the clients' clocks: each of the key is what one clock, which may differ from ours, showed during its
-    acquire; but for those of a worker whose clock a fault had moved.
+    """Tokens are the clients' clocks: each token of the key is what one clock, which may differ from ours, showed
+    during the acquire, except for grants of a worker whose clock a fault had moved.
     """
     if violation.kind not in BY_A_LOST_COUNTER or len(violation.holders) < 2:
         return False
@@ -231,19 +231,19 @@ def client_clock(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def opposite_order(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """Two took the same two locks in opposite order: that is what a circle of waiting is."""
+    """Two clients took the same two locks in opposite order: that is what a circle of waiting is."""
     return violation.kind == "deadlock"
 
 
 def woken_all(violation: Violation, _view: View, _hits: Hits) -> bool:
-    """Everybody who waits watches the same thing: more were woken than could get in, which is what the kind says."""
+    """Everybody who waits watches the same thing: the kind says that more were woken than could get in."""
     return violation.kind == "herd"
 
 
 def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
-    """The service ends waits by its wall clock, and somebody waited when that was set, and had no answer.
+    """The service ends waits by its wall clock, and a client was waiting, without an answer, when that was set.
 
-    The service may wait on in its place, holding what it held, until a clock that was set back is where it was.
+    The service may wait on in the client's place, and hold what it held, until a clock set back has caught up.
     """
     if violation.kind != "not-recovered":
         return False
@@ -254,7 +254,7 @@ def timers_set_back(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def hash_collision(violation: Violation, view: View, _hits: Hits) -> bool:
-    """The service tells locks apart by a hash of their names, and another was held while this one was asked for."""
+    """The service tells locks apart by a hash of their names, and another lock was held when this one was asked for."""
     if violation.kind == "kept-by-another-name":
         return bool(violation.holders)
     if violation.kind not in NEVER_FREED | {"not-recovered"} or not violation.rows:

@@ -1,9 +1,9 @@
 """Mechanisms: what a fault can do to a lock, as exact predicates on a violation's witness and the fault's intervals.
 
-A hazard names a mechanism, which excuses only what it explains: whether the fault hit the earlier holder of the witness
-while its lease was in force, before anything went wrong. None excuses what a service or a store that lies could have
-done as well. A busy machine does some of it without a fault (`BY_THE_MACHINE`). Mechanisms of locks that are broken by
-design are in `checkers.judging.excuses_by_design`.
+A hazard names a mechanism, and the mechanism excuses only what it explains: as a rule, the fault must have hit the
+earlier holder of the witness while its lease was in force, before anything went wrong. No mechanism excuses what a
+lying service or store could have done as well. A busy machine may do what a fault does, without a fault
+(`BY_THE_MACHINE`). Mechanisms of locks that are broken by design are in `checkers.judging.excuses_by_design`.
 """
 
 import re
@@ -44,7 +44,7 @@ def nodes_of(hit: FaultInterval) -> frozenset[str]:
 
 
 def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
-    """An earlier holder was frozen when its lease ended, or its belief in the lease, before the violation."""
+    """An earlier holder was frozen when its lease, or its belief in the lease, ended before the violation."""
     return violation.kind in BY_A_STALE_HOLDER and any(
         hit.kind == "freeze" and hit.owner == hold.owner and hit.applied <= end <= min(hit.over, violation.at)
         for hold in in_order(violation, view)[:-1]
@@ -54,13 +54,13 @@ def frozen_past_ttl(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def stalled_past_ttl(violation: Violation, view: View) -> bool:
-    """An earlier holder's belief had ended before the violation, and it noticed late: the machine did not run it.
+    """An earlier holder's belief had ended before the violation, and it noticed late, as the machine did not run it.
 
-    No fault asked for that, but a busy machine freezes processes, too. Hazards stand for a holder that a fault had
-    frozen when its belief ended. One with one thread stalled counts: its client looks at the clock in another.
+    No fault asked for that, but a busy machine freezes processes, too. If a fault had frozen the holder then, a hazard
+    must explain it. A holder of which one thread was stalled counts: its client looks at the clock in another thread.
 
-    A client with a belief of its own may trust a lease for less than its TTL, and nobody is told for how long: it may
-    have stopped when the lease could have ended, if it did not say since that it holds.
+    A client with a belief of its own may trust a lease for less than its TTL, and nobody is told for how long. Unless
+    it said later that it holds, its belief may have ended when the lease could have ended.
     """
 
     def stalled(hold: Hold) -> bool:
@@ -71,7 +71,7 @@ def stalled_past_ttl(violation: Violation, view: View) -> bool:
         )
 
     by_token = in_order(violation, view)
-    earlier = (*by_token[:-1], *by_answer(by_token)[:-1])  # where the service lost its data, tokens do not tell
+    earlier = (*by_token[:-1], *by_answer(by_token)[:-1])  # if the service lost its data, tokens do not tell
     return violation.kind in BY_A_STALE_HOLDER and any(stalled(hold) for hold in earlier)
 
 
@@ -84,18 +84,18 @@ def expired_by_jump(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def expired_by_return(violation: Violation, view: View, hits: Hits) -> bool:
-    """A clock that had been set back was set right, which is a jump ahead for every lease that began meanwhile."""
+    """A clock that had been set back was set right, which is a jump ahead for every lease that began in between."""
     moments = [(hit.healing, hit.over) for hit in hits if hit.kind == "clock" and hit.healing]
     return cut_short(violation, view, moments)
 
 
 def expired_by_drift(violation: Violation, view: View, hits: Hits) -> bool:
-    """The clock of a server ran wrong, or to and fro, during an earlier holder's lease."""
+    """The clock of a server ran too fast or too slow, or was set to and fro, during an earlier holder's lease."""
     return cut_short(violation, view, [(hit.begun, hit.over) for hit in hits if hit.kind == "clock"])
 
 
 def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
-    """What the server knew of an earlier grant, its lease or its token, was lost before the later one."""
+    """The server lost what it knew of an earlier grant (its lease or its token) before the later grant."""
     losses = [hit for hit in hits if hit.kind in ("wipe", "failover")]
     if violation.kind in BY_A_LOST_COUNTER:
         holds = holds_of(violation, view)
@@ -105,11 +105,11 @@ def state_lost(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
-    """A server that had stood still came back, and the service called a lease over that it had prolonged: etcd's old
-    leader revokes what it could not see kept alive (etcd #15247).
+    """A server that had stood still came back, and the service said that a prolonged lease was over: etcd's old leader
+    revokes leases that it did not see kept alive (etcd #15247).
 
-    A server stands still while it is frozen, and when its disk does not answer, from which it may come back any time. A
-    holder that asked for nothing until its lease had run out was told so by the first answer since.
+    A server stands still while it is frozen, and while its disk does not answer, from which it may come back any time.
+    If a holder asked for nothing until its lease had run out, the first answer after the server came back told it so.
     """
     backs = [hit.healing for hit in hits if hit.kind == "pause" and 0 < hit.healing <= violation.at]
     if not backs and not any(hit.kind == "disk" and hit.begun <= violation.at for hit in hits):
@@ -118,10 +118,10 @@ def revoked_early(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def revoked_in_silence(violation: Violation, view: View) -> bool:
-    """As `revoked_early`, by a leader that the machine did not run: keep-alives got no answer until there was another.
+    """As `revoked_early`, but the machine did not run the leader: keep-alives got no answer until there was another.
 
-    What the old one revokes when it comes back could have ended by then but for what was acknowledged since the first
-    of those keep-alives, all of which it had not seen.
+    The old leader has seen nothing that was acknowledged since the first of these keep-alives. When it comes back, it
+    revokes what could have ended by then without that.
     """
     session = view.column("session")
     if violation.kind == REFUSED:
@@ -130,7 +130,7 @@ def revoked_in_silence(violation: Violation, view: View) -> bool:
 
 
 def _revoked(number: int, view: View) -> bool:
-    """Whether a session was called over before its acknowledged end, but not before that known as silence began."""
+    """Whether a session was called over before its acknowledged end, but not before that known when a silence began."""
     inv, ret, session, reason = (view.column(name) for name in ("inv", "ret", "session", "reason"))
     length = effective(view.facts.ttl, view.facts)
     refused = view.rows(F.RELEASE, F.KEEP_ALIVE, F.ACQUIRE, F.TRY_ACQUIRE, outcomes=(Outcome.FAIL,))
@@ -139,7 +139,7 @@ def _revoked(number: int, view: View) -> bool:
     signs = [inv[row] for row in prolonged if session[row] == number != 0]
 
     def known(until: int) -> int:
-        """ns; when the session could end by what prolonged it before a moment; `INFINITY` if there was none yet."""
+        """ns; when the session could end by what had prolonged it before a moment; `INFINITY` if nothing had."""
         return max((sign + length for sign in signs if sign < until), default=INFINITY)
 
     silent = [begun for begun, _ in view.once(unanswered)]
@@ -147,8 +147,8 @@ def _revoked(number: int, view: View) -> bool:
 
 
 def _told_gone(hold: Hold, backs: Sequence[int], view: View) -> bool:
-    """Whether a release, keep-alive or the session's next acquire was refused as not the owner's before the
-    acknowledged end of the lease, or by the first answer at all since a moment of `backs`.
+    """Whether a release, keep-alive or the session's next acquire was refused as not the owner's: before the
+    acknowledged end of the lease, or as the first answer after a moment of `backs`.
     """
     ret, reason = view.column("ret"), view.column("reason")
     answered = view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
@@ -165,7 +165,7 @@ def _told_gone(hold: Hold, backs: Sequence[int], view: View) -> bool:
 def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
     """A write was sent in time, was held up on its way to the store, got no answer, and came after a successor's write.
 
-    Of the two writes of the fork it was sent first: a stale holder's write would be the second.
+    It is the write of the fork that was sent first: a stale holder's write would have been sent second.
     """
     if violation.kind not in ("lost-update", "sold-twice"):
         return False
@@ -176,10 +176,10 @@ def late_delivery(violation: Violation, view: View, hits: Hits) -> bool:
 
 
 def delivered_late(violation: Violation, view: View) -> bool:
-    """As `late_delivery`, by the store or the way to it, which the machine did not run: no fault asked for that.
+    """As `late_delivery`, but without a fault: the machine did not run the store, or the way to it.
 
-    The first write of the fork was sent by a holder inside, in its lease, and had no answer when the other holder was
-    granted the lock, of which the first had let go by then: nobody was inside beside it.
+    A holder that was inside and in its lease sent the first write of the fork. It had let go of the lock when the other
+    holder was granted it, so nobody was inside beside the other. But the write had no answer yet.
     """
     kind, inv, ret = (view.column(name) for name in ("f", "inv", "ret"))
     writes = sorted((row for row in violation.rows if kind[row] == F.WRITE), key=inv.__getitem__)
@@ -197,9 +197,9 @@ BY_THE_MACHINE: Final[Mapping[str, tuple[Callable[[Violation, View], bool], str]
     "revoked-early": (revoked_in_silence, "the machine itself stalled the leader"),
     "late-delivery": (delivered_late, "the machine itself held a write up"),
 }
-"""What a busy machine does without a fault: mechanism → what tells of it then, and the reason in words."""
+"""What a busy machine does without a fault: mechanism → (the predicate that recognizes it, the reason in words)."""
 OF_A_VERSION: Final = ("revoked-early",)
-"""Mechanisms by which one version of a service may break what another keeps, under the same fault."""
+"""Mechanisms by which one version of a service may break a promise that another keeps, under the same fault."""
 MECHANISMS: Final = {
     **by_name(
         frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, revoked_early, late_delivery

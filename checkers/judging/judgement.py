@@ -1,9 +1,9 @@
 """The judgement: what a check result means for a lock, given what the lock claims and what it is known to break.
 
-A hazard excuses a violation only if the violation starts after the hazard's fault was applied, and if its mechanism
-explains it (`checkers.judging.excuses_by_fault`). Under several faults a claim must cover each of them, and a hazard of
-any of them may excuse. The other faults may mask the hazard, so that it need not show. A stall of the machine needs no
-fault: a holder's own late notice of its loss tells of it, and answers that were missing or late.
+A hazard excuses a violation only if the violation starts after the hazard's fault was applied, and if the hazard's
+mechanism explains it (`checkers.judging.excuses_by_fault`). Under several faults a claim must cover each of them, and a
+hazard of any of them may excuse. The other faults may mask a hazard, so it need not show. A stall of the machine is
+recognized without a fault: by a holder that noticed its loss late, and by answers that were missing or late.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from checkers.properties.recovery import RECOVERY
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The word for one (lane, property, fault), and why. violation: the first that nothing excuses, or the first."""
+    """The verdict on (lane, property, fault), and why. violation: the first that nothing excuses, else the first."""
 
     property: str
     word: Verdict
@@ -31,11 +31,11 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What was said about a property under the faults of a trial."""
+    """What the lock's declarations say about a property under the faults of a trial."""
 
-    claimed: bool  # it is promised under every one of them, and no hazard says otherwise
-    hazards: tuple[Hazard, ...]  # those that can break it under one of them
-    answered: bool  # each fault has its claim or its hazard: what no hazard explains is then a broken promise
+    claimed: bool  # the property is promised under every fault, and no hazard says otherwise
+    hazards: tuple[Hazard, ...]  # the hazards that can break the property under one of the faults
+    answered: bool  # each fault has a claim or a hazard, so a violation that no hazard explains breaks a promise
 
     @property
     def said(self) -> bool:
@@ -43,17 +43,17 @@ class Standing:
 
     @property
     def silent(self) -> bool:
-        """Whether nobody counts on anything."""
+        """Whether neither a claim nor a certain hazard says what must happen."""
         return not self.claimed and self.certain is None
 
     @property
     def certain(self) -> Hazard | None:
-        """The one that must show."""
+        """The hazard that must show, or None."""
         return next((hazard for hazard in self.hazards if hazard.certain), None)
 
 
 def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgement, ...]:
-    """Where a promise was broken, or a bound of recovery as documented, what nothing exercised does not apply."""
+    """The judgements. If one ended the trial's work on the lane (`_ended_by`), NOT_STRESSED becomes NOT_APPLICABLE."""
     judgements = tuple(judge(result, history) for result in results)
     ended = next(filter(None, map(_ended_by, judgements)), None)
     return tuple(
@@ -65,7 +65,7 @@ def judge_all(results: Iterable[CheckResult], history: History) -> tuple[Judgeme
 
 
 def _ended_by(judgement: Judgement) -> str | None:
-    """Why the trial had no reason to go on with the lane, or could not, or None."""
+    """Why the trial did not need to go on with the lane, or could not; None if neither."""
     if judgement.word is Verdict.VIOLATED:
         return f"{judgement.property} was broken, and no trial goes on for the rest"
     if judgement.property == RECOVERY.id and judgement.word is Verdict.WEAKNESS_SHOWN:
@@ -150,7 +150,7 @@ def not_applicable(name: str, facts: Facts) -> str | None:
 
 
 def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
-    """Why nobody can be expected to exercise a property, or None, as where a hazard must show. See `Property`."""
+    """Why no trial is expected to exercise a property, or None; None also if a hazard must show. See `Property`."""
     if stands.certain is not None or name not in PROPERTIES:
         return None
     definition = PROPERTIES[name]
@@ -158,17 +158,17 @@ def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
 
 
 def _masked(facts: Facts) -> str | None:
-    """Why a trial that tried to may not have exercised everything, or None."""
+    """Why a trial may not have exercised everything although it tried to, or None."""
     faults = {name for name in facts.fault_names if name != NO_FAULT}
-    rolls = any(matches(name, ("roll-*",)) for name in faults)  # which goes on whatever else happens
+    rolls = any(matches(name, ("roll-*",)) for name in faults)  # a roll goes on whatever else happens
     return "one of several faults may mask another" if len(faults) > 1 and not rolls else None
 
 
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:
-    """What excuses each violation, None where nothing does.
+    """For each violation the reason that excuses it, None if nothing does.
 
-    That is the mechanism of a hazard that needs no fault, or whose fault was applied before; or what a stall of the
-    machine does as well, if the lock is documented to break when a fault does that: when its holder is frozen.
+    A hazard's mechanism may excuse a violation if the hazard needs no fault, or its fault was applied before. A stall
+    of the machine may, if the lock is documented to break when a fault does the same, such as freeze its holder.
     """
     facts, view = history.facts, history.once(View)
     reasons = [(hazard, hits) for hazard in hazards if (hits := _hits(hazard, history.faults)) or hazard.unprovoked()]

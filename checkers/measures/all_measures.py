@@ -1,8 +1,8 @@
 """All measures: what a lock history tells beyond valid and invalid.
 
-Models and properties say whether a history is right. These count how near it came to being wrong, what was sent and
-turned away, who waited for whom and for how long: each a function of a `MeasuredHistory`, defined in its docstring,
-that says why it is silent where nothing stressed what it measures.
+Models and properties say whether a history is right. Measures count how near it came to being wrong, what was sent and
+turned away, who waited for whom and for how long. Each measure is a function of a `MeasuredHistory` and is defined in
+its docstring. If nothing stressed what it measures, a measure says why it is silent.
 """
 
 from typing import Final

@@ -13,11 +13,11 @@ from checkers.properties.releases import CRASH_RELEASE
 from checkers.row_format import INFINITY, Outcome, Reason
 
 _NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
-"""Why an acquire failed that nothing could have granted."""
+"""Reasons why an acquire failed that nothing could have granted."""
 
 
 class IdleGaps(NamedTuple):
-    """Times (ns) in which a lock was wanted and nobody's, in order of key and time; waited: how long any was wanted."""
+    """Times (ns) in which a lock was wanted and nobody had it, by key and time. waited: how long locks were wanted."""
 
     key: Ints
     begin: Ints
@@ -27,11 +27,11 @@ class IdleGaps(NamedTuple):
 
 @measure("availability-gap", "unasked", "crowded", "untimed")
 def availability_gap(measured: MeasuredHistory) -> Reading:
-    """Times in which a key was asked for, and no grant was certainly in force or given: the longest, and all together.
+    """Times in which a key was asked for while no grant was certainly in force or given: the longest, and the total.
 
-    Asked for: an acquire of the key, also one that was refused in the end, had been invoked and not answered. A gap
-    ends when a grant returns, and where a core begins (`checkers.history.holds_and_lease_ends`); hand-overs are short.
-    `share` is that of the time in which anybody asked. Times of several keys are added up.
+    A key is asked for while an acquire of it, also one that is refused in the end, has no answer. A gap ends when a
+    grant returns or a core begins (`checkers.history.holds_and_lease_ends`): hand-overs are short gaps. `share` is the
+    total divided by the time in which anybody asked. Times of several keys are added up.
     """
     gaps = _gaps(measured)
     lasted = gaps.end - gaps.begin
@@ -52,11 +52,11 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
 
 @measure("recovery-after-heal", "unstruck", "no_lock", "untimed", judged_by=RECOVERY.id)
 def recovery_after_heal(measured: MeasuredHistory) -> Reading:
-    """For each fault, how long after its heal the first acquire of any key returned that had succeeded, and the longest
-    gap (see availability-gap) from its beginning to that moment.
+    """For each fault, how long after its heal the first successful acquire of any key returned, and the longest gap
+    (see availability-gap) from the fault's beginning to that moment.
 
-    `first`: None where nobody got a lock after the heal. `gap`: of those that begin with the fault or later, without a
-    heal until the end. Faults are numbered in order. `recovery` judges the last heal, key by key, against the bound.
+    `first` is None if nobody got a lock after the heal; `gap` then counts until the end. Only gaps that begin with the
+    fault or later count. Faults of one name are numbered. `recovery` judges the last heal, by key and bound.
     """
     faults = sorted(measured.struck, key=lambda fault: fault.begun)
     returned = np.sort(measured.holds.columns.ret)
@@ -86,10 +86,10 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
 def deadlock(measured: MeasuredHistory) -> Reading:
     """For how long, at the end of the history, a key was asked for that nobody held any more and nobody got.
 
-    From when the last grant of the key had returned and its holder was gone, or somebody asked after that, to the last
-    moment at which somebody still did. Gone: it had left and its lease can have been over; where no lease ends, it had
-    asked for the release, or nothing later is known of its process. An alert when this is longer than the TTL and the
-    bound of recovery. `deadlock-free` looks for circles of holders that wait for each other.
+    The time begins when the last grant of the key had returned and its holder was gone, or somebody asked after that.
+    It ends at the last moment at which somebody still asked. A holder is gone when it has left and its lease can be
+    over or, if no lease ends, when it asked for the release, or when nothing later is known of its process. An alert if
+    this is longer than the TTL and the bound of recovery. `deadlock-free` looks for holders that wait in a circle.
     """
     holds, rows, c = measured.holds.columns, measured.acquires, measured.history.columns
     finish = measured.finish

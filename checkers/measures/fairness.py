@@ -13,7 +13,7 @@ from checkers.row_format import F, Outcome
 
 
 class Bypasses(NamedTuple):
-    """How often each grant of one holder alone was passed. delta: see `bypass`; None: all say when they queued."""
+    """How often each exclusive grant with a core was passed. delta: see `bypass`; None if all say when they queued."""
 
     rows: Ints
     times: Ints
@@ -22,13 +22,13 @@ class Bypasses(NamedTuple):
 
 @measure("bypass", "no_lock", "crowded", judged_by=FIFO.id)
 def bypass(measured: MeasuredHistory) -> Reading:
-    """Grants of a key that certainly went before another one that had certainly been asked for earlier.
+    """Grants of a key that certainly went before another grant that had certainly been asked for earlier.
 
-    Granted earlier: its core was over before the other's began. Asked for earlier: the other was invoked more than
-    `delta` after this one (the longest that an acknowledged release took, as a measure of the way to the service) or,
-    if it says when it was in the queue, after that. `passed` is how many acquires it happened to, `most` how often to
-    one of them. Readers, which pass rightly, and grants without a core are left out. A lock that promises no order
-    shows many; `fifo` judges those that do. See checkers/CONDITIONS.md, section 22.
+    A grant went before another if its core was over before the other's began. It was asked for later if it was invoked
+    after the other was in the queue or, if the other does not tell that, more than `delta` after the other (the longest
+    that an acknowledged release took, as a measure of the way to the service). `passed` counts acquires that were
+    passed, `most` how often one of them was. Readers, which may pass, and grants without a core are left out. A lock
+    that promises no order shows many; `fifo` judges locks that do. See checkers/CONDITIONS.md, section 22.
     """
     bypasses = _bypasses(measured)
     if bypasses is None:
@@ -50,13 +50,13 @@ def bypass(measured: MeasuredHistory) -> Reading:
 
 @measure("starvation", "no_lock")
 def starvation(measured: MeasuredHistory) -> Reading:
-    """How unevenly those who asked were served: the longest wait by the median one, the most that one acquire was
-    passed (see bypass), and Jain's index of grants for each worker.
+    """How unevenly clients were served: the longest wait divided by the median wait, how often one acquire was passed
+    at most (see bypass), and Jain's index of the grants of each worker.
 
-    A wait is that of an acquire that was granted, invocation to return, and of one that timed out, which waited at
-    least so long. Jain's index of n workers with x grants each is (sum x)² / (n · sum x²): 1 when all got as many, 1/n
-    when one got all. Workers that asked count; in histories from elsewhere processes, of which one that had no answer
-    goes on as another. Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
+    A wait is the time from invocation to return of an acquire that was granted, or that timed out and so waited at
+    least so long. Jain's index of n workers with x grants each is (sum x)² / (n · sum x²): 1 if all got as many, 1/n if
+    one got all. Workers that asked count. In histories from elsewhere processes count, and a process that had no answer
+    goes on as another one. Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
     """
     c, rows = measured.history.columns, measured.acquires
     workers = np.array([measured.worker(row) for row in rows.tolist()], np.int64)
@@ -107,7 +107,7 @@ def _bypasses(measured: MeasuredHistory) -> Bypasses | None:
     sent, seen, end, begin = moments.places
     order = np.argsort(sent, kind="stable")
     sent, over = sent[order], end[order]
-    # Of the same key those are left that were asked for later: all, less those up to then.
+    # Only grants of the same key count that were asked for later: all of the key, less those asked for by then.
     first = np.searchsorted(sent, seen, "right")
     last = np.searchsorted(sent, (moments.key(seen) + 1) * moments.width, "left")
     times = below(over, last, begin + 1) - below(over, first, begin + 1)

@@ -21,17 +21,17 @@ from checkers.row_format import INFINITY, F, Outcome
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
 """Mechanisms that explain a violation by a fault of kind clock."""
 TWICE: Final = 2
-"""TTLs after which a hold is told: its job is longer than its lease was made for, or its holder hangs."""
+"""A hold of more TTLs than this is named: its job is longer than its lease was made for, or its holder hangs."""
 
 
 @measure("definite-overlap", "no_lock", "crowded", judged_by=SERVER_EXCLUSION.id)
 def definite_overlap(measured: MeasuredHistory) -> Reading:
-    """Pairs of grants of one key that were certainly in force together, and for how long the longest.
+    """Pairs of grants of one key that were certainly in force together, and how long the longest overlap lasted.
 
     A grant is certainly in force in its core, from the latest moment at which it can have begun to the earliest at
-    which it can have been over (checkers/CONDITIONS.md, section 3). A pair counts when neither can have been over
-    before the other began: their cores intersect for some time, or one without a core lies within the other's. Pairs of
-    readers are left out. `server-exclusion` also finds more than two that are too many.
+    which it can have been over (checkers/CONDITIONS.md, section 3). A pair counts if neither grant can have been over
+    before the other began: their cores intersect for some time, or one has no core and lies within the other's core.
+    Pairs of readers are left out. `server-exclusion` also finds larger groups of grants for which there is no room.
     """
     pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(
@@ -44,10 +44,10 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
 
 @measure("possible-overlap", "no_lock", "crowded")
 def possible_overlap(measured: MeasuredHistory) -> Reading:
-    """Pairs of grants of one key that may have been in force together, and need not: never a failure.
+    """Pairs of grants of one key that may have been in force together, but need not have been: never a failure.
 
-    A grant may be in force from the request that won it to the return of its release; without one that was acknowledged
-    it counts as far as it is certain (`open` of them). A pair counts when these times meet and it is no definite one.
+    A grant may be in force from the request that won it to the return of its release. Without an acknowledged release
+    (`open` counts these) it counts as far as it is certain. A pair counts if these times meet and it is not definite.
     """
     holds = measured.holds.columns
     begin, over = apart((holds.key, holds.start), (holds.key, holds.over)).places
@@ -63,9 +63,9 @@ def possible_overlap(measured: MeasuredHistory) -> Reading:
 def clock_jump(measured: MeasuredHistory) -> Reading:
     """Violations of `server-exclusion` that a fault on a clock explains, and the others.
 
-    Explained: the clock of a server was set, set right, or ran wrong while the lease of an earlier holder was in force,
-    and the violation came after it (the mechanisms expired-by-jump, -return and -drift). The clock is the cause in
-    question where there are some inside these windows and none outside.
+    A violation is explained if the clock of a server was set, set right, or ran wrong while the lease of an earlier
+    holder was in force, and the violation came later (mechanisms expired-by-jump, -return and -drift). If some
+    violations are inside these windows and none outside, the clock is the suspected cause.
     """
     hits = [fault for fault in measured.struck if fault.kind == "clock"]
     result = SERVER_EXCLUSION.result(measured)
@@ -95,16 +95,16 @@ def _definite(measured: MeasuredHistory) -> int:
 
 
 def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
-    """For each grant that is the later one of a definite overlap, in order of time: the acquire rows of the earlier one
-    that lasts longest and of this one, and how long (ns) both were certainly in force, as far as the history goes; not
-    positive where the later one has no core.
+    """For each grant that is the later one of a definite overlap, in order of time: the acquire row of the earlier
+    grant that lasts longest, the acquire row of this grant, and how long (ns) both were certainly in force, as far as
+    the history goes; not positive if the later grant has no core.
     """
     holds = measured.holds.columns
     moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
     latest, end = moments.places
     core = latest < end
     order = np.flatnonzero(core)[np.argsort(latest[core], kind="stable")]
-    # Of what began earlier: of a core, all cores before it; without one, those that began before it can have been over.
+    # What began earlier: for a core, all cores before it; without one, those that began before it can have been over.
     before = np.searchsorted(latest[order], end, "left")
     before[order] = np.arange(len(order))
     until, place = (column[before] for column in _largest_until(end[order]))
@@ -126,15 +126,15 @@ def _largest_until(values: Ints) -> tuple[Ints, Ints]:
 
 @measure("hold-versus-ttl", "no_lock", "endless", "untimed")
 def hold_versus_ttl(measured: MeasuredHistory) -> Reading:
-    """What was left of each lease when its holder left: the margins, and the holds that outlived their lease or lasted
-    longer than twice its TTL.
+    """How much of each lease was left when its holder left (the margin), and how many holds outlived their lease or
+    lasted longer than twice its TTL.
 
-    A hold lasts from the request that won it to when the client left (asked for the release, or noticed the loss; else
-    the last thing recorded of it). Its margin is the earliest expiry, as far as it had been put off by then, less that
-    moment: negative where the holder was there when its lease can have been over. Acknowledged renewals, and what
-    prolongs the session that a lease belongs to, count from their invocation. Of the holds that `outlived` their lease
-    so many `met_another`: were there when somebody else had certainly been given the lock. Quantiles: p1 is the value
-    that one hundredth of the margins do not exceed. See checkers/CONDITIONS.md, section 22.
+    A hold lasts from the request that won it until the client left: asked for the release or noticed the loss; else
+    until the last thing recorded of it. The margin is the earliest expiry, as far as it was put off by then, less that
+    moment. It is negative if the holder was there when its lease can have been over. Acknowledged renewals, and what
+    prolongs the session of a lease, count from their invocation. `met_another` counts those that `outlived` their lease
+    and were there when another client had certainly been given the lock. Quantiles: p1 is the value that one hundredth
+    of the margins do not exceed. See checkers/CONDITIONS.md, section 22.
     """
     holds = measured.holds.columns
     ttl = np.array([effective(hold.ttl, measured.facts) for hold in measured.holds], np.int64)
@@ -180,12 +180,12 @@ def _prolonged(measured: MeasuredHistory) -> Ints:
 
 @measure("release-by-non-owner", "unreleased", judged_by=OWNER_RELEASE.id)
 def release_by_non_owner(measured: MeasuredHistory) -> Reading:
-    """Releases that were acknowledged although whoever sent them certainly did not hold the lock.
+    """Releases that were acknowledged although the client that sent them certainly did not hold the lock.
 
-    `superseded`: sent after another had been given the lock for certain, which `owner-release` judges; `attempted`
-    counts these however they ended. `stranger`, in histories from elsewhere, which name holders: of one holder and key,
-    more releases were acknowledged by then than acquires can have been granted. A service that answers so to everybody
-    (a delete that finds nothing) is wrong about nothing but the word.
+    `superseded`: sent after another client had certainly been given the lock, which `owner-release` judges; `attempted`
+    counts all of these, however they ended. `stranger` is for histories from elsewhere, which name holders: more
+    releases of one holder and key were acknowledged by then than acquires can have been granted. If a service
+    acknowledges every release (a delete that finds nothing), only its answer is wrong.
     """
     result = OWNER_RELEASE.result(measured)
     strangers = _strangers(measured) if measured.foreign else []
@@ -204,11 +204,11 @@ def release_by_non_owner(measured: MeasuredHistory) -> Reading:
 
 @measure("belief-versus-truth", "no_lock", "crowded", judged_by=BELIEF.id)
 def belief_versus_truth(measured: MeasuredHistory) -> Reading:
-    """How often, and for how long, a client thought that it held what another had certainly been given.
+    """How often, and for how long, a client believed that it held a lock that another had certainly been given.
 
-    False from the return of the acquire that certainly came later (its own acquire's return, if that was later), to
-    when the client asked for the release or was due to notice its loss. `probed` counts the times at which a client was
-    asked in between, and said that it holds. `honest-belief` judges it against the lock's bound.
+    A belief is false from the return of the acquire that certainly came later (of the client's own acquire, if later)
+    until the client asked for the release or was due to notice its loss. `probed` counts how often a client was asked
+    in that time and said that it holds. `honest-belief` judges false beliefs against the lock's bound.
     """
     following = superseded(measured)
     spans = [
@@ -242,7 +242,7 @@ def belief_versus_truth(measured: MeasuredHistory) -> Reading:
 
 
 def _strangers(measured: MeasuredHistory) -> list[int]:
-    """Rows of acknowledged releases by holders of whom more were acknowledged than can have been granted.
+    """Rows of acknowledged releases by holders with more of these than acquires that can have been granted.
 
     Each release that was acknowledged before took one of the acquires that can have been granted by the end of this.
     """

@@ -23,26 +23,26 @@ def acquire_latency(measured: MeasuredHistory) -> Reading:
     """How long an acquire took from its invocation to the return of its grant: quantiles of the Kaplan-Meier estimate,
     for each phase.
 
-    One that timed out or had no answer is censored there: it took longer. Others that were refused, and tries, did not
-    wait and are left out. A quantile is the least time by which at least so many are estimated to be done; None: too
-    many were given up before. Phases: `during`, under way between the beginning of a fault and its heal; `before`, over
-    before the first; `after`, the rest. Source: Kaplan and Meier, JASA 53, 1958.
+    An acquire that timed out or had no answer is censored there: it took longer. Other refused acquires, and tries, did
+    not wait and are left out. A quantile is the least time by which at least so many are estimated to be done; None:
+    too many were given up before. Phases: `during`, under way between the beginning of a fault and its heal; `before`,
+    over before the first fault; `after`, the rest. Source: Kaplan and Meier, JASA 53, 1958.
     """
     return _by_phase(measured, acquires(measured))
 
 
 @measure("release-latency", "unreleased", "untimed")
 def release_latency(measured: MeasuredHistory) -> Reading:
-    """How long a release took from its invocation to its answer, whatever that was: quantiles of the Kaplan-Meier
+    """How long a release took from its invocation to its answer, whatever the answer was: quantiles of the Kaplan-Meier
     estimate, for each phase.
 
-    One without an answer is censored when it was given up. Quantiles and phases as in acquire-latency.
+    A release without an answer is censored when it was given up. Quantiles and phases as in acquire-latency.
     """
     return _by_phase(measured, releases(measured))
 
 
 class Waits(NamedTuple):
-    """What was waited for, by request. done: whether it was answered at `ended`, or was given up then. Times in ns."""
+    """The wait of each request. done: whether it was answered at `ended`, or given up then. Times in ns."""
 
     row: Ints
     done: Flags
@@ -55,7 +55,7 @@ class Waits(NamedTuple):
 
 
 def acquires(measured: MeasuredHistory) -> Waits:
-    """Those of which acquire-latency speaks. measured: one that is `timed`."""
+    """The waits that acquire-latency measures. measured: a history that is `timed`."""
     c, rows = measured.history.columns, measured.acquires
     waited = (c["outcome"][rows] != Outcome.FAIL) | (c["reason"][rows] == Reason.TIMEOUT)
     rows = rows[(c["f"][rows] == F.ACQUIRE) & waited]
@@ -63,14 +63,14 @@ def acquires(measured: MeasuredHistory) -> Waits:
 
 
 def releases(measured: MeasuredHistory) -> Waits:
-    """Those of which release-latency speaks. measured: one that is `timed`."""
+    """The waits that release-latency measures. measured: a history that is `timed`."""
     return _waits(measured, measured.released, measured.array("outcome")[measured.released] != Outcome.INFO)
 
 
 def kaplan_meier(lasted: Ints, done: Flags) -> tuple[Ints, Ints, Ints]:
-    """The times at which something was done, in order, how many were then, and how many had not been until then.
+    """The times at which waits were done, in order, how many were done then, and how many had not ended before.
 
-    lasted  ns; done: whether it was done after that, or else given up: in the same moment, after others were done.
+    lasted: ns. done: whether a wait was done after that time, or else given up; at equal times, done waits come first.
     """
     times, ended = np.unique(lasted[done], return_counts=True)
     return times, ended, len(lasted) - np.searchsorted(np.sort(lasted), times, "left")

@@ -49,7 +49,7 @@ class Measure:
     unexercised: str | None = None  # why the values say nothing about the lock, or None
     rows: tuple[tuple[int, ...], ...] = ()  # witnesses: row numbers of the few operations of each of the first cases
     alert: str | None = None  # why somebody should look at this, or None
-    property: str | None = None  # the one that judges the same matter: its result weighs, these numbers explain
+    property: str | None = None  # the property that judges the same matter: its result weighs, these numbers explain
 
     def __getitem__(self, name: str) -> int | float | None:
         """The number of that name, ``name@of`` where there are several of it. Raises KeyError."""
@@ -72,7 +72,7 @@ def measure(
 ) -> Callable[[Callable[[MeasuredHistory], Reading]], Gauge]:
     """Makes a function the measure of that name. The first paragraph of its docstring is the definition.
 
-    obstacles  the first that a history has is all that is said of it. With `untimed` the function gets times.
+    obstacles  if a history has any, the first is all that is said of it. With `untimed` the function gets times.
     """
 
     def decorate(read: Callable[[MeasuredHistory], Reading]) -> Gauge:
@@ -82,7 +82,7 @@ def measure(
         def gauge(measured: MeasuredHistory) -> Measure:
             reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
             reading = silent(reason) if reason else read(measured.timed if "untimed" in obstacles else measured)
-            # What gives rise to an alert was exercised.
+            # A measure that gives an alert was exercised.
             unexercised = None if reading.alert else reading.unexercised
             return Measure(name, definition, reading.values, unexercised, reading.rows, reading.alert, judged_by)
 

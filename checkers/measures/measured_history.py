@@ -1,7 +1,7 @@
 """What all measures look at: a history in the terms of our own recordings, wherever it comes from.
 
 In our recordings each attempt at a lock has an identity of its own, and times are times. A history from elsewhere may
-name holders, who come again and again; know no leases; and have times that are places in the order of events.
+name holders, which come again and again, may know no leases, and may have places in the order of events as times.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from checkers.properties.shared_counters import lock_unexercised, unless
 from checkers.row_format import ACQUIRES, NESTED, NONE, F, Outcome
 
 FOREVER: Final = 1 << 61
-"""ns; the TTL of a lock without leases in a history from elsewhere: who holds it holds it until it is released."""
+"""ns; the TTL of a lock without leases in a history from elsewhere: a holder holds it until it is released."""
 
 
 class MeasuredHistory(View):
@@ -40,12 +40,12 @@ class MeasuredHistory(View):
 
     @cached_property
     def acquires(self) -> Ints:
-        """Rows of all attempts at a lock, however they ended, but those by who holds it already."""
+        """Rows of all attempts at a lock, however they ended, except those by an owner that holds it already."""
         return np.array(self.attempts(), np.int64)
 
     @cached_property
     def released(self) -> Ints:
-        """Rows of all releases, however they ended, but those inside a hold."""
+        """Rows of all releases, however they ended, except those inside a hold."""
         return np.array(self.whole(F.RELEASE), np.int64)
 
     # Why something cannot be measured, or None: see `checkers.measures.measure.Obstacle`.
@@ -61,18 +61,18 @@ class MeasuredHistory(View):
 
     @cached_property
     def idle(self) -> str | None:
-        """Why nobody can have got into another's way, or None."""
+        """Why no client can have got in another's way, or None."""
         return self.no_lock or lock_unexercised(self)
 
     @cached_property
     def superseded(self) -> Ints:
-        """ns, for each hold; when another had certainly been given the lock that excludes it, or `INFINITY`."""
+        """ns, for each hold; when another had certainly been given a grant that excludes it, or `INFINITY`."""
         later = superseded(self)
         return np.array([later[hold.row][0] for hold in self.holds], np.int64)
 
     @cached_property
     def reentered(self) -> bool:
-        """Whether, in a history from elsewhere, somebody was granted what it had not released since it got it."""
+        """Whether, in a history from elsewhere, an owner was granted a lock that it had not released."""
         if not self.foreign:
             return False
         key, owner, inv, ret = (self.recorded.columns[name].tolist() for name in ("key", "owner", "inv", "ret"))
@@ -99,7 +99,7 @@ class MeasuredHistory(View):
 
     @cached_property
     def timed(self) -> "MeasuredHistory":
-        """The same with times instead of places. Only where `untimed` is None."""
+        """The history with times instead of places. Only if `untimed` is None."""
         clock = self.recorded.clock
         if not self.foreign or clock is None:
             return self
@@ -110,7 +110,7 @@ class MeasuredHistory(View):
         columns = {**c, "inv": clock[:, 0] + shift, "ret": np.where(done, clock[:, 1] + shift, 0)}
 
         def at(place: int, *, after: bool) -> int:
-            """The end of a fault, or its beginning: its time is not known, so as near to the next event as can be."""
+            """A fault's time, which is not known: its end (after) as late as events allow, its beginning as early."""
             number = int(np.searchsorted(places, place))
             last, following = (int(times[min(max(n, 0), len(times) - 1)]) for n in (number - 1, number))
             return (max(following - 1, last) if after else min(last + 1, following)) + shift if place else 0
@@ -141,11 +141,11 @@ def _moments(history: History) -> tuple[Ints, Ints]:
 
 
 def _attempts(history: History, settings: Settings) -> History:
-    """A history from elsewhere as if recorded: each attempt an identity of its own, its holder as the session.
+    """A history from elsewhere as if recorded: each attempt gets an identity of its own, and its holder as the session.
 
-    What a holder does belongs to its last attempt that was granted, or may have been. Who asks again has given up what
-    it held: a hold may have been longer (of a lock that one may hold twice), never shorter. Where one lock guards all
-    there is, reads and writes belong to it whatever their key.
+    What a holder does belongs to its last attempt that was granted, or may have been. A holder that asks again has
+    given up what it held: a hold may have been longer (if one may hold the lock twice), never shorter. If one lock
+    guards all there is, reads and writes belong to it whatever their key.
     """
     c, facts = history.columns, history.facts
     asks = any_of(c["f"], ACQUIRES) & (c["flags"] & NESTED == 0)

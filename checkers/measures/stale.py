@@ -25,9 +25,9 @@ from checkers.row_format import INFINITY, NONE, F, Outcome
 def stale_write(measured: MeasuredHistory) -> Reading:
     """Writes that a fenced store accepted although they were sent after it had accepted a larger token.
 
-    Definite: the access with the larger token was acknowledged before the write was sent. Where reads carry tokens too
-    they raise the bar, and stale reads count as well. `refused` counts those that came as late and were turned away:
-    what the fence is for. `fenced-store` judges the exact condition (checkers/CONDITIONS.md, sections 17 and 18).
+    Definite: the access with the larger token was acknowledged before the write was sent. If reads carry tokens, they
+    raise the bar too, and stale reads count. `refused` counts those that came as late and were refused: what the fence
+    is for. `fenced-store` judges the exact condition (checkers/CONDITIONS.md, sections 17 and 18).
     """
     late: list[tuple[Operation, Operation]] = []
     for made in _with_token(measured):
@@ -53,11 +53,10 @@ def stale_write(measured: MeasuredHistory) -> Reading:
 def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
     """Writes of a holder that a store without a fence accepted after a later holder had been given the lock.
 
-    `sent_late`: sent after the acquire of a grant that certainly came later had returned, and accepted: acknowledged,
-    or read by somebody. `landed_late`: sent before that moment, and accepted after it: a read that was sent after it
-    was answered with a value that was written, for the last time, before this write was sent. `in_flight`: under way
-    at that moment, so that it may have come late; never certain.
-    See checkers/CONDITIONS.md, sections 6 and 22.
+    `sent_late`: sent after the acquire of a certainly later grant had returned, and accepted: acknowledged, or read by
+    somebody. `landed_late`: sent before that moment and accepted after it. The proof is a read sent after that moment
+    that returned an older value, whose write had returned before this write was sent. `in_flight`: under way at that
+    moment, so that it may have come late, which is never certain. See checkers/CONDITIONS.md, sections 6 and 22.
     """
     following = next_granted(measured, by_time=True)
     given = {hold.owner: following[hold.row] for hold in measured.holds}
@@ -91,12 +90,12 @@ def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
 def _older_values(
     made: Operations, reads: list[Operation], writes: Counter[object], *, initial: bool
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """When reads were sent that returned a dated value, in order (ns), and for each of them the oldest value of those
-    sent then or later: ns at which its write had returned, row of the read; (`INFINITY`, -1) behind the last.
+    """When reads were sent that returned a dated value, in order (ns), and for each of them the oldest value of the
+    reads sent then or later: (ns at which its write had returned, row of the read); (`INFINITY`, -1) behind the last.
 
-    A read that was sent after a moment and returned an older value than a write (the value's only write had returned
-    before that was sent) proves that the write took effect after that moment, given that the store is a register.
-    initial: `NONE` is the value before everything.
+    If a read was sent after a moment and returned an older value than a write (the value's only write had returned
+    before this write was sent), then this write took effect after that moment, given that the store is a register.
+    initial: whether `NONE` is the value before everything.
     """
     written = {access.value: access.ret for access in made if access.f == F.WRITE and access.ok}
     dated = [
@@ -113,9 +112,9 @@ def _older_values(
 def needless_rejection(measured: MeasuredHistory) -> Reading:
     """Accesses that a fenced store refused although nothing can have raised its bar above their token by then.
 
-    Definite: no access with a larger token (for a write to a strict store: no other with as large a one) that was
-    accepted, or may have been, was sent before the refusal came. `fenced-store` judges the exact condition, which
-    looks at the order of all accesses (checkers/CONDITIONS.md, section 17, rule 4).
+    This is definite: before the refusal came, nobody had sent an access with a larger token (for a write to a strict
+    store: another one with at least its token) that was accepted, or may have been. `fenced-store` judges the exact
+    condition, which looks at the order of all accesses (checkers/CONDITIONS.md, section 17, rule 4).
     """
     needless, refused = list[int](), 0
     for made in _with_token(measured):
@@ -141,8 +140,8 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
 def lost_update(measured: MeasuredHistory) -> Reading:
     """Acknowledged updates of a list that its final state does not hold.
 
-    A list is written back as a whole: of what two holders made from one state one update is lost
-    (`checkers.properties.updates`). The models set-full and counter judge those of histories from elsewhere.
+    A list is written back as a whole: if two holders start from one state, one of their updates is lost
+    (`checkers.properties.updates`). The models set-full, counter and kv judge histories from elsewhere.
     """
     if not matches(measured.facts.workload, LISTS):
         kept = any_of(measured.history.columns["f"], (F.ADD, F.APPEND)).any()
@@ -160,7 +159,7 @@ def lost_update(measured: MeasuredHistory) -> Reading:
 def dirty_value(measured: MeasuredHistory) -> Reading:
     """Reads that returned a value of which every write was refused or failed.
 
-    Elle calls it G1a. The initial value is never dirty, nor is one that nobody wrote. Lists and sets are not looked at.
+    Elle calls it G1a. The initial value is never dirty, nor is a value that nobody wrote. Lists and sets are left out.
     """
     c = measured.history.columns
     writes = any_of(c["f"], (F.WRITE, F.CAS))
@@ -188,5 +187,5 @@ def _with_token(measured: MeasuredHistory) -> Iterator[list[Operation]]:
 
 
 def _raises(measured: MeasuredHistory, access: Operation) -> bool:
-    """Whether the fence looks at an access, which raises its bar."""
+    """Whether the fence looks at an access, so that the access raises its bar."""
     return access.f == F.WRITE or matches(measured.facts.store, ("fence-reads-and-writes*",))

@@ -1,4 +1,4 @@
-"""Grants that nobody got an answer for: what their tokens, and what others were told, give away."""
+"""Grants whose acquires got no answer: what their tokens, and what others were told, give away."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -17,7 +17,7 @@ from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 T = TypeVar("T")
 
 COUNTED: Final = 1
-"""What tokens differ by, at the median, where a counter gives one to each grant."""
+"""The median difference of tokens that follow one another, if a counter gives one to each grant."""
 
 
 class TokenGaps(NamedTuple):
@@ -26,15 +26,15 @@ class TokenGaps(NamedTuple):
     missing: int  # how many
     around: list[tuple[int, int]]  # acquire rows of the grants on both sides
     unexplained: int  # how many of them no unknown acquire can have got
-    step: int  # what tokens that follow one another differ by, at the median; 0 where there are no two
+    step: int  # the median difference of tokens that follow one another; 0 if there are no two
 
 
 class Refusal(NamedTuple):
-    """A refusal by a holder whom nobody knows."""
+    """A refusal because of a holder that nobody knows."""
 
     row: int  # of the refused acquire
     phantom: int  # number of the grant that it gives away; one number may stand for several grants
-    blocked: int  # ns; for the last of each phantom: how long others then asked until somebody known got it, else 0
+    blocked: int  # ns; at the last refusal of a phantom: how long others asked from its first to a known grant; else 0
 
 
 @measure("token-gap", "no_lock")
@@ -42,10 +42,10 @@ def token_gap(measured: MeasuredHistory) -> Reading:
     """Fencing tokens that were skipped between those of two grants of a key, and how many of them no unknown acquire
     can have got.
 
-    Where a counter gives one token to each grant, a skipped one was given to somebody whose answer was lost, before any
-    grant with a larger token returned: `unexplained` is what remains when unknown acquires invoked by then take one
+    If a counter gives one token to each grant, a skipped token was given to a client whose answer was lost, before any
+    grant with a larger token returned. `unexplained` is how many remain when unknown acquires invoked by then take one
     each (exact: the sets of acquires that can have taken them contain one another). Tokens that mostly differ by more
-    than one are no such counter, and a backend may use up tokens for what is no grant: a large number is no proof.
+    than one are no such counter. A backend may use up tokens for other things than grants: a large number is no proof.
     """
     unknown = measured.attempts(Outcome.INFO)
     gaps = _gaps(measured, unknown)
@@ -70,14 +70,14 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     """Acquires without an answer that took effect all the same: how many at least, and for how long others asked in
     vain meanwhile.
 
-    `by_refusal`: somebody was refused because the lock was held, while no known grant can have been in force (it had
-    not been asked for yet, its release had been acknowledged, or a later grant had returned) and nobody was in a queue
-    who gave up later. Two such refusals with a whole known grant between them are two phantoms. A majority lock refuses
-    without a holder and proves nothing, and where holders take twice what they have nobody knows whether a release was
-    their last. `by_record`: the same holder's renewal or release was acknowledged later, taken at its word. Both may
-    tell of one acquire, so that `at_least` is the larger, without `by_token_gap`: skipped tokens, if unknown acquires
-    can have got all of them (see token-gap). `blocked`: from the first refusal until somebody known got the lock, as
-    far as others asked for it.
+    `by_refusal`: an acquire was refused because the lock was held, while no known grant can have been in force (it had
+    not been asked for yet, its release had been acknowledged, or a later grant had returned) and no client that gave up
+    later was in a queue. Two such refusals with a whole known grant between them are two phantoms. Refusals prove
+    nothing with a majority lock, which refuses without a holder, or if holders take again what they have: nobody knows
+    their last release. `by_record`: a renewal or release of the same holder was acknowledged later; the answer is
+    believed. Both may tell of one acquire, so `at_least` is the larger of the two. It leaves out `by_token_gap`:
+    skipped tokens, if unknown acquires can have got all of them (see token-gap). `blocked`: from the first refusal
+    until a known client got the lock, as far as others asked for it.
     """
     unknown = measured.attempts(Outcome.INFO)
     if not unknown:
@@ -137,7 +137,7 @@ def _refused(measured: MeasuredHistory) -> list[int]:
 
 
 def _refused_by_nobody(measured: MeasuredHistory, unknown: Sequence[int]) -> list[Refusal]:
-    """In order of key and invocation."""
+    """The refusals without a known holder, in order of key and invocation."""
     inv, ret, reason, later = (*map(measured.column, ("inv", "ret", "reason")), superseded(measured))
     spans = list(zip(inv, measured.ended.tolist(), strict=True))
     answered = measured.attempts(Outcome.OK, Outcome.FAIL)

@@ -1,4 +1,4 @@
-"""What only accumulates: sets, counters, and identities handed out; and orders in which the places are known."""
+"""Models of what only grows: sets, counters, identities that are handed out; and orders whose places are known."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
@@ -15,7 +15,7 @@ from checkers.row_format import NONE, F, Outcome
 
 
 class Placed(NamedTuple):
-    """Comes behind all of lower places, in any order within its own. A guest changes nothing, and may come later."""
+    """Comes after all with lower places, in any order within its own. A guest changes nothing, and may come later."""
 
     place: int
     operation: Operation
@@ -23,10 +23,10 @@ class Placed(NamedTuple):
 
 
 def in_order(placed: Iterable[Placed]) -> Deduction:
-    """Whether real time allows these places, and an order then.
+    """Whether real time allows these places, and an order if it does.
 
-    Each operation takes effect as early as it can: when it was invoked, or when the last of those before it was. There
-    is an order iff none had returned by then; it is the order of those times.
+    Each operation takes effect as early as it can: at its own invocation, or at the latest invocation of the operations
+    before it. There is an order iff no operation had returned before that time. The order is that of these times.
     """
     latest = 0
     last: tuple[int, ...] = ()
@@ -45,9 +45,9 @@ def in_order(placed: Iterable[Placed]) -> Deduction:
 
 
 class Elements:
-    """A set that never changes and shares its memory with the one that it grew from: growing by one takes one step.
+    """An immutable set that shares its memory with the set that it grew from: growing by one element takes one step.
 
-    That holds for the newest of a line; from an older one the line branches, and is copied.
+    That holds for the newest set of a line. If an older set grows, its line branches, and its elements are copied.
     """
 
     __slots__ = ("_digest", "_length", "_shared")
@@ -99,13 +99,13 @@ class Accumulator(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Where all values are numbers of their own, `row_format.NONE` is none."""
+        """If the history has no table of values, `row_format.NONE` stands for no value."""
         made = cls(settings)
         made._absent = UNSET if history.values else NONE
         return made
 
     def value(self, operation: Operation) -> Any:
-        """Its value, UNSET where it has none."""
+        """The operation's value, UNSET if it has none."""
         return UNSET if operation.value == self._absent else operation.value
 
     def says_nothing(self, read: Operation) -> bool:
@@ -113,14 +113,14 @@ class Accumulator(Model):
 
 
 def collection(value: Any) -> frozenset[Hashable] | None:
-    """What a read of a set returned, nil for nothing; None if it is no collection."""
+    """The elements that a read of a set returned (nil: no elements); None if the value is no collection."""
     if value is None:
         return frozenset()
     return frozenset(value) if type(value) is tuple or isinstance(value, frozenset) else None  # a map is a tuple too
 
 
 class Set(Accumulator):
-    """A set, `Elements`, to which elements are added (again changes nothing), read as a whole, repetitions aside."""
+    """A set (`Elements`). Elements are added (a second time without effect) and read as a whole, repetitions aside."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -153,9 +153,9 @@ class Set(Accumulator):
         return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
 
     def deduced(self, operations: Peers) -> Deduction:
-        """A read that shows more comes later, and what it shows first was added between it and the others.
+        """A read that shows more comes later. What it is the first to show was added between it and the smaller reads.
 
-        Of the additions of one element the one that was invoked first does it: that leaves most room for the others.
+        Of several additions of one element, the one invoked first counts: that leaves most room for the others.
         """
         additions, placed = defaultdict[Hashable, list[Operation]](list), list[Placed]()
         reads: list[tuple[int, Operation]] = []
@@ -187,7 +187,7 @@ class Set(Accumulator):
 
 
 class Counter(Accumulator):
-    """A number, the state, to which numbers are added: negative ones too, and one where no value is given."""
+    """A number (the state) to which numbers are added: negative ones too, and 1 if no value is given."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -195,7 +195,7 @@ class Counter(Accumulator):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Raises BadHistory where something is added that is no number."""
+        """Raises BadHistory if something is added that is no number."""
         c = history.columns
         for row in ((c["f"] == F.ADD) & (c["outcome"] != Outcome.FAIL)).nonzero()[0].tolist() if history.values else ():
             value = int(c["value"][row])
@@ -224,10 +224,10 @@ class Counter(Accumulator):
         return () if operation.f != F.READ or self.says_nothing(operation) else None
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """Where all additions are of one whole number, each read says how many had come before it.
+        """If all additions are of one whole number, each read says how many additions came before it.
 
-        The next one is always the one that returns first of those that were invoked in time: unit jobs with release
-        times and deadlines, of which unanswered ones have none and may be left out.
+        The next one is always the addition that returns first of those that were invoked in time: unit jobs with
+        release times and deadlines. Unanswered additions have no deadline and may be left out.
         """
         waiting, reads, placed = list[Operation](), list[tuple[Any, Operation]](), list[Placed]()
         for o in operations:
@@ -272,14 +272,14 @@ def is_number(value: Any) -> bool:
 
 
 class UniqueIds(Accumulator):
-    """A generator of identities, none of which may be handed out twice. State: those that were, as `Elements`."""
+    """A generator of identities. None may be handed out twice. State: those that were handed out, as `Elements`."""
 
     @property
     def initial(self) -> State:
         return Elements()
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """Whoever got no answer got no identity."""
+        """An operation without an answer handed out no identity."""
         assert isinstance(state, Elements)
         if not self.changes(operation):
             return state
@@ -289,7 +289,7 @@ class UniqueIds(Accumulator):
         return operation.ok and self.value(operation) is not UNSET
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
-        """None: of what contradicts itself, each two do."""
+        """No other: any two of the operations that contradict each other do so alone."""
         del operation, peers
         return ()
 

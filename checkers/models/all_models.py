@@ -30,14 +30,14 @@ class Specification:
     make: Callable[[History, Settings], Model | None]
     engine: Engine | None = None  # what decides most histories of the class, or None: all keys are left to the search
     keyed: bool = True  # each key is judged alone, with a state of its own; else all keys share one
-    needs_times: bool = False  # means nothing where times are only places in the order of events
-    # Where there is no sequential specification: whether a proof (valid: all rows that count, in order; invalid: the
-    # rows that contradict each other) is accepted: None if it is, else what is wrong with it.
+    needs_times: bool = False  # means nothing if times are only places in the order of events
+    # Checks a proof if there is no sequential specification (valid: all rows that count, in order; invalid: the rows
+    # that contradict each other). Returns None if it accepts the proof, else what is wrong with it.
     certify: Certify | None = None
 
 
 def _at(place: str) -> Any:
-    """What stands at ``module:name`` of this package; it is imported now, and not before."""
+    """The object at ``module:name`` of this package. The module is imported only now."""
     module, _, name = place.partition(":")
     return getattr(import_module(f"checkers.{module}"), name)
 
@@ -101,4 +101,4 @@ MODELS: Final[Mapping[str, Specification]] = {
         _entry("unique-ids", frozenset({F.GENERATE}), "models.accumulators:UniqueIds"),
     )
 }
-"""Name → specification. Names alone cost no import."""
+"""Name → specification. Reading the names imports nothing."""

@@ -1,7 +1,7 @@
-"""What every engine takes and answers.
+"""What every engine takes and returns.
 
 An engine knows one class of specifications and decides most of its histories in near-linear time. It may leave keys
-undecided, never guess: those go to the general search, key by key.
+undecided, but never guesses. The general search decides these keys, one by one.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ Rows = npt.NDArray[np.int64]
 
 
 class Conflict(NamedTuple):
-    """A contradiction within one key. `checkers.proofs.shrink` makes the least of its rows and of what they need."""
+    """A contradiction within one key. `checkers.proofs.shrink` reduces its rows and what they need to the least."""
 
     kind: str  # what happened, a short term; its sentence stands in `checkers.properties.conclusions`
     key: int  # index into the history's keys
-    rows: tuple[int, ...]  # operations that contradict each other, the one that broke the rule last
+    rows: tuple[int, ...]  # operations that contradict each other; the last one broke the rule
 
 
 class EngineAnswer(NamedTuple):
@@ -29,10 +29,10 @@ class EngineAnswer(NamedTuple):
 
     conflicts: tuple[Conflict, ...]  # at least one for every key that is certainly invalid
     undecided: dict[int, str]  # key → why the engine leaves it to the search
-    # Called without arguments: all rows of the decided keys that took effect, answered ones and the unknown ones
-    # that are needed, so that the rows of each key stand in an order of linearization points. Failed operations
-    # that are evidence stand where they fit; failed ones that prove nothing are left out. Only meaningful where
-    # no key has a conflict; built on demand, as it costs more than the check.
+    # Called without arguments: all rows of the decided keys that took effect (answered ones, and unknown ones that are
+    # needed), those of each key in an order of linearization points. Failed operations that are evidence stand where
+    # they fit, other failed ones are left out. Only meaningful if no key has a conflict. It is built on demand, because
+    # it costs more than the check.
     order: Callable[[], Rows]
 
 

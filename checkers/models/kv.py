@@ -12,13 +12,13 @@ from checkers.models.registers import Register, says_nothing
 from checkers.row_format import F
 
 EMPTY: Final = (None, "", ())
-"""What a `Kv` takes for nothing at all: under a key that nobody wrote some stores show the one, some the other."""
+"""Values that a `Kv` takes for no value. Stores differ in which one they return for a key that nobody wrote."""
 
 
 class Kv(Register):
     """A value under each key that is read, written and appended to. State: the value, None for any of `EMPTY`.
 
-    Appending to strings joins them, as in Porcupine's model of the same name. Where something else than a string was
+    Appending to strings joins them, as in Porcupine's model of the same name. If something other than a string was
     appended, or a read returned a list, values are lists, and what is appended becomes their last element.
     """
 
@@ -61,7 +61,7 @@ class Kv(Register):
         return operation.f != F.READ
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
-        """Whatever what was read may consist of: writes of its beginnings, and appends of its parts."""
+        """The operations from which a value that was read may come: writes of its beginnings, appends of its parts."""
         if operation.f == F.APPEND:
             return (peer.row for peer in peers.where(F.WRITE)) if operation.ok else ()
         if operation.f != F.READ or self._says_nothing(operation):
@@ -81,9 +81,9 @@ class Kv(Register):
         return rows
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """Where nothing is written, the longest value that was read has all that was read, in order.
+        """If nothing was written, the longest value that was read says the order, and all others are its beginnings.
 
-        None also where the same was appended repeatedly, or strings of which one begins with another.
+        The answer is None also if one value was appended repeatedly, or one appended string begins with another.
         """
         appends: dict[Any, Operation] = {}
         reads: list[tuple[Any, Operation]] = []
@@ -119,14 +119,14 @@ class Kv(Register):
 
 
 def _apart(strings: Collection[Any]) -> bool:
-    """Whether these are strings of which none begins with another, so that what they were joined to can be parted."""
+    """Whether these are strings of which none begins with another, so that what is joined from them can be split."""
     if not all(isinstance(string, str) and string for string in strings):
         return False
     return not any(later.startswith(earlier) for earlier, later in pairwise(sorted(strings)))
 
 
 def _parts(whole: Any, begin: int, appended: Iterable[Any], *, lists: bool) -> Iterator[tuple[Any, int]]:
-    """What a value consists of behind its beginning, and where each part ends; what was not appended is the last."""
+    """The parts of a value from `begin` on, each with its end. A string's parts end before what was not appended."""
     if lists:
         yield from zip(whole[begin:], range(begin + 1, len(whole) + 1), strict=True)
         return
@@ -141,7 +141,7 @@ def _parts(whole: Any, begin: int, appended: Iterable[Any], *, lists: bool) -> I
 
 
 def bare(value: Any) -> Hashable:
-    """The value as `Kv` keeps it: None for any kind of nothing."""
+    """The value as `Kv` keeps it: None for any of `EMPTY`."""
     return None if isinstance(value, (str, tuple)) and not value else value
 
 

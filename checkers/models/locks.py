@@ -1,7 +1,7 @@
-"""Locks: a mutex, a reentrant one, readers and writers, permits; and fencing tokens. `Operation.owner` is who holds.
+"""Locks: mutex, reentrant mutex, readers and writers, semaphore; and fencing tokens. `Operation.owner` is the holder.
 
-An acquire and a release that failed prove nothing. A try that was refused because somebody held the lock proves, where
-failed tries are evidence (`Settings.strict_try`), that the same acquire was impossible at that moment.
+A failed acquire or release proves nothing. If failed tries are evidence (`Settings.strict_try`), a try that was refused
+because somebody held the lock proves that the same acquire was impossible at that moment.
 """
 
 from abc import abstractmethod
@@ -39,8 +39,8 @@ class _Lock(Model):
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
         """An acquire and its release stay together; a refused try keeps all that may have held during it.
 
-        The operations of one owner fall into parts at whose ends it holds nothing, whatever happened elsewhere. To
-        leave out a part means that less is held, and where nobody was refused meanwhile, less is always allowed.
+        The operations of one owner fall into parts. At the end of each part the owner holds nothing, whatever happened
+        elsewhere. Without a part less is held, which is always allowed if nobody was refused meanwhile.
         """
         if operation.failed:
             met = peers.where(F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, meets=(0, operation.ret))
@@ -64,7 +64,7 @@ class _Lock(Model):
 
 
 class Mutex(_Lock):
-    """State: the owner that holds it, or `FREE`. Whoever holds it does not get it again."""
+    """State: the owner that holds it, or `FREE`. The holder does not get it again."""
 
     initial = FREE
 
@@ -83,7 +83,7 @@ class ReentrantState(NamedTuple):
 
 
 class ReentrantMutex(_Lock):
-    """State: `ReentrantState`. Whoever holds it gets it again, and must release it as often."""
+    """State: `ReentrantState`. The holder gets it again, and must release it as often."""
 
     initial = ReentrantState(FREE, 0)
 
@@ -154,9 +154,9 @@ class Newest(NamedTuple):
 class FencingTokens(Model):
     """Each grant's token is larger than those of all grants before it.
 
-    Readers may share a token with one another: nobody is to be fenced off by them but writers. What a holder acquires
-    again inside its own hold is no new grant, a grant without a token imposes nothing, and neither does an acquire
-    that was never answered: nobody knows its token.
+    Readers may share a token, since they need to fence off only writers. What a holder acquires again inside its own
+    hold is no new grant. A grant without a token imposes nothing, and neither does an acquire that was never answered,
+    since nobody knows its token.
     """
 
     sees = ("f", "outcome", "token", "flags")
@@ -180,7 +180,7 @@ class FencingTokens(Model):
 
 
 def _parts(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
-    """Of one owner, in order of invocation: what did not fail, cut where it certainly holds nothing."""
+    """One owner's operations that did not fail, in order of invocation, cut where the owner certainly holds nothing."""
     part: list[Operation] = []
     returned = 0
     for operation in operations:

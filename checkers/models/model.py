@@ -1,7 +1,7 @@
 """Sequential specifications: what one operation may answer in a state, and the state that it leaves behind.
 
-A history is valid under a model if some order of its operations explains every answer: one that respects real time
-(what returned before another was invoked comes before it), holds every operation that was answered, and any of the
+A history is valid under a model if some order of its operations explains every answer. The order respects real time (an
+operation that returned before another was invoked comes before it), and holds every answered operation and any of the
 unanswered ones. The specification is the only thing that engines, general search and verifier have in common.
 """
 
@@ -14,27 +14,27 @@ from checkers.row_format import FINAL, NESTED, SHARED, F, Outcome, Reason
 
 
 class Unusable(Exception):
-    """A usage error: what the model has to know is missing, or not of this class. The text tells row or line."""
+    """A usage error: a fact that the model needs is missing, or the history is not of its class. Tells row or line."""
 
 
 class Illegal:
-    """What `Model.step` answers when the operation cannot have ended so; a type of its own, since None is a state."""
+    """What `Model.step` returns if the operation cannot have ended so. It has its own type, since None is a state."""
 
 
 ILLEGAL: Final = Illegal()
 
 State = Hashable
 
-# A name of the module is found in a quarter of the time that a member of an enumeration takes.
+# Looking up a name of the module takes a quarter of the time of looking up a member of an enumeration.
 _OK, _FAIL, _INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
 
 class Operation(NamedTuple):
-    """One operation as specifications see it. `ret` is `row_format.INFINITY` where it was never answered.
+    """One operation as specifications see it. `ret` is `row_format.INFINITY` if it was never answered.
 
-    key, value, base  in the words of whoever recorded the history: what a file from elsewhere holds (`UNSET` where it
-                      has nothing), the numbers of our own recordings (`row_format.NONE`: the initial value).
-    owner             who holds: a grant's identity, or the process where the history has none. Never 0.
+    key, value, base  as recorded: what a file from elsewhere holds (`UNSET` if it holds nothing), or the numbers of our
+                      own recordings (`row_format.NONE`: the initial value).
+    owner             the holder: a grant's identity, or the process if the history has none. Never 0.
     token             `row_format.NONE` for none.
     """
 
@@ -58,7 +58,7 @@ class Operation(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """It certainly did not happen, or was refused."""
+        """Whether it certainly did not happen, or was refused."""
         return self.outcome == _FAIL
 
     @property
@@ -67,17 +67,17 @@ class Operation(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """A reader's acquire or release."""
+        """Whether it is a reader's acquire or release."""
         return bool(self.flags & SHARED)
 
     @property
     def nested(self) -> bool:
-        """An acquire of what this owner holds already, or the release that undoes it."""
+        """Whether it acquires what this owner holds already, or is the release that undoes that."""
         return bool(self.flags & NESTED)
 
     @property
     def final(self) -> bool:
-        """A read after everything else, past the fence."""
+        """Whether it is a read after everything else, past the fence."""
         return bool(self.flags & FINAL)
 
 
@@ -89,7 +89,7 @@ UNSET: Final = Unset()
 
 
 class Peers(Protocol):
-    """The operations of one key (of the whole history where a model has no keys), for rules that look things up."""
+    """The operations of one key (of the whole history if a model has no keys), for rules that look things up."""
 
     def __len__(self) -> int: ...
 
@@ -104,11 +104,11 @@ class Peers(Protocol):
         tokens: tuple[int, int] | None = None,
         meets: tuple[int, int] | None = None,
     ) -> Sequence[Operation]:
-        """Those that fit all that is given, in order of invocation.
+        """The operations that fit all that is given, in order of invocation.
 
-        kinds   of these kinds; none given: of any.
-        tokens  with a token in this range, both ends included.
-        meets   whose time from invocation to return has an instant in common with this range, in ns.
+        kinds   only of these kinds; if none is given, of any kind.
+        tokens  only with a token in this range, both ends included.
+        meets   only if the time from invocation to return has an instant in common with this range, in ns.
         """
 
 
@@ -116,19 +116,19 @@ class Deduction(NamedTuple):
     """What follows from the answers of the operations of one key."""
 
     valid: bool
-    # Valid: all that took effect, in an order that explains every answer. Invalid: some that contradict each
-    # other, as far as is known; the last one has no place.
+    # Valid: all operations that took effect, in an order that explains every answer. Invalid: some operations that
+    # contradict each other, as far as is known; the last one has no place.
     rows: Sequence[int]
 
 
 class Model(Protocol):
     """A sequential specification. Also the interface of a user's own (``--model package.module:Model``).
 
-    A class needs `initial` and `step`; all else is optional, and stands here as it is by default. It is made by its
-    class method ``of(history, settings)`` if it has one, else from the `Settings` if it takes an argument.
+    A class needs `initial` and `step`. All else is optional; the defaults are here. A model is made by the class method
+    ``of(history, settings)`` if there is one, else by the class, with the `Settings` if it takes an argument.
 
     sees  the fields of an operation that `step`, `changes` and `evidence` look at: operations that agree in them are
-          interchangeable. Fewer make shorter searches. By default all that say nothing of time.
+          interchangeable. Fewer fields make shorter searches. The default is all fields that say nothing of time.
     """
 
     sees: Sequence[str] = tuple(name for name in Operation._fields if name not in ("row", "inv", "ret"))
@@ -140,35 +140,35 @@ class Model(Protocol):
 
     @abstractmethod
     def step(self, state: State, operation: Operation) -> State | Illegal:
-        """The state after the operation, ended as it did (unknown: as if it had happened), or `ILLEGAL`."""
+        """The state after the operation with its outcome (unknown: as if it had happened), or `ILLEGAL`."""
 
     def changes(self, operation: Operation) -> bool:
-        """Whether it can change any state; one that cannot is placed as soon as it fits."""
+        """Whether the operation can change any state. If it cannot, it is placed as soon as it fits."""
         del operation
         return True
 
     def evidence(self, operation: Operation) -> bool:
-        """Whether a failed operation proves something, so that `step` must explain it; others are left out."""
+        """Whether a failed operation proves something, so that `step` must explain it. Others are left out."""
         del operation
         return False
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
-        """Rows of the operations of its key that may not be dropped from a sub-history that keeps `operation`.
+        """Rows of the operations of its key that must stay in a sub-history that keeps `operation`.
 
         A set of rows is closed if it holds what each of its rows needs. The promise: no closed subset of a valid
-        history is invalid, so that an invalid one proves that the history is. For instance the writes of the value that
-        a read returned, the release of an acquire and the reverse, the attempts that can have held during a refused
-        try. Whether the own row, or rows that are no evidence, are among them does not matter.
+        history is invalid, so an invalid closed subset proves that the history is invalid. For instance a read needs
+        the writes of its value, an acquire and its release need each other, and a refused try needs the attempts that
+        can have held during it. The own row, and rows that are no evidence, may be among the rows or not.
 
-        None keeps the promise for any specification. It means: where it was answered, all that was invoked by its
-        return and changes anything; else nothing. For in an order of the whole history, what is then missing and
-        changes anything stands behind all answered operations that stay, where the order may as well end.
+        None keeps the promise for any specification. It means: an answered operation needs all that was invoked by its
+        return and changes anything, an unanswered one nothing. In an order of the whole history, operations that are
+        missing then and change anything come after all answered ones that stay, and the order may end before them.
         """
         del operation, peers
         return None
 
     def deduced(self, operations: Peers) -> Deduction | None:
-        """What answers alone say of a key, as reads do of what only grows; None: a search must. Not of a user's own."""
+        """What the answers alone prove of a key, e.g. of what only grows; None: a search must. Not of users' models."""
         del operations
         return None
 
@@ -180,11 +180,11 @@ class Settings:
     # The value before everything; `UNSET`: nil (of a register), nothing (of a collection), 0 (of a counter).
     initial: Any = UNSET
     permits: int = 1  # how many may hold at once
-    ttl: int = 0  # ns; of leases whose grants do not say it. 0: not known
+    ttl: int = 0  # ns; the TTL of leases whose grants do not say it. 0: not known
     drift: float = 0.0  # how much faster than true time the server's clock may run, as a fraction
-    # What a failed compare-and-set proves: ``observes`` that the value was another, ``ignored`` nothing.
+    # What a failed compare-and-set proves. ``observes``: the value was another; ``ignored``: nothing.
     failed_cas: Literal["observes", "ignored"] = "observes"
-    # What a read that returned nil says: ``value`` that nil was there, ``unknown`` nothing.
+    # What a read that returned nil says. ``value``: nil was there; ``unknown``: nothing.
     nil_read: Literal["value", "unknown"] = "value"
     strict_try: bool = False  # whether a failed try-acquire, refused because held, proves that somebody held
     store: str = "fence-writes"  # rule of a fenced store: a store mode of `Facts`

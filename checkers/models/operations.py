@@ -17,7 +17,7 @@ from checkers.models.model import UNSET, Operation
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
 WHOLE: Final = NONE
-"""The key under which a history stands whose model knows no keys."""
+"""The key that stands for the whole history, for a model that knows no keys."""
 
 _F: Final = tuple(F(n) if n in set(F) else None for n in range(256))
 _OUTCOME: Final = tuple(Outcome(n) if n in set(Outcome) else None for n in range(256))
@@ -26,13 +26,13 @@ _INFO: Final = int(Outcome.INFO)  # NumPy takes seven times as long to compare w
 
 
 class Source:
-    """A history for the reading of single operations. `ret` is `INFINITY` where the outcome is unknown."""
+    """A history from which single operations are read. `ret` is `INFINITY` if the outcome is unknown."""
 
     def __init__(self, history: History) -> None:
         self.history = history
 
     def array(self, name: str, rows: Rows) -> npt.NDArray[Any]:
-        """Of these rows a column of `row_format.FIELDS`, or ``row``."""
+        """A column of `row_format.FIELDS`, or ``row``, for these rows."""
         if name == "row":
             return rows
         column: npt.NDArray[Any] = self.history.columns[name][rows]
@@ -41,13 +41,13 @@ class Source:
         return column
 
     def read(self, name: str, rows: Rows) -> list[Any]:
-        """One field of `Operation` of these rows, in words."""
+        """One field of `Operation` for these rows, with the values that its numbers stand for."""
         numbers: list[Any] = self.array(name, rows).tolist()
         words = self._words.get(name)
         return numbers if words is None else list(map(words, numbers))
 
     def indexes(self, value: Any) -> list[int]:
-        """What stands in the columns `value` and `base` for a value."""
+        """The numbers that stand for a value in the columns `value` and `base`."""
         if not self.history.values:
             return [value] if isinstance(value, int) else []
         try:
@@ -131,7 +131,7 @@ class Operations(Sequence[Operation]):
         return list(self._made(rows))
 
     def _with(self, name: str, wanted: Sequence[int]) -> Rows:
-        """Rows whose column holds one of these, in order. Who asks often gets an index."""
+        """Rows whose column holds one of these values, in order. From the `_OFTEN`-th lookup on an index is used."""
         self._lookups += 1
         if self._lookups < _OFTEN:
             return self.rows[any_of(self.array(name), wanted)]
@@ -147,12 +147,12 @@ class Operations(Sequence[Operation]):
         return map(Operation, *(self.source.read(name, rows) for name in Operation._fields))
 
 
-_BLOCK: Final = 1 << 14  # rows that are made at once
-_OFTEN: Final = 16  # as many questions cost about as much as sorting
+_BLOCK: Final = 1 << 14  # operations that are made at once
+_OFTEN: Final = 16  # so many lookups cost about as much as sorting
 
 
 class ByKey:
-    """The operations of a history that a model speaks of, key by key. keyed: else all stand under `WHOLE`."""
+    """The operations of a history that a model speaks of, key by key. keyed: if not, all stand under `WHOLE`."""
 
     def __init__(self, history: History, kinds: Iterable[F], *, keyed: bool = True) -> None:
         self._source = Source(history)
@@ -172,7 +172,7 @@ class ByKey:
         return Operations(self._source, rows)
 
     def only(self, key: int) -> Operations:
-        """The same without a look at other keys, where not many are asked for."""
+        """As `[key]`, but without sorting the operations of other keys. Faster if only a few keys are asked for."""
         if not self._keyed:
             return Operations(self._source, self._rows)
         return Operations(self._source, np.flatnonzero(self._mask & (self._source.history.columns["key"] == key)))

@@ -8,12 +8,12 @@ from checkers.history.history import History, bad_row
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
 from checkers.row_format import NONE, F
 
-_WRITE: Final = F.WRITE  # see `checkers.models.model`; searches ask for steps again and again
+_WRITE: Final = F.WRITE  # faster, see `checkers.models.model`: searches call `step` very often
 _CAS: Final = F.CAS
 
 
 def says_nothing(read: Operation, settings: Settings) -> bool:
-    """Whether a read proves nothing: it was never answered, or without a value, or with a nil that means none."""
+    """Whether a read proves nothing: it has no answer, or no value, or a nil that means that the value is not known."""
     return read.unknown or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
 
 
@@ -28,7 +28,7 @@ class Register(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Histories whose values are numbers of their own write `row_format.NONE` for the one before all."""
+        """Histories without a table of values write `row_format.NONE` for the initial value."""
         made = cls(settings)
         if not history.values:
             made._initial = NONE
@@ -48,14 +48,14 @@ class Register(Model):
         return operation.f == _WRITE
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
-        """A read needs the writes of its value. Any other only cuts short what was there before it."""
+        """A read needs the writes of its value. Other operations need nothing: they only end the value before them."""
         if operation.f != F.READ or says_nothing(operation, self._settings):
             return ()
         return (peer.row for peer in peers.where(F.WRITE, value=operation.value))
 
 
 class CasRegister(Register):
-    """A register with compare-and-set. One that failed may prove that the value was another: `Settings.failed_cas`."""
+    """A register with compare-and-set. A failed one may prove that the value was another: `Settings.failed_cas`."""
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f != _CAS:
@@ -73,7 +73,7 @@ class CasRegister(Register):
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
-        """What wrote the value that was read or expected; a failed compare-and-set needs all that came before it."""
+        """The writes of the value that was read or expected; a failed compare-and-set needs all that came before it."""
         if operation.f == F.CAS and operation.failed:
             return None
         if operation.f == F.WRITE or (operation.f == F.READ and says_nothing(operation, self._settings)):
@@ -83,7 +83,7 @@ class CasRegister(Register):
 
 
 class Micro(NamedTuple):
-    """One read or write of a transaction, done at once with the others."""
+    """One read or write of a transaction, which happens at once with the others."""
 
     write: bool
     key: Hashable
@@ -101,7 +101,7 @@ def micro_operations(operation: Operation) -> Sequence[Micro]:
 
 
 def parts_of(transaction: Any) -> Sequence[Micro]:
-    """The reads and writes of a transaction. Raises ValueError where it holds anything else."""
+    """The reads and writes of a transaction. Raises ValueError if it holds anything else."""
     if not isinstance(transaction, tuple):
         raise ValueError(f"a transaction is a sequence, not {transaction!r}")  # noqa: TRY004
     for part in transaction:
@@ -127,7 +127,7 @@ class MultiRegister(Model):
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
-        """Raises BadHistory where a transaction is none."""
+        """Raises BadHistory if the value of a transaction is not one."""
         c = history.columns
         for row in (c["f"] == F.TRANSACT).nonzero()[0].tolist():
             number = int(c["value"][row])
@@ -160,7 +160,7 @@ class MultiRegister(Model):
         return any(micro.write for micro in micro_operations(operation))
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
-        """Whatever wrote one of the values that were read, under the key where it was read."""
+        """The operations that wrote a value that was read, under the key under which it was read."""
         reads = {(m.key, m.value) for m in micro_operations(operation) if not m.write and m.value not in self._any}
         if operation.unknown or not reads:
             return ()

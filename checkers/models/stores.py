@@ -1,4 +1,4 @@
-"""Stores that look at who accesses them: by fencing tokens, or by the owner of the last grant that came by."""
+"""Stores that check who accesses them: by fencing tokens, or by the owner, which is the last grant that came by."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
@@ -8,7 +8,7 @@ from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Pee
 from checkers.row_format import NONE, F, Reason
 
 REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
-"""Only these say that the fence turned the access away; any other failure never reached the store."""
+"""Reasons which say that the fence refused the access. An access that failed otherwise never reached the store."""
 
 LOWEST: Final = -(1 << 63) - 1
 """Below every token."""
@@ -16,7 +16,7 @@ HIGHEST: Final = (1 << 63) - 1
 
 
 class Rule(NamedTuple):
-    """reads: the fence is on reads too. strict: a write needs a larger token than any before it, not just as large."""
+    """reads: the fence is on reads, too. strict: a write needs a larger token than any before, not an equal one."""
 
     reads: bool
     strict: bool
@@ -49,7 +49,7 @@ class Fence(NamedTuple):
 class FencedStore(Model):
     """A store that compares fencing tokens: on reads too or on writes alone, strictly or not.
 
-    A read that passes no fence, since reads are not fenced, or it has no token or comes past it, raises nothing.
+    A read passes no fence if reads are not fenced, it has no token, or it comes past the fence. It then raises no bar.
     """
 
     sees = ("f", "outcome", "token", "value", "flags", "reason")
@@ -94,7 +94,7 @@ class FencedStore(Model):
         return operation.reason in REFUSALS and self._passes_fence(operation)
 
     def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
-        """A read needs the writes of its value, a refusal all that may have raised the bar by then."""
+        """A read needs the writes of its value, a refusal needs all accesses that may have raised the bar by then."""
         if operation.failed:
             least = operation.token + (0 if self._strict and operation.f == F.WRITE else 1)
             higher = peers.where(tokens=(least, HIGHEST), meets=(0, operation.ret))
@@ -111,7 +111,7 @@ class FencedStore(Model):
 
 
 class Owned(NamedTuple):
-    """State of a store that compares owners. seen: grants that have accessed it, where that is not known in advance."""
+    """State of a store that compares owners. seen: grants that have accessed it, if that is not known in advance."""
 
     owner: int
     value: int
@@ -119,9 +119,9 @@ class Owned(NamedTuple):
 
 
 class CompareOwner(Model):
-    """The first access under a grant makes it the owner, unconditionally; a later write is accepted iff it still is.
+    """The first access under a grant always makes it the owner. A later write is accepted iff the grant still is.
 
-    Which access of a grant is its first is known where they follow one another, and part of the state elsewhere.
+    If the accesses of a grant follow one another, its first access is known. If they overlap, it is part of the state.
     """
 
     sees = ("row", "f", "outcome", "owner", "value", "flags", "reason")

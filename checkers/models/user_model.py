@@ -1,7 +1,7 @@
 """A user's own model: ``--model package.module:Model`` or ``--model file.py:Model``, and what can be wrong with it.
 
-Beside what `Model` says, its class may have ``keyed = False``, if all keys share one state, and ``kinds``, the set of
-`row_format.F` that it speaks of (all). Whatever it does wrong is told in one line, as `ModelError`.
+In addition to what `Model` says, its class may have ``keyed = False`` (all keys share one state), and ``kinds``, the
+set of `row_format.F` that the model is about (all by default). Every error of it is told in one line, as `ModelError`.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from checkers.models.model import Illegal, Model, Operation, Peers, Settings, St
 from checkers.row_format import F
 
 OWN: Final = (Exception, SystemExit)
-"""What code of a user's may raise; whoever presses Ctrl-C still gets out."""
+"""Exceptions that a user's code may raise. KeyboardInterrupt is none of them, so Ctrl-C still ends the program."""
 
 
 class ModelError(Exception):
@@ -53,7 +53,7 @@ def specification(name: str) -> Specification:
 
 
 class Own(Model):
-    """A user's model with all that it leaves out. Whatever it raises becomes a ModelError."""
+    """A user's model, with defaults for what it leaves out. Whatever it raises becomes a ModelError."""
 
     def __init__(self, name: str, model: Any) -> None:
         self._name = name

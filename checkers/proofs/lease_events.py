@@ -15,12 +15,12 @@ ABOUT_SESSIONS: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 class LeaseEvents:
     """Operations by their rows, attempts by the rows of their acquires (-1: none), sessions by numbers (0: none).
 
-    granted  attempts that certainly succeeded: acknowledged, or so was their release.
+    granted  attempts that certainly succeeded: the acquire or its release was acknowledged.
     given_up attempt → when its session asked for the same key again, and so had given it up.
     opened   session → when it was created at the earliest, and when its client knew.
-    length   of each row: the shortest that a lease can last which it prolongs.
+    length   of each row: the shortest that a lease prolonged by the row can last.
     ordered  keys whose grants come in the order of their tokens: all have one, and no two contradict real time.
-    holding  sessions that hold anything: of others it does not matter how long they lived.
+    holding  sessions that hold anything: it does not matter how long the others lived.
     """
 
     def __init__(self, history: History, settings: Settings) -> None:
@@ -57,13 +57,13 @@ class LeaseEvents:
         self.ordered = self._ordered()
 
     def start(self, row: int) -> int:
-        """ns; when it can have happened at the earliest."""
+        """ns; the earliest time at which the operation can have happened."""
         if self.f[row] not in GETS:
             return self.inv[row]
         return max(self.columns["sent"][row] or self.inv[row], self.opened.get(self.session[row], (0, 0))[0])
 
     def end(self, row: int) -> int:
-        """ns; when it had happened at the latest."""
+        """ns; the latest time at which the operation can have happened."""
         return FOREVER if self.columns["outcome"][row] == Outcome.INFO else self.columns["ret"][row]
 
     def ok(self, row: int) -> bool:
@@ -73,7 +73,7 @@ class LeaseEvents:
         return self.columns["outcome"][row] == Outcome.FAIL
 
     def must_happen(self, row: int) -> bool:
-        """Whether an operation must be explained. Unanswered ones need not, nor what failed for some other reason."""
+        """Whether an operation must be explained: of unanswered ones granted acquires only, of failures refusals."""
         f, mine = self.f[row], self.attempt[row]
         if self.columns["flags"][row] & NESTED or (f in GETS + GIVES and not self.columns["owner"][row]):
             return False
@@ -81,7 +81,7 @@ class LeaseEvents:
             return False
         if self.refused(row):
             refused = self.columns["reason"][row] < Reason.UNAVAILABLE
-            known = self.inv[row] >= self.opened.get(self.session[row], (0, 0))[1]  # else there may be nothing yet
+            known = self.inv[row] >= self.opened.get(self.session[row], (0, 0))[1]  # else there may be no session yet
             return refused and ((f == F.KEEP_ALIVE and known) or (f in GIVES and mine >= 0 and self.ok(mine)))
         return f in (*GETS, *GIVES, *ABOUT_SESSIONS) and (self.ok(row) or row in self.granted)
 

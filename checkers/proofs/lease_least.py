@@ -1,7 +1,7 @@
-"""Whether none of the rows can be spared that prove leases to contradict each other. Shares no code with the engine.
+"""Whether none of the rows that prove a contradiction between leases can be spared. Shares no code with the engine.
 
-What can be spared: an attempt with all that belongs to it, or one renewal, refusal, creation or keep-alive. Releases
-and closings stay with what they end: fewer of them would contradict more.
+What can be spared is an attempt with all that belongs to it, or one renewal, refusal, creation or keep-alive. Releases
+and closings stay with what they end: without them the other rows would contradict each other more.
 """
 
 from collections.abc import Sequence, Set
@@ -18,7 +18,7 @@ from checkers.proofs.lease_proof import certify as proven
 from checkers.row_format import F
 
 FEW: Final = 40
-"""Rows of which it is tried whether any can be spared; of more it costs too much."""
+"""The most rows of which it is tried whether any can be spared; for more rows it costs too much."""
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
@@ -43,14 +43,14 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
 
 
 def _kind(history: History) -> str:
-    """Of its leases, as `LeaseEvents` tells it."""
+    """The kind of a history's leases, as `LeaseEvents` tells it."""
     c = history.columns
     in_sessions = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
     return "session" if history.facts.lease == "grant" and in_sessions else history.facts.lease
 
 
 def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
-    """All rows that have to do with some: what else there is of their keys, and of the sessions that met there."""
+    """All rows that have to do with the given ones: all rows of their keys, and of the sessions that met there."""
     key, session = history.columns["key"], history.columns["session"]
     here = np.isin(key, key[list(rows)])
     met = np.unique(session[here])
@@ -58,7 +58,7 @@ def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
 
 
 def _part(e: LeaseEvents, row: int) -> Set[int]:
-    """What must go if a row goes; nothing if it goes with another only."""
+    """The rows that must go if a row goes; none if the row can go only together with another one."""
     if e.f[row] in GETS:
         return {row, *(other for other, mine in enumerate(e.attempt) if mine == row)}
     ends = e.f[row] in (F.RELEASE, F.SESSION_CLOSE) and not e.refused(row)
@@ -66,6 +66,6 @@ def _part(e: LeaseEvents, row: int) -> Set[int]:
 
 
 def _only(history: History, kind: str, rows: Sequence[int]) -> History:
-    """The rows as a history of their own. kind: of its leases, which some rows alone may not show."""
+    """The rows as a history of their own. kind: the kind of its leases, which some rows alone may not show."""
     columns = {name: column[list(rows)] for name, column in history.columns.items()}
     return replace(history, facts=replace(history.facts, lease=kind), columns=columns, lines=None, clock=None)

@@ -11,12 +11,12 @@ from checkers.models.model import Settings
 from checkers.proofs.lease_events import GETS, LeaseEvents
 from checkers.row_format import F
 
-STEPS: Final = 1_000_000  # states, before it is given up to show that no order explains some rows
+STEPS: Final = 1_000_000  # states; then the verifier gives up showing that no order explains some rows
 EXPLAINED: Final = "some order explains these rows"
 
 
 class _State(NamedTuple):
-    """now: ns. ends: of leases (attempts, sessions with a minus), at the earliest. over: sessions. placed: rows."""
+    """now: ns. ends: of leases, at the earliest (by attempt, or minus session). over: ended sessions. placed: rows."""
 
     now: int
     holder: dict[int, int]
@@ -33,7 +33,7 @@ class _State(NamedTuple):
 
 
 def _ways(e: LeaseEvents, state: _State, row: int) -> list[tuple[int, int, str]]:
-    """The operation, when it can come next, and how the hold that is in its way ends; none if it cannot come next."""
+    """(row, when it can come next, how the hold in its way ends) for each way; none if it cannot come next."""
     f, key, mine, z = e.f[row], e.key[row], e.attempt[row], e.session[row]
     t, held = max(state.now, e.start(row)), state.holder.get(key)
     ways = [(t, "")]
@@ -52,7 +52,7 @@ def _ways(e: LeaseEvents, state: _State, row: int) -> list[tuple[int, int, str]]
 
 
 def _endings(e: LeaseEvents, state: _State, held: int, t: int, spare: int) -> list[tuple[int, str]]:
-    """A hold ends when it was given up, or by itself, with all its session (only if that is not `spare`)."""
+    """How a hold can end: it is given up, or expires with all its session (only if that is not `spare`)."""
     z, given_up = e.session[held], [(max(t, e.given_up[held]), "is given up")] if held in e.given_up else []
     return given_up + ([] if z and z == spare else [(max(t, state.ends[-z or held]), "expires")])
 

@@ -1,8 +1,8 @@
-"""The least of a bad history that is still bad: a few operations that no order explains, of which none can be spared.
+"""A minimal bad part of a bad history: a few operations that no order explains, of which none can be spared.
 
 Source: checkers/CONDITIONS.md, section 21. Delta debugging: closed parts are left out, larger ones first, while the
-search finds what remains still bad. Minimal is what is then left in a stronger sense too: no closed part of it is bad,
-since each lies within what remains without some one operation and those that need it.
+search finds the rest still bad. The result is minimal in a stronger sense too: no closed part of it is bad, since
+each closed part lies within what remains without some one operation and those that need it.
 """
 
 import time
@@ -23,24 +23,24 @@ _FIRST_WINDOW: Final = 8
 
 
 class Shrunk(NamedTuple):
-    """What came of shrinking."""
+    """The result of shrinking."""
 
-    rows: tuple[int, ...] | None  # the sub-history, in order of invocation; None: no bad one was found
+    rows: tuple[int, ...] | None  # the sub-history, in order of invocation; None: no bad sub-history was found
     minimal: bool = False  # nothing can be left out
-    refuted: bool = False  # there is no bad one, since all operations of the key have an order
+    refuted: bool = False  # there is no bad sub-history, since all operations of the key have an order
 
 
 def shrink(operations: Operations, model: Model, suspects: Sequence[int], deadline: float) -> Shrunk:
     """A minimal bad sub-history of the operations of one key.
 
-    suspects: rows that are said to contradict each other, or where no order got past; the last of them is the one that
-    no order gets past. deadline: of `time.monotonic`; when it has passed, the best until then is the answer.
+    suspects: rows that are said to contradict each other, or where no order got past; no order gets past the last of
+    them. deadline: of `time.monotonic`; when it has passed, the best result until then is the answer.
     """
     return _Shrinker(operations, model, deadline).run(suspects)
 
 
 class _Shrinker:
-    """_known: rows that count; _idle: that failed and prove nothing. _needs: what each needs (see `Model.needs`)."""
+    """_known: rows that count. _idle: rows that failed and prove nothing. _needs: what each needs (`Model.needs`)."""
 
     def __init__(self, operations: Operations, model: Model, deadline: float) -> None:
         self._operations = operations
@@ -60,7 +60,7 @@ class _Shrinker:
         return Shrunk(None, refuted=True)
 
     def _attempts(self, suspects: Sequence[int]) -> Iterator[frozenset[int]]:
-        """Closed sets that may be bad: the suspects', then with more and more of what was invoked before, then all."""
+        """Closed sets that may be bad: the suspects', then with more and more rows invoked before, then all rows."""
         rows = self._operations.rows
         last = self._operations.only(suspects[-1:])[0]
         until = int(np.searchsorted(self._operations.array("inv"), last.ret, "right"))
@@ -73,10 +73,10 @@ class _Shrinker:
         yield self._closed(rows.tolist())
 
     def _closed(self, rows: Iterable[int]) -> frozenset[int]:
-        """The least closed set that has them. Raises OutOfTime."""
+        """The smallest closed set that contains the rows. Raises OutOfTime."""
         result: set[int] = set()
         todo = self._counting(rows)
-        until = passed = -1  # whatever was invoked by then, and changes anything, is needed
+        until = passed = -1  # all that was invoked by then and changes the state is needed
         while todo:
             result |= todo
             following: set[int] = set()
@@ -102,7 +102,7 @@ class _Shrinker:
         return self._needs[row]
 
     def _counting(self, rows: Iterable[int]) -> set[int]:
-        """Those that are of the key, and did not fail without proving anything."""
+        """The rows that are of the key, and did not fail without proving anything."""
         wanted = set(rows)
         fresh = np.array(sorted(wanted.difference(self._known, self._idle)), np.int64)
         all_rows = self._operations.rows
@@ -118,7 +118,7 @@ class _Shrinker:
         return wanted & self._known.keys()
 
     def _bad(self, rows: Iterable[int]) -> bool:
-        """Raises OutOfTime, also where memory was what did not suffice."""
+        """Whether no order explains the rows. Raises OutOfTime, also if the memory did not suffice."""
         look_at_the_clock(self._deadline)
         searched = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
         if searched.valid is None:
@@ -126,9 +126,9 @@ class _Shrinker:
         return not searched.valid
 
     def _least(self, rows: frozenset[int], suspects: Sequence[int]) -> Shrunk:
-        """Where nothing bad remains without an operation, it stays, and so does all that it needs.
+        """If nothing bad remains without an operation, the operation stays, and so does all that it needs.
 
-        For without one of those it would not be there either, and a closed part of what is good is good.
+        For without one of these the operation would be missing too, and a closed part of something good is good.
         """
         current = set(rows)
         staying: set[int] = set()
@@ -148,7 +148,7 @@ class _Shrinker:
         size = len(current)
         try:
             for row in sorted(set(suspects) & current, key=self._weight, reverse=True):
-                leave_out([row])  # most of the others are there because of one of these
+                leave_out([row])  # most other rows are there because one of these needs them
             while free := sorted(current - staying, key=self._weight, reverse=True):
                 size = max(size // 2, 1)
                 for begin in range(0, len(free), size):
@@ -158,12 +158,12 @@ class _Shrinker:
         return Shrunk(tuple(sorted(current)), minimal=True)
 
     def _weight(self, row: int) -> tuple[int, int]:
-        """What needs much is left out first: with it goes the reason for all that."""
+        """Sorts rows so that those that need much are left out first: with them goes the reason for what they need."""
         needed = self._needs[row]
         return len(self._operations) if needed is None else len(needed), row
 
     def _without(self, rows: set[int], part: Sequence[int], needing: Mapping[int, Sequence[int]]) -> set[int]:
-        """What remains when a part is left out, and with it all that needs it."""
+        """What remains without a part and without all rows that need it."""
         gone: set[int] = set()
         todo = set(part)
         while todo:

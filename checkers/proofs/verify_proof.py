@@ -1,7 +1,7 @@
 """Whether a result is proven: checks both kinds of proof against the specification.
 
-It shares no code with engines and search, only the statement: the history, the model, and what that says an operation
-needs. Valid: an order of linearization points, replayed. Invalid: a few operations, all of whose orders are tried.
+It shares no code with engines and search, only the history, the model, and what the model says that an operation needs.
+Valid: an order of linearization points, replayed. Invalid: a few operations, all of whose orders are tried.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from checkers.models.operations import WHOLE, ByKey, Operations
 def verify_valid(history: History, statement: Specification, settings: Settings, order: Sequence[int]) -> str | None:
     """None if the order explains every answer of the history, else what is wrong with it, in one line.
 
-    The rows of each key stand in an order that respects real time, holds each operation that was answered once and
-    unknown ones once at most, and in which each can have ended as it did.
+    The rows of each key must stand in an order that respects real time, contain each answered operation once and each
+    unknown one at most once, and each operation must be able to end as it did.
     """
     model = statement.make(history, settings)
     if model is None:
@@ -42,7 +42,7 @@ def verify_valid(history: History, statement: Specification, settings: Settings,
 def verify_invalid(history: History, statement: Specification, settings: Settings, rows: Sequence[int]) -> str | None:
     """None if these operations alone prove the history invalid and none can be spared, else what is wrong.
 
-    They are of one key, closed under `Model.needs`, and have no order; without any of them and what needs it they do.
+    They are of one key, closed under `Model.needs`, and have no order; without any one and those that need it, they do.
     """
     model = statement.make(history, settings)
     if model is None:
@@ -76,7 +76,7 @@ def _needs(model: Model, o: Operation, peers: Operations) -> set[int]:
 
 
 def _explained(model: Model, operations: Iterable[Operation]) -> bool:
-    """Whether some order does: tries all that respect real time, each set of what is left in each state once."""
+    """Whether some order explains them: tries all that respect real time, each pair (what is left, state) once."""
     ordered = sorted(operations, key=lambda o: o.ret)
     answered = sum(1 << n for n, o in enumerate(ordered) if not o.unknown)
     todo = [((1 << len(ordered)) - 1, model.initial)]
@@ -85,7 +85,7 @@ def _explained(model: Model, operations: Iterable[Operation]) -> bool:
         left, state = todo.pop()
         if not left & answered:
             return True
-        horizon = ordered[(left & -left).bit_length() - 1].ret  # of what is left, this returns first
+        horizon = ordered[(left & -left).bit_length() - 1].ret  # the first return among what is left
         for n, operation in enumerate(ordered):
             if left >> n & 1 and operation.inv <= horizon:
                 following = left ^ 1 << n, model.step(state, operation)

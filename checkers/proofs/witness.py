@@ -21,7 +21,7 @@ from checkers.properties.conclusions import CONCLUSIONS
 from checkers.row_format import LATE, NONE, F, Reason
 
 TOLD: Final = 40  # operations that get a sentence; of more, the last ones
-_SECONDS: Final = 0.5  # what finding out what should have been may cost
+_SECONDS: Final = 0.5  # the most time for finding out what should have been
 
 _DEEDS: Final[Mapping[F, tuple[str, str, str]]] = {
     F.ACQUIRE: (
@@ -43,7 +43,7 @@ _DEEDS: Final[Mapping[F, tuple[str, str, str]]] = {
     F.TRANSACT: ("did at once {value}", "", ""),
     F.GENERATE: ("was given the identity {value}", "", ""),
 }
-"""What was done where it was acknowledged, where it failed, and where it had no answer. Empty: in other words."""
+"""What was done if it was acknowledged, if it failed, and if it had no answer. Empty: `_did` has other words."""
 
 
 def tell(
@@ -82,7 +82,7 @@ class _Teller:
         return f"Process {operation.process}"
 
     def should(self, operations: Operations, model: Model) -> list[str]:
-        """What should have been: the states that can have been there when an operation returned that has no place."""
+        """What should have been: the states that were possible when the operation without a place returned."""
         try:
             planned = plan(operations, model, time.monotonic() + _SECONDS)
             search = StateSearch(planned, model, time.monotonic() + _SECONDS)
@@ -123,12 +123,12 @@ class _Teller:
         return f" (line{'s' if len(lines) > 1 else ''} {' and '.join(lines)})" if lines else ""
 
     def _words(self, value: Any) -> str:
-        """A value; in our own recordings there is a number for the one before everything."""
+        """A value in words; in our own recordings a number stands for the value before everything."""
         initial = type(value) is int and value == NONE and not self._history.values
         return "the initial value" if initial else words(value)
 
     def _did(self, operation: Operation) -> str:
-        """The verb and what it was about; an answer that is missing is told with the time."""
+        """The verb and what it was about; a missing answer is told with the time."""
         f = F.ACQUIRE if operation.f == F.TRY_ACQUIRE else operation.f
         acknowledged, failed, unanswered = _DEEDS.get(f, ("", "", ""))
         token = f" with token {operation.token}" if operation.token != NONE else ""

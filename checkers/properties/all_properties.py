@@ -42,10 +42,10 @@ PROPERTIES: Final[Mapping[str, Property]] = {
         MEMBERS_AGREE,
     )
 }
-"""Id → property, in the order in which they are told."""
+"""Id → property, in the order in which reports list them."""
 
 BOUNDED: Final = tuple(each.id for each in PROPERTIES.values() if each.bounded)
-"""Those that are judged by a bound of time alone, which the lock declares."""
+"""Properties that are judged by a bound of time alone, which the lock declares."""
 
 OF_THE_SERVICE: Final = frozenset(each.id for each in PROPERTIES.values() if each.of_the_service)
-"""Those that the service owes to every lock (`Property.of_the_service`)."""
+"""Properties that the service owes to every lock (`Property.of_the_service`)."""

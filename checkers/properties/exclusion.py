@@ -1,8 +1,8 @@
 """Mutual exclusion of the service's grants, and of the clients inside.
 
-`server-exclusion` asks whether the service's grants can have followed one another; it believes every acknowledged
-renewal. `holder-exclusion` asks whether two clients (readers aside, or more than there are permits) were inside at
-once; no TTL enters. `permits` asks whether the service of a semaphore ever had more grants in force than permits.
+`server-exclusion` asks whether the service's grants can have been in force one after another; it believes every
+acknowledged renewal. `holder-exclusion` asks whether two clients (readers aside), or more than there are permits, were
+inside at once; no TTL enters. `permits` asks whether a semaphore ever had more grants in force than permits.
 """
 
 import time
@@ -30,10 +30,10 @@ MOST_INSIDE: Final = "most inside at once"
 
 SECONDS: Final = 30.0
 SECONDS_ACROSS: Final = 20.0
-"""For the search for an order of grants, all keys one by one, and all together. Few histories need any of it."""
+"""Limits of the search for an order of grants: for all keys one by one, and for all together. Few histories need it."""
 
 Span = tuple[int, int, Hold]
-"""From when to when (ns), and whose."""
+"""(begin, end, hold); begin and end in ns."""
 
 
 def _examine_server(view: View) -> Examined:
@@ -55,7 +55,7 @@ def _examine_server(view: View) -> Examined:
         ]
         try:
             for conflict in conflicts(problem.part(numbers), deadline):
-                findings.append(_finding([of_key[n] for n in conflict]))  # stays if a budget then runs out
+                findings.append(_finding([of_key[n] for n in conflict]))  # stays even if a budget runs out later
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
     if not findings and not undecided:
@@ -64,7 +64,7 @@ def _examine_server(view: View) -> Examined:
 
 
 def _examine_holders(view: View) -> Examined:
-    """Whether no two, or more than there are permits, were inside at once: checkers/CONDITIONS.md, section 7."""
+    """Whether no two, or no more than there are permits, were inside at once: checkers/CONDITIONS.md, section 7."""
     if view.facts.permits > 1:
         findings = [
             _crowd_finding("too-many-inside", at, crowd)
@@ -89,7 +89,7 @@ def _exercise_holders(view: View) -> Exercise:
 
 
 def _hand_over_times(view: View) -> dict[str, int]:
-    """How long nobody was inside while another client waited already, and how long two clients were."""
+    """How long nobody was inside while another client waited already, and how long two clients were inside at once."""
     gaps = [0]
     overlapped = 0
     if view.facts.permits == 1:
@@ -114,7 +114,7 @@ def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
 
 
 def _across_keys(view: View, problem: Problem, holds: Sequence[Hold]) -> tuple[list[Finding], list[str]]:
-    """What has no room among the keys that share sessions, and why that is not known. holds: of the problem."""
+    """Findings on keys that share sessions, and why such keys are undecided. holds: those of the problem."""
     several = {(hold.session, hold.key) for hold in holds if hold.session}
     alone = len(several) == len({session for session, _ in several})
     if view.facts.lease not in IN_SESSIONS or alone or any(hold.shared for hold in holds):
@@ -132,7 +132,7 @@ def _finding(conflict: Sequence[Hold]) -> Finding:
 
 
 def _examine_permits(view: View) -> Examined:
-    """Sound: every time that somebody was granted a permit while all of them were certainly taken."""
+    """Sound. A finding for each grant of a permit while all permits were certainly taken."""
     findings = []
     for holds in view.holds.by_key.values():
         spans = sorted(((hold.latest, hold.core_end, hold) for hold in holds), key=lambda span: span[0])
@@ -147,9 +147,9 @@ def _exercise_permits(view: View) -> Exercise:
 
 
 def _crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
-    """Every time at which one more comes than there is room for: when, and all that are there, the last to come last.
+    """Every time at which one more span begins than there is room for: (ns, holds of all open spans, the newest last).
 
-    spans must be in the order in which they begin; one without length does not count.
+    spans must be in the order in which they begin; a span without length does not count.
     """
     there: list[tuple[int, Hold]] = []
     for begin, end, hold in spans:

@@ -1,7 +1,7 @@
 """`fail-fast`: a call ends in time, whatever the service does.
 
-A call may take as long as it was told to wait, and the margin that the lock declares, less the time in which its
-process did not run: its own sentinel, which only sleeps for short times, and faults on the worker tell of that.
+A call may take as long as it was told to wait, plus the margin that the lock declares. Time in which its process did
+not run does not count: the process's own sentinel, which only sleeps for short times, and faults on the worker show it.
 """
 
 from typing import Final
@@ -25,8 +25,8 @@ _LAPSES: Final = ("freeze", "stall", "call")
 def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
 
-    A try has no patience; that of an acquire that was granted is the longest of the trial. A call that never ended,
-    since its worker was killed or the trial was over, is not judged.
+    A try has no patience. An acquire that was granted is judged by the longest patience of the trial. A call that never
+    ended is not judged: its worker was killed, or the trial was over.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience

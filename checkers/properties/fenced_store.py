@@ -1,9 +1,9 @@
-"""`token-order` and `fenced-store`: later holders have larger tokens, and what they have overtaken is not accepted.
+"""`token-order` and `fenced-store`: later holders have larger tokens, and accesses that they overtook are refused.
 
 `token-order`: each grant has a strictly larger fencing token than every grant before it in real time. Readers that hold
-together may share a token: only writers must fence them off. Unknown acquires impose nothing, since nobody knows their
+together may share a token: only writers must fence them off. Unanswered acquires impose nothing: nobody knows their
 tokens. Source: checkers/CONDITIONS.md, section 8.
-`fenced-store`: the protected resource accepts nothing that a later holder has overtaken, and refuses nothing else. The
+`fenced-store`: the protected resource accepts no access that a later holder has overtaken, and refuses no other. The
 store mode says what that means. A store without a fence is judged by whether it accepted a stale write.
 """
 
@@ -27,9 +27,9 @@ from checkers.row_format import NONE, F, Outcome
 STALE: Final = "stale attempts"
 
 BY_THE_CLOCK: Final = ("unfenced", "guarded")
-"""Store modes that are judged by when somebody else was granted the lock, whatever tokens say."""
+"""Store modes that are judged by the time at which another client was granted the lock, whatever tokens say."""
 BY_VERSION: Final = ("compare-and-set", "idempotency-key")
-"""Store modes that look at the state and never at the lock: no access of theirs is stale."""
+"""Store modes that look at the state and never at the lock, so that no access to them is stale."""
 
 
 def _examine_order(view: View) -> Examined:
@@ -93,7 +93,7 @@ def accesses(view: View) -> dict[int, Operations]:
 
 
 def _following(view: View) -> dict[int, tuple[int, int]]:
-    """Acquire row → when (ns) and to whom the lock was given later; without tokens only to whom excludes this one."""
+    """Acquire row → (ns, acquire row) of the first later grant; in modes of `BY_THE_CLOCK` one that excludes it."""
     return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
 
 
@@ -113,7 +113,7 @@ def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Findi
 
 
 def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
-    """Writes that were accepted though sent after a later grant had returned; an unanswered one if a read proves it."""
+    """Accepted writes that were sent after a later grant had returned. Unanswered writes count if a read proves it."""
     operations, following = list(ops), view.once(_following)
     readers = {access.value: access for access in reversed(operations) if access.f == F.READ and access.ok}
     for access in operations:

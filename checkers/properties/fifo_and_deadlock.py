@@ -1,11 +1,11 @@
-"""Who waits: `fifo` asks who of a queue was served first, `herd-free` how many were woken, `deadlock-free` for circles.
+"""How clients wait: in what order they get the lock, how many of them are woken, and whether they wait in a circle.
 
-The first two need what the client tells with an acquire: when its place in the queue was answered, how often it woke.
-
-`deadlock-free`: no circle of holders, each of whom waits for what the next one holds, lasts longer than a TTL. A worker
-waits for a key from the invocation of an acquire to its end, and holds one from its grant until it leaves. Leases and
-timeouts break every circle in the end. If a circle lasts longer than a lease, and nearly until one of those who wait
-gives up, the lock did not break it.
+`fifo`: no client overtakes another that was in the queue before it asked; acquires tell when they were queued.
+`herd-free`: a key's acquires are woken no more often than places leave its queue; acquires tell how often they were.
+`deadlock-free`: no circle of holders, each of which waits for what the next one holds, lasts longer than a TTL. A
+worker waits for a key from the invocation of an acquire to its end, and holds a key from its grant until it leaves.
+Leases and timeouts break every circle in the end. If a circle lasts longer than a lease, and nearly until one of the
+waiting clients gives up, the lock did not break it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,12 +30,12 @@ WAKES: Final = "wakes"
 PER_RELEASES: Final = "wakes per 100 releases"
 CROWDED: Final = "releases with several waiting"
 WITNESSES: Final = 3
-"""Acquires told of one herd: those that were woken most often."""
+"""How many acquires the finding of a herd names: those that were woken most often."""
 BOTH: Final = "acquires by a holder of another key"
 CYCLES: Final = "circles of waiting holders"
 LONGEST: Final = "longest circle (ms)"
 NEARLY: Final = 1_000_000_000
-"""ns before the first of a circle would have given up: what has not been broken by then is not broken by the lock."""
+"""ns before the first client of a circle would have given up. The lock did not break a circle that lasts until then."""
 
 
 def _examine_fifo(view: View) -> Examined:
@@ -46,7 +46,7 @@ def _examine_fifo(view: View) -> Examined:
         if late.ret < early.ret and early.core_end > late.ret
     ]
     if view.facts.permits > 1:
-        findings = []  # both may have got in, and whose answer came first says nothing
+        findings = []  # both may have got a permit, and the order of their answers says nothing
     return Examined(findings, {BYPASSES: len(findings)})
 
 
@@ -75,12 +75,12 @@ def _behind(view: View) -> list[tuple[Hold, Hold]]:
 
 
 def _queued(view: View, hold: Hold) -> int:
-    """ns; when it was certainly in the queue, 0 where nobody tells."""
+    """ns; when the acquire was certainly in the queue, 0 if its client does not tell."""
     return max(view.column("base")[hold.row], 0)
 
 
 def _examine_herd_free(view: View) -> Examined:
-    """Whether a key's acquires were woken no more than places in its queue went: checkers/CONDITIONS.md, section 14."""
+    """Whether a key's acquires woke up no more often than places left its queue: checkers/CONDITIONS.md, section 14."""
     findings = []
     value, outcome, ret = view.column("value"), view.column("outcome"), view.column("ret")
     for key, woken in sorted(grouped(view.once(_with_wakes), view.column("key").__getitem__).items()):
@@ -137,12 +137,12 @@ class Wait(NamedTuple):
     held: Hold
 
     def blocked_by(self, other: "Wait") -> bool:
-        """Whether the other holds what this one waits for, and does not share it."""
+        """Whether the other wait's worker holds what this one waits for, and the two do not share it."""
         return self.worker != other.worker and self.wanted == other.held.key and not (self.shared and other.held.shared)
 
 
 def _examine_circles(view: View) -> Examined:
-    """Exact, for one permit: each circle counts, and is told if it lasts too long, less stalls and silences."""
+    """Exact, for one permit. Counts each circle, and reports it if it lasts too long, stalls and silences deducted."""
     findings = []
     cycles = longest = 0
     for circle in _circles(view.once(_waits)) if view.facts.permits == 1 else ():
@@ -165,14 +165,14 @@ def _exercise_circles(view: View) -> Exercise:
 
 
 def _limit(view: View, circle: Sequence[Wait]) -> int:
-    """ns for which a circle may last: a TTL, and where those who wait were told to do so for longer, nearly as long."""
+    """ns for which a circle may last: a TTL or, if its clients were told to wait for longer, nearly that time."""
     outcome, ttl = view.column("outcome"), view.column("ttl")
     patiences = (ttl[wait.row] for wait in circle if outcome[wait.row] != Outcome.OK and ttl[wait.row])
     return max(view.facts.ttl, min(patiences, default=0) - NEARLY)
 
 
 def _waits(view: View) -> list[Wait]:
-    """In order of their beginnings. An acquire without an answer waits until it was given up."""
+    """All waits in order of their beginnings. An acquire without an answer waits until it was given up."""
     by_worker = grouped(view.holds, lambda hold: view.worker(hold.row))
     inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
     moments = view.array("ret").tolist()
@@ -181,7 +181,7 @@ def _waits(view: View) -> list[Wait]:
     for row in view.attempts():
         worker = view.worker(row)
         holds = by_worker.get(worker, [])
-        # Grants of a worker come in order, and few are held at once: those that are over are never looked at again.
+        # A worker's grants come in order, and few are held at once: grants that are over are never looked at again.
         first = current.get(worker, 0)
         while first < len(holds) and holds[first].left <= inv[row]:
             first += 1
@@ -196,7 +196,7 @@ def _waits(view: View) -> list[Wait]:
 
 
 def _circles(waits: Sequence[Wait]) -> Iterator[tuple[Wait, ...]]:
-    """Every circle of waits that have some time in common, once: it starts at the wait that began last."""
+    """Every circle of waits that have some time in common, once. A circle starts at the wait that began last."""
     going: list[Wait] = []
     for last in waits:
         going = [wait for wait in going if wait.end > last.begin]

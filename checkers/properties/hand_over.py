@@ -1,7 +1,7 @@
-"""`hand-over`: a lock that was released is granted to somebody who waits, within the bound that the lock declares.
+"""`hand-over`: a released lock is granted to a client that waits for it, within the bound that the lock declares.
 
-Judged before the first fault and well after the last: what a service may take when it is struck, or has lost a client,
-is for `recovery` and `crash-release` to say.
+It is judged before the first fault and well after the last. How long a service may take when a fault strikes it, or
+when it has lost a client, is judged by `recovery` and `crash-release`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,20 +27,20 @@ from checkers.row_format import INFINITY, SHARED, Reason
 JUDGED: Final = "releases that somebody waited for"
 SLOWEST: Final = "slowest hand-over (ms)"
 LEAST: Final = 10
-"""So many releases in vain are no chance."""
+"""How many releases in vain cannot be chance."""
 SHARE: Final = 4
-"""A release counts as one in vain if somebody waited, for this part of the bound, until the lease could have ended."""
+"""The bound divided by this: how long others must have waited before the lease could end, for a release in vain."""
 
 
 class HandOver(NamedTuple):
     """A release and the wait for the next grant. Times in ns.
 
-    waiting  when others waited from its return to the end, while the service can have granted it to them.
-    end      return of the grant, else of the history; sooner where a fault, or a doubt about readers, comes before.
-    late     when the bound was missed; where it was not, the end.
+    waiting  when others waited, from the release's return to `end`, while the service can have granted them the lock.
+    end      return of the next grant, else end of the history; earlier if a fault or doubt about readers came before.
+    late     when the bound was missed; if it was not, `end`.
     granted  whether there was a grant.
-    counts   whether it says anything: somebody waited from its return on, and got the lock within the bound, whoever
-             was stalled meanwhile, or waited for some time without a stall.
+    counts   whether the hand-over says anything. Somebody must have waited from the release's return on, and have got
+             the lock within the bound, whoever was stalled, or have waited for some time without a stall.
     """
 
     hold: Hold
@@ -52,10 +52,10 @@ class HandOver(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether after each release that returned and left nobody inside the next grant returned within the bound.
+    """Whether, after each release that returned and left nobody inside, the next grant returned within the bound.
 
-    Counted: when an answered acquire certainly waited, less stalls, silences, and acquires that found no service.
-    Sound: checkers/CONDITIONS.md, section 12.
+    The time counts in which an answered acquire certainly waited, without stalls, silences, and acquires that found no
+    service. Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
     findings = [_told(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
@@ -75,10 +75,10 @@ def _unexpected(facts: Facts) -> str | None:
 
 
 def _in_vain(view: View) -> list[Finding]:
-    """That releases had no effect: at least `LEAST` were acknowledged while somebody waited, and none of the locks was
-    granted before the lease of its last holder could have ended. The bound may be longer than leases are.
+    """The finding that releases had no effect: at least `LEAST` were acknowledged while somebody waited, and none of
+    the locks was granted before its last holder's lease could have ended. The bound may be longer than leases are.
 
-    Who asks once in the bound, at random, misses ten releases by chance one time in twenty; who asks four times, never.
+    Asking once in the bound, at random, misses ten releases by chance one time in twenty; asking four times, never.
     """
     granted = [given for given in view.once(_hand_overs) if given.granted]
     if _at_once(view) or any(given.end < given.hold.expiry for given in granted):
@@ -98,8 +98,8 @@ def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Fi
 
 
 def _hand_overs(view: View) -> list[HandOver]:
-    """Every release that can be judged and that somebody waited for; where a fault or a doubt came before the grant,
-    only what was late by then.
+    """Every release that can be judged and that somebody waited for. If a fault or a doubt came before the grant, the
+    release is judged only if it was late by then.
     """
     before, after = view.once(_quiet)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
@@ -108,13 +108,13 @@ def _hand_overs(view: View) -> list[HandOver]:
     for key, holds in view.holds.by_key.items() if view.facts.permits == 1 else ():
         waits, unanswered = waits_for(view, key, shared=False)
         doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
-        # Who was told so last may have been granted the lock before, and have given it back.
+        # An acquire that ended as UNAVAILABLE may have been granted the lock before, and have given it back.
         refused = (row for row in view.attempts_by_key.get(key, ()) if reason[row] == Reason.UNAVAILABLE)
         taken = united((inv[row], ret[row]) for row in refused)
         of_key = []
         granted, over = [hold.ret for hold in holds], list(accumulate(_over(holds), max))
         for hold in holds:
-            place = bisect_right(granted, hold.freed)  # those before it were granted by then
+            place = bisect_right(granted, hold.freed)  # holds before this place were granted by then
             whole = min((*granted[place : place + 1], view.finish))
             end = min(whole, doubt, before if hold.freed < before else whole)
             judged = over[place - 1] <= hold.freed < end and not before <= hold.freed < after
@@ -133,10 +133,10 @@ def _hand_overs(view: View) -> list[HandOver]:
 
 
 def _over(holds: Sequence[Hold]) -> Iterator[int]:
-    """When each was over, as far as the history knows: `Hold.over`.
+    """When each hold was over, as far as the history knows: `Hold.over`.
 
-    Of a reader without an acknowledged release nobody knows: others come and go beside it for as long as its lease
-    lasts, which may end late. It was over when a writer's grant had returned that was sent after its own.
+    Of a reader without an acknowledged release nobody knows that: others come and go beside it while its lease lasts,
+    and leases may end late. It was over when a writer's grant returned that was sent after its own.
     """
     given = first_sent_later([hold.ret for hold in holds], [hold for hold in holds if not hold.shared])
     for hold, (returned, _) in zip(holds, given, strict=True):
@@ -144,7 +144,7 @@ def _over(holds: Sequence[Hold]) -> Iterator[int]:
 
 
 def _at_once(view: View) -> int:
-    """How many releases had not yet returned when somebody who had waited before them was granted the lock."""
+    """How many releases had not yet returned when a client that had waited before them was granted the lock."""
     before, after = view.once(_quiet)
     count = 0
     for holds in view.holds.by_key.values() if view.facts.permits == 1 else ():
@@ -158,12 +158,12 @@ def _at_once(view: View) -> int:
 
 
 def _certain(hand_overs: Iterable[HandOver], unanswered: Iterable[int]) -> list[HandOver]:
-    """Those that remain when each acquire without an answer had the lock in the slowest that was not late before it was
-    sent: it has it once at most, and nobody is granted the lock meanwhile. unanswered: when each was sent (ns).
+    """The hand-overs that remain certain. An unanswered acquire may have had the lock and kept others out, once only:
+    it takes out the slowest hand-over that was not late before it was sent. unanswered: when each was sent (ns).
     """
     coming = sorted(hand_overs, key=attrgetter("late"))
-    possible: list[tuple[int, int, int]] = []  # (minus how long it took, its end, from when it is late): a heap
-    doubted: dict[int, int] = {}  # its end → when the acquire was sent that may have had it
+    possible: list[tuple[int, int, int]] = []  # (minus how long it took, its end, when it was late): a heap
+    doubted: dict[int, int] = {}  # a hand-over's end → when the acquire in doubt was sent
     for sent in sorted(unanswered, reverse=True):
         while coming and coming[-1].late > sent:
             given = coming.pop()
@@ -177,8 +177,8 @@ def _certain(hand_overs: Iterable[HandOver], unanswered: Iterable[int]) -> list[
 
 
 def _quiet(view: View) -> tuple[int, int]:
-    """ns; when the first fault began, and when the last had been healed for long enough: the bound of recovery, and a
-    TTL, since a client that is gone may keep its place for that. Infinite where there was none, or one is not healed.
+    """ns; when the first fault began, and when the last had been healed for the bound of recovery and a TTL: a dead
+    client may keep its place for a TTL. Both are infinite without a fault, the second also without a heal or a bound.
     """
     began = min((fault.begun for fault in view.struck), default=INFINITY)
     bound = view.facts.bounds.get(RECOVERY.id)

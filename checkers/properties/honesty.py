@@ -1,12 +1,12 @@
-"""`honest-belief` and `honest-renewal`: clients do not believe for long, nor the service say, what is not true.
+"""`honest-belief` and `honest-renewal`: clients soon know of a loss, and the service tells the truth about leases.
 
-No client believes for long that it holds what the service has given to another, or may have. When a belief must end
-follows from what the client was told: it is judged whether another was given the lock or not.
+`honest-belief`: no client believes for long that it holds a lock that the service has given to another, or may have.
+When a belief must end, `honest-belief` judges by what the client was told, whether another got the lock or not.
 
-What the service says about a lease when it is asked to prolong it, or to end it, is true. An unanswered renewal proves
-nothing, and expiry may come late, never early: so an acknowledged renewal of an expired lease is no lie as long as
-nobody else was granted the lock. Where locks live in a session its keep-alives are their renewals.
-Source: checkers/CONDITIONS.md, section 11.
+`honest-renewal`: what the service says about a lease when it is asked to prolong or to end it is true. A lease may
+expire late, never early: so for `honest-renewal` an acknowledged renewal of an expired lease is no lie as long as
+nobody else was granted the lock. An unanswered renewal proves nothing. If locks live in a session, its keep-alives are
+their renewals. Source: checkers/CONDITIONS.md, section 11.
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from checkers.row_format import INFINITY, F, Outcome, Reason
 ENDED: Final = ("freeze-*", "late-write", "stall-renewal", "kill-renewal")
 """Faults under which the leases of some holders end."""
 ALL_KNOWN: Final = ("grant", "quorum")
-"""Kinds of leases that nothing prolongs but what is recorded: a session may be kept alive by pings that are not."""
+"""Kinds of leases that only recorded operations prolong. A session may be kept alive by pings that are not recorded."""
 NOTICED: Final = "losses noticed"
 LONGEST: Final = "longest false belief (ms)"
 
 EXERCISED: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
-"""Faults under which somebody certainly renews, and sometimes when it is too late."""
+"""Faults under which a client certainly renews, and sometimes too late."""
 RENEWED: Final = "renewals acknowledged"
 REFUSED: Final = "renewals and releases refused"
 
@@ -41,8 +41,8 @@ def _examine_belief(view: View) -> Examined:
     """Whether every belief ended within the bound after the lease could have ended, and after another was certainly
     given the lock: checkers/CONDITIONS.md, section 11.
 
-    A client that did not run when it was due to notice its loss is not blamed for noticing late: whatever it does first
-    is to look at its clock. Where there is no lease it learns of its loss by asking.
+    A client that did not run when it was due to notice its loss is not blamed for noticing late: the first thing that
+    it does is to look at its clock. Without a lease, a client learns of its loss by asking.
     """
     bound, known = view.facts.bounds.get(BELIEF.id), view.facts.lease in ALL_KNOWN
     following, asleep = superseded(view), view.once(stalls_by_worker) if view.facts.lease == "none" else {}
@@ -86,15 +86,15 @@ class RenewedLease(NamedTuple):
     ttl: int  # the shortest that it can last
     holds: tuple[Hold, ...]
     renewed: tuple[int, ...]  # rows of acknowledged renewals
-    refused: tuple[int, ...]  # rows of renewals to which the service said that the lease is over
-    closed: int  # from here on its client may have ended it; `INFINITY` for never
-    touched: tuple[tuple[int, int], ...] = ()  # what prolonged it besides, as (earliest instant, known since)
-    session: bool = False  # whether it outlives its grants
+    refused: tuple[int, ...]  # rows of renewals that the service refused because the lease is over
+    closed: int  # since when its client may have ended the lease; `INFINITY` for never
+    touched: tuple[tuple[int, int], ...] = ()  # what else prolonged the lease, as (earliest instant, known since)
+    session: bool = False  # whether the lease outlives its grants
 
 
 def _examine_renewal(view: View) -> Examined:
-    """Definite: whether no renewal was acknowledged that was sent after a certainly later grant had returned, none and
-    no release refused while the lease was in force, and no lock granted on a lease that was called over (etcd #11456).
+    """Definite. Whether no renewal sent after a certainly later grant had returned was acknowledged, no renewal or
+    release was refused while its lease was in force, and no lock was granted on a lease called over (etcd #11456).
     """
     inv, ret = view.column("inv"), view.column("ret")
     following = superseded(view)
@@ -102,7 +102,7 @@ def _examine_renewal(view: View) -> Examined:
     for lease in view.once(_leases):
         for hold in lease.holds:
             given, later = following[hold.row]
-            over = hold.released if lease.session else INFINITY  # a session goes on without what was released
+            over = hold.released if lease.session else INFINITY  # a session outlives a grant that was released
             if given < over:
                 rows = (hold.row, later)
                 findings += (
@@ -131,8 +131,8 @@ def _examine_renewal(view: View) -> Examined:
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
     """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it.
 
-    Servers with a grain tell each other only now and then who is alive, so that the last sign of life may be unknown:
-    it counts for no more than the one before it and the grain, which is none within half of the grain.
+    Servers with a grain tell each other only now and then who is alive, so the last sign of life may be unknown to
+    them. It counts for no more than the grain after the last sign that came half a grain or more before it.
     """
     inv, ret, grain = view.column("inv"), view.column("ret"), view.facts.grain
     signs = [lease.begun, *(inv[other] for other in lease.renewed if ret[other] <= asked)]
@@ -159,8 +159,8 @@ def _nobody_renews(facts: Facts) -> str | None:
 def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
     """Grants that cannot have come before the service said that their lease is over.
 
-    Another client certainly held until then. The grant cannot have come before that hold: it had not been asked for
-    yet, or its lease was certainly in force, so that the other grant would have come inside its hold.
+    Another client certainly held until then. The grant cannot have come before that hold: it had not been requested
+    yet, or its own lease was certainly in force, so that the other client would have got the lock inside its hold.
     """
     ret = view.column("ret")
     refusal = min(lease.refused, key=lambda row: ret[row], default=None)
@@ -176,7 +176,7 @@ def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
 
 
 def _leases(view: View) -> list[RenewedLease]:
-    """All leases that somebody tried to renew, or could not release. One without a TTL is never refused too early."""
+    """Leases that somebody tried to renew, or could not release. A lease without a TTL is never refused too early."""
     inv, owner, session = (view.column(name) for name in ("inv", "owner", "session"))
     in_sessions = view.facts.lease in IN_SESSIONS
     kept = [hold for hold in view.holds if _release_refused(view, hold)]
@@ -216,7 +216,7 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedL
 
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Those that were acknowledged, and those that were told that the lease is over."""
+    """The rows that were acknowledged, and the rows that were told that the lease is over."""
     outcome = view.column("outcome")
     renewed = tuple(row for row in rows if outcome[row] == Outcome.OK)
     return renewed, tuple(row for row in rows if _refused(view, row))

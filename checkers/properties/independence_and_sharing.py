@@ -1,12 +1,12 @@
-"""`independence`, `sharing` and `reentrancy`: a lock keeps out nobody without a reason.
+"""`independence`, `sharing` and `reentrancy`: a lock keeps no client out without a reason.
 
-`independence`: nobody who asks for a lock of another name. A client can be kept out by the holder of the lock, and by
-another client that asked for it and may have been granted it without an answer. If there was neither, another lock was
-in the way: the service takes the two for one.
-`sharing`: no reader because of another reader. Three kinds of writers may make a reader wait: one that holds, one that
-waits (which keeps writers from starving), and one whose fate is unknown. If there was none of them while the reader
-asked, only readers can have kept it out.
-`reentrancy`: not its own holder, who may acquire again, gets the same grant, and frees nothing by its inner release.
+`independence`: a lock keeps out no client that asks for a lock of another name. Only the holder of the lock that it
+asks for, or another client that may have been granted that lock without an answer, can keep a client out. If there was
+neither, another lock was in the way: the service takes the two for one.
+`sharing`: no reader is kept out by another reader. Three kinds of writers may make a reader wait: one that holds, one
+that waits (which keeps writers from starving), and one whose fate is unknown. If there was none of them while the
+reader asked, only readers can have kept it out.
+`reentrancy`: a holder may acquire its lock again, gets the same grant, and frees nothing by its inner release.
 """
 
 from bisect import bisect_right
@@ -33,11 +33,11 @@ NESTED_ACQUIRES: Final = "nested acquires"
 AWAITED: Final = "inner releases that somebody waited for"
 
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
-"""Why an acquire failed that was never in line."""
+"""Reasons of failed acquires that were never in line for the lock."""
 
 
 def _examine_name(view: View) -> Examined:
-    """Sound: judged is the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
+    """Sound: it judges the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
     bound = view.facts.bounds.get(INDEPENDENCE.id)
     inv, ret, reason = view.column("inv"), view.column("ret"), view.column("reason")
     findings: list[Finding] = []
@@ -64,7 +64,7 @@ def _exercise_name(view: View) -> Exercise:
 def _free(view: View) -> dict[int, list[Span]]:
     """Row of each answered acquire → when, during it, the lock was free and nobody else can have got it.
 
-    An acquire without an answer may keep others out to the end, and so may one whose release is not certain.
+    An acquire without an answer may keep others out to the end, and so may a grant whose release is not certain.
     """
     inv, ret, key, reason = (view.column(name) for name in ("inv", "ret", "key", "reason"))
     freed = {hold.row: hold.freed for hold in view.holds}
@@ -78,14 +78,14 @@ def _free(view: View) -> dict[int, list[Span]]:
 
 
 def _met(view: View, row: int, at: int) -> tuple[int, ...]:
-    """Acquire rows of other workers' holds of other keys, from the invocation of this one to a moment."""
+    """Acquire rows of other workers' holds of other keys, from the invocation of this acquire to `at` (ns)."""
     key, since, who = view.column("key")[row], view.column("inv")[row], view.worker(row)
     others = (hold for hold in view.holds if hold.key != key and view.worker(hold.row) != who)
     return tuple(hold.row for hold in others if hold.ret <= at and since < hold.left)
 
 
 def _examine_sharing(view: View) -> Examined:
-    """Sound. A reader whose time passed counts as refused, unless a fault or a stall can have made it late."""
+    """Sound. A reader that timed out counts as refused, unless a fault or a stall can have made it late."""
     inv, ret, key, reason = (view.column(name) for name in ("inv", "ret", "key", "reason"))
     spans = _writers(view)
     findings = [
@@ -104,7 +104,7 @@ def _exercise_sharing(view: View) -> Exercise:
 
 
 def _refused(view: View) -> list[int]:
-    """Rows of the readers to which somebody else's hold was given as the reason, or whose time passed."""
+    """Rows of the readers that were refused because somebody else held, or that timed out."""
     flags, reason = view.column("flags"), view.column("reason")
     refused = view.attempts(Outcome.FAIL)
     return [row for row in refused if flags[row] & SHARED and reason[row] in (Reason.HELD, Reason.TIMEOUT)]
@@ -113,8 +113,8 @@ def _refused(view: View) -> list[int]:
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     """Key → the times in which a writer may have held or waited: all beginnings, and all ends, each in order.
 
-    A grant is over when it was certainly released, or given to another worker: one's own may be a downgrade, and then
-    counts from its request on. One without an answer is counted to the end.
+    A grant ends when it was certainly released, or another worker was granted the lock. A later grant of its own worker
+    does not end it: that may be a downgrade, which counts from its request. An unanswered acquire lasts to the end.
     """
     inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
     over: dict[int, int] = {}
@@ -143,7 +143,7 @@ def _examine_reentrancy(view: View) -> Examined:
         findings += _inner_acquire(view, row, outer)
     for row, outer in _nested(view, F.RELEASE):
         findings += _inner_release(view, row, outer)
-    # One for each pair of grants: the latest of several inner releases is to blame.
+    # One finding for each pair of grants: of several inner releases the latest is blamed.
     latest = {(finding.kind, finding.rows[0], finding.rows[-1]): finding for finding in findings}
     return Examined(list(latest.values()))
 
@@ -180,7 +180,7 @@ def _inner_acquire(view: View, row: int, outer: Hold) -> Iterator[Finding]:
 
 
 def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
-    """Others that were granted the key after it was sent, and later than the outer grant, while that was in force."""
+    """Grants that came later than the outer grant, after this release was sent and while the outer was in force."""
     if view.column("outcome")[row] == Outcome.FAIL:
         return
     sent, until = view.column("inv")[row], outer.core_end

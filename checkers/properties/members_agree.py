@@ -1,8 +1,8 @@
-"""`members-agree`: the members of a service hold the same of the locks, and what they told the clients.
+"""`members-agree`: the members of a service hold the same entries of the locks, and hold what they told the clients.
 
-Members are asked one after another, each once it has all that was acknowledged before, and clients may go on meanwhile.
-What a later one holds, and the earlier one must have known, the earlier one must hold as well. Judged beside it are the
-grants whose tokens are numbers of changes, and keys that a client wrote beside the locks. Source:
+The members are asked one after another, each once it has every change that was acknowledged before; clients may go on
+meanwhile. What a later member holds, and an earlier member must have known, the earlier member must hold as well. Also
+judged are grants whose tokens are numbers of changes, and keys that a client wrote beside the locks. Source:
 checkers/CONDITIONS.md, section 14.
 """
 
@@ -24,11 +24,11 @@ LOOKS: Final = "looks at all members"
 COMPARED: Final = "entries compared"
 BESIDE: Final = "writes beside the locks compared"
 NAMED: Final = 2
-"""Entries that a story names; of the rest it tells how many."""
+"""How many entries a story names; it says how many others there are."""
 
 
 class Disagreement(NamedTuple):
-    """What is wrong in one look. rows: acquires that it is about. what: in words, one for each entry or grant."""
+    """One disagreement in a look. rows: the acquires concerned. what: one text for each entry or grant."""
 
     at: int
     kind: str
@@ -62,8 +62,8 @@ def _disagreements(view: View) -> list[Disagreement]:
 
 
 def _between_members(look: Sequence[Contents], versions: Mapping[str, str], *, mixed: bool) -> Iterator[Disagreement]:
-    """Of entries, and of digests of the same changes. mixed: whether members had several versions during the trial.
-    Digests may differ then where something was compacted, and in runs that earlier releases stored.
+    """Disagreements on entries, and on digests of the same changes. mixed: whether members had several versions during
+    the trial. Digests may differ then if something was compacted, and in runs that earlier releases stored.
     """
     lacking = list(_lacking(look))
     if lacking:
@@ -72,7 +72,7 @@ def _between_members(look: Sequence[Contents], versions: Mapping[str, str], *, m
         yield Disagreement(at, "members-differ", (), tuple(_variants(name, look) for name in names))
     last, never_compacted = look[-1], look[-1].whole.endswith(" since -1")
     for contents in look[1:-1]:
-        of_the_same = contents.whole.partition(" ")[2] == last.whole.partition(" ")[2]  # or one has compacted since
+        of_the_same = contents.whole.partition(" ")[2] == last.whole.partition(" ")[2]  # else one compacted meanwhile
         alike = not mixed and versions.get(contents.member) == versions.get(last.member)
         if contents.whole != last.whole and of_the_same and (alike or never_compacted):
             what = f"the digest of all changes ({contents.member}: {contents.whole}; {last.member}: {last.whole})"
@@ -80,7 +80,7 @@ def _between_members(look: Sequence[Contents], versions: Mapping[str, str], *, m
 
 
 def _variants(name: str, look: Sequence[Contents]) -> str:
-    """Who held what under a name, the fewest first."""
+    """Which members held what under a name; what the fewest members held is first."""
 
     def held(contents: Contents) -> str:
         entry = next((entry for entry in contents.entries if entry.name == name), None)
@@ -94,7 +94,7 @@ def _variants(name: str, look: Sequence[Contents]) -> str:
 
 
 def _lacking(look: Sequence[Contents]) -> Iterator[tuple[Contents, Contents, Entry]]:
-    """(member that lacks it, another that holds it, what it is)."""
+    """(member that lacks the entry, other member that holds it, entry)."""
     for earlier, later in combinations(look, 2):
         for entry in _unknown(later, earlier):
             known = _numbered_before(entry, earlier) if entry.changed else _there_all_the_while(entry, later, look)
@@ -105,7 +105,7 @@ def _lacking(look: Sequence[Contents]) -> Iterator[tuple[Contents, Contents, Ent
 
 
 def _numbered_before(entry: Entry, earlier: Contents) -> bool:
-    """Whether a member that lacks an entry knew of the change that made it as it is, or has none that was made then."""
+    """Whether a member that lacks an entry knew its last change, or knew its creation and has no form of it."""
     if entry.changed <= earlier.first:
         return True
     made = (entry.name, entry.created)
@@ -113,22 +113,22 @@ def _numbered_before(entry: Entry, earlier: Contents) -> bool:
 
 
 def _there_all_the_while(entry: Entry, later: Contents, look: Sequence[Contents]) -> bool:
-    """Of one without numbers, where nobody writes: the first member had it before as well, or another alone has it.
-
-    What was under way may have come meanwhile, and leases may have ended.
+    """Whether a difference in an entry without numbers counts, when nobody writes. If the first member holds the entry
+    in the end, it must have held it before, too; if another member holds it, the first must lack it in the end. Other
+    differences may come from requests that were under way, or from leases that ended.
     """
     first, last = look[0], look[-1]
     return entry in first.entries if later is last else entry not in last.entries
 
 
 def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
-    """What one holds, and another does not."""
+    """The entries that one member holds, and another does not."""
     there = set(other.entries)
     return (entry for entry in holder.entries if entry not in there)
 
 
 def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
-    """Keys that were written beside the locks: what was acknowledged is there, or gone."""
+    """Keys beside the locks that a member lacks though they must be there, or holds after an acknowledged removal."""
     for contents in look[1:]:
         lost, undead = ("write-not-kept", contents.lost, "no"), ("removed-write-kept", contents.undead, "still")
         for kind, names, word in (lost, undead):
@@ -138,7 +138,7 @@ def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
 
 
 def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]) -> Iterator[Disagreement]:
-    """What members held beside what clients were told: a grant is the change whose number is its token."""
+    """Disagreements of members with what clients were told: a grant is the change whose number is its token."""
     begun, over = look[0].asked, look[-1].answered
     every = [hold for holds in by_token.values() for hold in holds]
     in_force = [hold for hold in every if hold.ret <= begun and hold.lost < 0 and hold.core_end > over]

@@ -1,6 +1,6 @@
 """What a property is, in one declaration: its question, what exercises it, and what a lock needs to be asked it.
 
-A trial that still runs asks `Property.exercise` whether it may end, and the result in the end rests on it, too.
+A running trial asks `Property.exercise` whether the trial may end. The final result rests on `Property.exercise`, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,9 +45,9 @@ class Examined:
     """What the check of a property found in a history."""
 
     findings: Sequence[Finding]
-    counters: Mapping[str, int] = field(default_factory=dict)  # of what it looked at, beside `Property.exercise`'s
-    undecided: str | None = None  # why the answer is not known where nothing was found, or None
-    unjudged: str | None = None  # why a pass would mean nothing, as far as only a finished history can tell; or None
+    counters: Mapping[str, int] = field(default_factory=dict)  # counted beside those of `Property.exercise`
+    undecided: str | None = None  # why the answer is not known if nothing was found, or None
+    unjudged: str | None = None  # why a pass would mean nothing, if only a finished history can tell; or None
     proof: Proof | None = None
 
 
@@ -57,19 +57,19 @@ class Property:
     """One property.
 
     examine      looks for violations.
-    exercise     counts what exercised it, and says what is missing so that a pass means something. It is cheap: a trial
-                 that still runs asks it twice a second.
-    needs        what a lock must have to be asked it.
-    bounded      whether it is judged by a bound of time alone, which the lock declares: it needs that as well.
+    exercise     counts what exercised the property, and says what is missing so that a pass means something. It must be
+                 cheap: a trial that still runs calls it twice a second.
+    needs        what a lock must have so that the property can be asked of it.
+    bounded      whether only a bound of time decides it. The lock must then declare that bound as well.
     optional     whether it is asked only of locks that say something about it.
     by_workload  whether only workloads that name it exercise it.
-    under        patterns of the faults without which nothing can exercise it; empty for any trial.
-    unexpected   why a trial is not made to exercise it, or None. It is asked all the same, but a pass that nothing
-                 exercised is then not applicable.
-    when_said    of these, the faults under which it is asked only of locks that say something about it.
-    final        whether it is judged by what is read in the end, which a trial that still runs does not have.
-    of_the_service   whether the service owes it to every lock, which need not claim it.
-    conclusion   what makes the last sentence of a story, where that is none of `CONCLUSIONS`.
+    under        patterns of the faults without which nothing can exercise it; empty if any trial can.
+    unexpected   why a trial is not made to exercise it, or None. The property is asked all the same, but a pass that
+                 nothing exercised is then not applicable.
+    when_said    those faults of `under` under which it is asked only of locks that say something about it.
+    final        whether it is judged by what is read at the end, which a trial that still runs does not have.
+    of_the_service   whether the service owes the property to every lock, whether the lock claims it or not.
+    conclusion   makes the last sentence of a story, if that is none of `CONCLUSIONS`.
     not_expected_in  store mode → why nobody exercises it there on purpose, unless the lock claims it or has a hazard.
     """
 

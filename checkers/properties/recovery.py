@@ -1,4 +1,4 @@
-"""`recovery`: after the last heal somebody gets the lock again within the bound that the lock declares."""
+"""`recovery`: after the last heal a client gets the lock again within the bound that the lock declares."""
 
 import math
 from bisect import bisect_right
@@ -19,25 +19,25 @@ from checkers.row_format import FINAL, Outcome
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
 AGAIN: Final = 6
-"""Who was turned away wants the lock for this part of the bound longer: it asks again within that, or not at all."""
+"""After a refusal a client wants the lock for this part of the bound longer. By then it asks again, or never does."""
 
 
 class KeyRecovery(NamedTuple):
     """How long it took, on one key, until somebody got the lock after the heal. Times in ns."""
 
     row: int  # the request from which the bound counts
-    since: int  # from when on it counts
-    # Until the return of a grant, or the last deed of any worker, less the time in which the machine stalled or the
-    # trial itself had no answer, and where the bound was missed less that in which nobody wanted the lock.
+    since: int  # when the bound begins to count
+    # The time until a grant returned or, if none did, until the last deed of any worker. Left out are stalls of a
+    # worker, silences of the trial and, if the bound was missed, the time in which nobody wanted the lock.
     late: int
-    missed: int | None = None  # when the bound had passed, None where it had not
+    missed: int | None = None  # when the bound had passed, None if it was kept
 
 
 def _examine(view: View) -> Examined:
     """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
 
-    From when on the bound counts: checkers/CONDITIONS.md, section 12. Who gets in beside those that had been inside (a
-    reader, or one of several) shows that the lock is granted again; how long that took counts only if it was in time.
+    When the bound begins: checkers/CONDITIONS.md, section 12. A client that gets in beside others (a reader, or one of
+    several) shows that the lock is granted again. How long that took counts only if it was in time.
     """
     cases = view.once(_cases)
     findings = [Finding("not-recovered", case.missed, (case.row,)) for case in cases if case.missed is not None]
@@ -82,7 +82,7 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
                 counted = without(counted, without([(since, until)], wanted))
                 if length(counted) > bound:
                     return KeyRecovery(row, since, length(counted), moment(counted, bound))
-            continue  # who asked gave up before that, and nobody took its place: the next one's turn
+            continue  # the client gave up earlier, and nobody took its place: the next request counts
         if first is not None:
             return KeyRecovery(row, since, late)
         break
@@ -101,7 +101,7 @@ def _healed(view: View) -> int:
 
 
 def _last_deed(view: View) -> int:
-    """ns; the last that is known of any worker: the final reads come seconds after those that hung have been killed."""
+    """ns; the end of the last operation, final reads aside: they come seconds after hung workers were killed."""
     return int(view.ended[view.array("flags") & FINAL == 0].max(initial=0))
 
 
@@ -153,7 +153,7 @@ def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str
 def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
     inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
-    # Who was killed before the heal never returned either.
+    # A request of a worker that was killed before the heal never returned either.
     waiting = (row for row in view.attempts() if (moments[row] or inv[row]) > healed)
     return grouped(waiting, key.__getitem__)
 

@@ -1,7 +1,7 @@
 """`owner-release` and `crash-release`: the holder's release or death ends a lock, and nobody else ends it.
 
-`owner-release` asks whether the service acknowledges a late release. `crash-release` asks how long a lock outlives a
-holder that died, or hangs and will never release.
+`owner-release` asks whether the service acknowledges a release that was sent after another client was granted the lock.
+`crash-release` asks how long a lock outlives a holder that died, or that hangs and will never release it.
 """
 
 from bisect import bisect_left
@@ -29,7 +29,7 @@ SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 _KILLED: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "at-every-request-kill")
 """Faults that kill a holder."""
 _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
-"""Why an acquire failed that was never in line."""
+"""Reasons of failed acquires that were never in line for the lock."""
 
 
 def _examine_owner_release(view: View) -> Examined:
@@ -69,17 +69,17 @@ def _whose(view: View, finding: Finding) -> str:
 
 
 def _ends(view: View) -> dict[int, list[int]]:
-    """Key → for each grant, when it and all that were answered before it may have been over."""
+    """Key → for each grant, when this grant and all that were answered before it may have been over."""
     return {key: list(accumulate((hold.core_end for hold in holds), max)) for key, holds in view.holds.by_key.items()}
 
 
 def _holder(view: View, hold: Hold, later: int, at: int) -> int:
-    """The acquire row of whoever held the lock when a release of an older hold was sent: the latest grant after that
-    hold that was certainly in force, else the first that came after it (`later`).
+    """The acquire row of the client that held the lock when a release of an older hold was sent. It is the latest grant
+    after that hold that was certainly in force, else the first grant that came after that hold (`later`).
     """
     holds, ends = view.holds.by_key[hold.key], view.once(_ends)[hold.key]
     place = bisect_left(holds, at, key=attrgetter("ret")) - 1
-    while place >= 0 and ends[place] > at:  # else all up to here were over
+    while place >= 0 and ends[place] > at:  # else all holds up to `place` were over
         other = holds[place]
         if (other.row == later or other.start > hold.ret) and exclude(hold, other) and other.core_end > at:
             return other.row
@@ -92,15 +92,15 @@ class Crash(NamedTuple):
 
     hold: Hold
     fault: FaultInterval
-    free: int  # from here on the lock should be free for others, the bound aside
-    resumed: int  # when a hung holder went on, `INFINITY` where it has not yet, or is dead
+    free: int  # since when the lock should be free for others, the bound aside
+    resumed: int  # when a hung holder went on, `INFINITY` if it has not yet, or is dead
 
 
 def _examine_crash_release(view: View) -> Examined:
-    """Whether who asks for what a dead or hung holder held gets it within its TTL and the bound.
+    """Whether a client that asks for what a dead or hung holder held gets it within the TTL and the bound.
 
-    Sound: checkers/CONDITIONS.md, section 12. Who gets the lock in time shows that it was free, whatever else is in
-    doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
+    Sound: checkers/CONDITIONS.md, section 12. A client that gets the lock in time shows that it was free, whatever else
+    is in doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
     """
     waits = view.once(_waits)
     ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
@@ -122,10 +122,10 @@ class WaitForLease(NamedTuple):
 
     crash: Crash
     waiting: list[Span]  # when somebody certainly waited while the lock should have been free
-    over: bool  # whether that ended with a grant, and nothing is in doubt before it
-    in_time: bool  # whether it was granted within the bound
-    late: int | None  # from when on the bound was certainly missed, or None
-    successor: int | None  # acquire row of who got it at last, or None
+    over: bool  # whether the wait ended with a grant, with nothing in doubt before
+    in_time: bool  # whether the lock was granted within the bound
+    late: int | None  # since when the bound was certainly missed, or None
+    successor: int | None  # acquire row of the grant that came at last, or None
 
 
 def _waits(view: View) -> list[WaitForLease]:
@@ -158,7 +158,7 @@ def _waits(view: View) -> list[WaitForLease]:
 
 
 def _kept(view: View, wait: WaitForLease) -> Finding:
-    """The witness: what the holder had, who got it at last, and somebody who waited at that moment, if anybody did."""
+    """The witness: the holder's grant, the grant that came at last, and an acquire that waited then, if any are."""
     inv, ret = view.column("inv"), view.column("ret")
     hold, at, successor = wait.crash.hold, wait.late or 0, wait.successor
     others = (row for row in view.attempts_by_key[hold.key] if row != hold.row)
@@ -172,7 +172,7 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
 def _crashes(view: View) -> Iterator[Crash]:
     """Holders that were killed, or that hung for longer than their TTL: the whole job, not its renewal alone.
 
-    Whose lease can have been over when its answer arrived kept nobody out: another may hold by right.
+    A holder whose lease can have been over when its acquire returned is left out: another client may hold by right.
     """
     for fault in view.struck if view.facts.permits == 1 else ():
         hold = view.holds.by_owner.get(fault.owner)
@@ -188,14 +188,14 @@ def _crashes(view: View) -> Iterator[Crash]:
 
 
 def _last(view: View, hold: Hold) -> int:
-    """ns; the last thing that was recorded of a grant or its session, and may have prolonged it."""
+    """ns; the end of the last operation of a grant or its session, which may have prolonged it."""
     owner, session = view.array("owner"), view.array("session")
     its = (owner == hold.owner) | ((session == hold.session) & (session != 0))
     return int(view.ended[its].max(initial=0))
 
 
 def _beside(view: View, hold: Hold) -> Iterator[Span]:
-    """When others may have held what a reader held as well; nobody else can hold beside one who dies or hangs."""
+    """When other readers may have held beside a reader. Beside a writer that dies or hangs nobody can hold."""
     for other in view.holds.by_key[hold.key] if hold.shared else ():
         if other.row != hold.row and other.shared:
             end = other.freed
@@ -215,7 +215,7 @@ def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
 
 
 def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[int]]:
-    """When somebody certainly waited for a key, and the rows of acquires without an answer. shared: writers' waits."""
+    """When some client certainly waited for a key, and the rows of unanswered acquires. shared: only writers' waits."""
     inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
     reason, flags = view.column("reason"), view.column("flags")
     spans: list[Span] = []
@@ -231,8 +231,8 @@ def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[i
 def _exempt(view: View) -> list[Span]:
     """When nobody can be blamed for a delay.
 
-    Where the service answered no keep-alive, its members may have elected another leader, who then gives every session,
-    also a dead client's, all of its time anew (etcd's `Promote`, ZooKeeper's session tracker). An answer ends that.
+    If the service answered no keep-alive, its members may have elected another leader, which gives every session
+    its full time anew, even a dead client's (etcd's `Promote`, ZooKeeper's session tracker). The next answer ends this.
     """
     spans = list(view.once(idle))
     if view.facts.lease in IN_SESSIONS:

@@ -1,4 +1,4 @@
-"""What exercised a property: the counters of a result, and the least that makes a pass mean something."""
+"""What exercised a property: the counters of a result, and the smallest counts with which a pass means something."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,13 @@ EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
 """One of these is asked of every lock."""
 
 ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
-"""Kinds of faults that strike what a server knows of a lease, so that one must be in force at that moment."""
+"""Kinds of faults that affect what a server knows of a lease, so that a lease must be in force at that moment."""
 
 STORE: Final = "the store"
-"""How a hit names the one end of a link that is no server."""
+"""The name of the store in a hit: the one end of a link that is no server."""
 
 TEXT_SHOWN: Final = 80
-"""Characters of a recorded error text that are repeated."""
+"""How many characters of a recorded error text are repeated."""
 
 
 @final
@@ -50,7 +50,7 @@ MIXED: Final = "operations in the mixed state"
 
 
 def counters(view: View) -> dict[str, int]:
-    """What happened to the lock, for every property alike."""
+    """Counts of what happened to the lock, the same for every property."""
     rolled = [fault for fault in view.struck if fault.kind == "version"]
     pairs = chain.from_iterable(map(pairwise, view.holds.by_key.values()))
     return {
@@ -65,7 +65,7 @@ def counters(view: View) -> dict[str, int]:
 
 
 def contended(view: View) -> int:
-    """Acquires, however they ended, that met a hold of the same key by another; of a reader's only a writer's."""
+    """Acquires, however they ended, that met another's hold of the same key; a reader must have met a writer's hold."""
     kinds, keys, invs, flags = (view.array(name) for name in ("f", "key", "inv", "flags"))
     acquires = np.isin(kinds, ACQUIRES) & (flags & NESTED == 0)
     total = 0
@@ -76,7 +76,7 @@ def contended(view: View) -> int:
         sent, answered, begins, ends = apart(
             (keys[mine], invs[mine]), (keys[mine], view.ended[mine]), (key, ret), (key, left)
         ).places
-        # Its own hold begins when it returns and is not met.
+        # An acquire's own hold begins when the acquire returns, and does not count.
         met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), sent, "right")
         total += int((met > 0).sum())
     return total
@@ -93,8 +93,8 @@ def _in_flight(view: View, spans: Iterable[tuple[int, int]]) -> int:
 def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
     """Operations that were in flight while some servers had another version than the others.
 
-    rolled: each changes one server from one of two versions to the other, and names it first in its target; one that
-    is undone changes it twice. One that stays is healed in the moment in which it is applied.
+    rolled: each fault changes one server from one of two versions to the other, and names the server first in its
+    target. A fault that is undone changes it twice. A fault that stays is healed in the moment in which it is applied.
     """
     turns = [(fault.begun, fault.applied, fault.target.partition(" ")[0]) for fault in rolled]
     undone = [fault for fault in rolled if fault.healing > fault.applied]
@@ -110,7 +110,7 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
 
 
 def stalls_by_worker(view: View) -> dict[int, list[Span]]:
-    """Worker → when the machine did not run it. A stall whose end a kill cut off is left out."""
+    """Worker → when the machine did not run it. A stall that a kill cut off is left out."""
     inv, ret = view.column("inv"), view.array("ret").tolist()
     spans: dict[int, list[Span]] = {}
     for row in view.rows(F.STALL):
@@ -120,7 +120,7 @@ def stalls_by_worker(view: View) -> dict[int, list[Span]]:
 
 
 def unserved(view: View) -> list[Span]:
-    """When the machine stalled a worker of the lane, and perhaps the service, or the trial asked that in vain."""
+    """When the machine stalled a worker of the lane, and perhaps the service, or the trial asked the latter in vain."""
     return united((*chain.from_iterable(view.once(stalls_by_worker).values()), *view.facts.silences))
 
 
@@ -132,8 +132,8 @@ def idle(view: View) -> list[Span]:
 def _unanswered_renewals(view: View) -> list[Span]:
     """When a renewal or a keep-alive had no answer.
 
-    Without a lease only a lost answer counts: others may be late since another thread of the client has its one
-    connection. There the trial itself asks as well.
+    Without a lease only a lost answer counts. Others may be late because another thread uses the client's one
+    connection. In such lanes the trial itself asks the service as well.
     """
     inv, outcome, ended = view.column("inv"), view.column("outcome"), view.ended.tolist()
     renewals = view.rows(F.RENEW, F.KEEP_ALIVE)
@@ -142,10 +142,10 @@ def _unanswered_renewals(view: View) -> list[Span]:
 
 
 def unanswered(view: View) -> list[Span]:
-    """When keep-alives of a worker got no answer, or were not sent since the service could not be reached: from the
-    first until the next one that has an answer, or for a TTL where none has.
+    """When keep-alives of a worker got no answer, or were not sent since the service could not be reached. This lasts
+    from the first of them until the next keep-alive that has an answer, or for a TTL if none has.
 
-    Of one whose worker was killed meanwhile nobody knows anything. Renewals are sent by holders only, and may be late.
+    A keep-alive whose worker was killed meanwhile says nothing. Renewals are sent by holders only, and may be late.
     """
     inv, outcome, reason = (view.column(name) for name in ("inv", "outcome", "reason"))
     ended, returned = view.ended.tolist(), view.array("ret").tolist()
@@ -203,7 +203,7 @@ def unless(there: object, reason: str) -> str | None:
 def lock_unexercised(view: View) -> str | None:
     """Why a pass would say nothing about exclusion, or None. A lane without a lock needs no hand-over.
 
-    Few are enough: one contended hand-over under the fault is a real test.
+    Small counts are enough: one contended hand-over under the fault is a real test.
     """
     locks = not view.facts.properties or EXCLUSION.intersection(view.facts.properties)
     needs = {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1} if locks else {GRANTS: 2}
@@ -223,7 +223,7 @@ def short_of(counted: Mapping[str, int], needs: Mapping[str, int]) -> str | None
 
 
 def in_vain(view: View) -> str:
-    """How acquires since the last grant ended, which mostly names why there are few; empty if most were granted."""
+    """How acquires since the last grant ended, which mostly says why grants are few; empty if most were granted."""
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
     ret = view.array("ret").tolist()
     failed = view.attempts(Outcome.FAIL, Outcome.INFO)

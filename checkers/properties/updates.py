@@ -1,10 +1,10 @@
-"""`no-lost-update` and `no-duplicate`: each acknowledged element of a list is in the final one; jobs are done once.
+"""`no-lost-update` and `no-duplicate`: each acknowledged element is in the final list; each job is done once.
 
-Each write carries its new element and, as its base, the last element of the list that it was made from. So lists form a
-forest, and the final one is a path to its root: acknowledged writes off it are lost, and the fork says who overwrote.
+Each write carries its new element and, as its base, the last element of the list from which it was made. So lists form
+a forest, and the final list is a path to its root: acknowledged writes off it are lost; the fork shows who overwrote.
 
-A job (`F.EFFECT`) cannot be undone, and no fence can refuse it: done twice, it is a duplicate. Each sale is written
-under the list that it was made from: two acknowledged sales from one list sold one item.
+A job (`F.EFFECT`) cannot be undone, and no fence can refuse it: a job done twice is a duplicate. Each sale has as its
+base the list from which it was made: two acknowledged sales from one list sold one item.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ PER_JOBS: Final = "duplicates per 1000 jobs"
 def _examine_lists(view: View) -> Examined:
     """Exact, given a final read of each key; a key without one is not judged.
 
-    One violation for each list from which a surviving write and lost writes branch off, and each such branch:
-    its witness is both writes, the reads before them and the final read.
+    There is one violation for each branch of lost writes that leaves the path of the surviving writes. Its witness is
+    both writes at the fork, the reads before them and the final read.
     """
     if not matches(view.facts.workload, LISTS):
         return Examined(())
@@ -122,7 +122,7 @@ def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int
 
 
 def _branch(row: int, kept: set[int], by_value: Mapping[int, int], base: Sequence[int]) -> int:
-    """The first write of the lost branch that a lost write stands on."""
+    """The first write of the lost branch to which a lost write belongs."""
     seen = {row}
     while True:
         parent = by_value.get(base[row])

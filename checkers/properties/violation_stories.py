@@ -1,6 +1,6 @@
 """Tells findings in words: the story of a violation is a list of sentences, with seconds since the first operation.
 
-A sentence is a value (subject, what it did, under which token, in which rows), which becomes text last.
+A sentence is a value (subject, what it did, under which token, in which rows) until it is turned into text at the end.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +17,14 @@ from checkers.properties.shared_counters import ON_LEASES
 from checkers.row_format import FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome
 
 FULL_STORIES: Final = 50
-"""Violations of one result that get a whole story; the rest get its last sentence."""
+"""How many violations of one result get a whole story. The others get only its last sentence."""
 QUEUES: Final = frozenset({"overtaken", "herd"})
-"""Kinds of findings of which it matters how long somebody waited, and how often it was woken."""
+"""Kinds of findings whose story says how long a client waited, and how often it was woken."""
 FAULTS_TOLD: Final = 3
-"""Faults in one story, the latest."""
+"""How many faults one story tells of: the latest."""
 
 HARNESS: Final = "the harness"
-"""Who reads the store in the end."""
+"""The subject of sentences about the final reads of the store."""
 
 Conclusion = Callable[[View, Finding], str]
 """Makes the sentence that says what was broken."""
@@ -34,22 +34,22 @@ Conclusion = Callable[[View, Finding], str]
 class Sentence:
     """One sentence of a story; `str` makes the text of it."""
 
-    at: int  # ns; where it stands among the others
+    at: int  # ns; determines the sentence's place among the others
     subject: str  # who did it: "worker 1". Empty for a fault and for the conclusion
     what: str  # what was done, up to the token under which it was done
     owns: bool = False  # whether it is about something of the subject's: "worker 1's write ..."
-    token: int = NONE  # that token, `NONE` where there is none
+    token: int = NONE  # the token under which it was done, `NONE` if there is none
     then: str = ""  # what follows the token, after a comma
     more: tuple[str, ...] = ()  # further clauses, each after a semicolon
     rows: tuple[int, ...] = ()  # the operations in it
-    known: frozenset[int] = frozenset()  # tokens that the reader knows from it: its own, and one that was granted
-    fault: FaultInterval | None = None  # what it tells of where it is about a fault on nodes or links
+    known: frozenset[int] = frozenset()  # tokens that the sentence tells the reader: its own, and one that was granted
+    fault: FaultInterval | None = None  # the fault, if the sentence is about one on nodes or links
 
     def __str__(self) -> str:
         return self.after(())
 
     def after(self, others: Sequence["Sentence"]) -> str:
-        """The text behind other sentences in one line: of the same subject it leaves out what those say already."""
+        """The text behind other sentences in one line. If all have this subject, it does not repeat what they say."""
         same = bool(others and self.subject) and all(other.subject == self.subject for other in others)
         known = {token for other in others for token in other.known} if same else ()
         subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
@@ -59,7 +59,7 @@ class Sentence:
 
 
 def in_turn(holds: Iterable[Hold]) -> tuple[int, ...]:
-    """Acquire rows of grants of one key: by token, where there is one, else by return."""
+    """Acquire rows of grants of one key, in order of tokens or, without tokens, of returns."""
     return tuple(hold.row for hold in sorted(holds, key=lambda hold: (hold.token, hold.ret, hold.row)))
 
 
@@ -69,7 +69,7 @@ class Narrator:
         self.clock = view.clock
 
     def tell(self, findings: Iterable[Finding], conclusion: Conclusion | None = None) -> tuple[Violation, ...]:
-        """Violations in order of time. conclusion: makes the last sentence, where that is none of `CONCLUSIONS`."""
+        """Violations in order of time. conclusion: makes the last sentence, if that is none of `CONCLUSIONS`."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         violations = []
         for number, finding in enumerate(ordered):
@@ -84,7 +84,7 @@ class Narrator:
         return in_turn({hold for hold in map(self._view.hold_of, rows) if hold is not None})
 
     def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
-        """One for each grant, operation of the witness and fault, in order of time. holders: rows of the grants."""
+        """A sentence for each grant, operation of the witness and fault, in order of time. holders: rows of grants."""
         holds = self.holds(holders)
         rows = tuple(dict.fromkeys(broken.rows))
         keys = self._view.column("key")
@@ -104,7 +104,7 @@ class Narrator:
         return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
 
     def granted(self, hold: Hold, *, named: bool = False) -> Sentence:
-        """Who was granted what, when that ended at the earliest, and what befell its holder. named: say which lock."""
+        """Who was granted what, when the lease could end, and what happened to the holder. named: name the lock."""
         lock = self._view.facts.keys[hold.key] if named else "the lock"
         what = f"token {hold.token}" + (f" of {lock}" if named else "") if hold.token != NONE else lock
         if hold.shared:
@@ -142,7 +142,7 @@ class Narrator:
         return Sentence(inv, self.worker(view.column("process")[row]), deed, more=tuple(more), rows=(row,))
 
     def did(self, row: int, *, named: bool = False) -> Sentence:
-        """One operation: who asked for it and how it ended. named: say on which lock."""
+        """One operation: who asked for it and how it ended. named: name the lock."""
         view = self._view
         kind, process, outcome, flags = (view.column(name)[row] for name in ("f", "process", "outcome", "flags"))
         value, token, inv, ret = (view.column(name)[row] for name in ("value", "token", "inv", "ret"))
@@ -180,7 +180,7 @@ class Narrator:
         )
 
     def struck(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> Sentence:
-        """What faults of one name did to nodes or links, how long, and whose leases they met if they strike those."""
+        """What faults of one name did to nodes or links, how long, and which leases they met if they affect those."""
         first = faults[0]
         targets = listing(list(dict.fromkeys(fault.target for fault in faults)))
         begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
@@ -200,12 +200,12 @@ class Narrator:
         return Sentence(begun, "", what, more=tuple(more), fault=first)
 
     def _hit(self, fault: FaultInterval) -> str:
-        ends = fault.healed and fault.kind != "kill"  # who was killed is only replaced
+        ends = fault.healed and fault.kind != "kill"  # a killed worker is only replaced
         until = f" until {self.clock(fault.healed)}" if ends else ""
         return f"{fault.name} hit it at {self.clock(fault.applied)}{until}"
 
     def _beside(self, holds: Sequence[Hold], at: int) -> list[FaultInterval]:
-        """Faults on nodes and links between the first grant and the violation; without grants the one healed last."""
+        """Faults on nodes and links between the first grant and the violation; without grants the last healed."""
         begun = [fault for fault in self._view.struck if fault.process < 0 and fault.begun <= at]
         if not holds:
             return sorted(begun, key=lambda fault: fault.over)[-1:]

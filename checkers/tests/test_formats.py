@@ -1,4 +1,4 @@
-"""Histories from elsewhere: what their events become, in every format; damaged files get one line that names a line."""
+"""Foreign histories of every format: what their events become. Damaged files get one line, which names a line."""
 
 import json
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ FAMILIES = {"jsonl": Family.FOREIGN_JSONL, "edn": Family.EDN, "text": Family.TEX
 
 
 def ours(text: str) -> str:
-    """JSONL with times: every event names its own."""
+    """JSONL of a text in which every event names its time."""
     return files.jsonl(told(text))
 
 
@@ -117,11 +117,11 @@ PARTS = [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),
     ("other loggers are passed over", OTHERS, {"value": [3]}),
     ("blanks instead of tabs", BLANKS, {"value": [2], "base": [1], "reason": [Reason.TIMEOUT]}),
 )
-def test_what_events_become(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
+def test_events_become_the_expected_rows(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
     assert described(loaded(tmp_path, text), expected) == expected
 
 
-def test_a_file_with_times_is_ours(tmp_path: Path) -> None:
+def test_a_jsonl_file_with_times_is_taken_as_our_own_format(tmp_path: Path) -> None:
     loaded(tmp_path, TIMED)
     assert load_with_defaults(tmp_path / "history").family == Family.JSONL
 
@@ -173,7 +173,7 @@ def test_reasons(tmp_path: Path, f: str, more: dict[str, Any], reason: Reason) -
     ("a line that breaks off", BEGUN + "INF\n", "history:2: not an event"),
     ("two values behind blanks", log("1   :invoke :write    1 2"), "history:1: not one value"),
 )
-def test_what_a_log_cannot_have_meant(tmp_path: Path, text: str, message: str) -> None:
+def test_a_damaged_line_of_a_log_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadHistory, match=message):
         loaded(tmp_path, text)
 
@@ -186,7 +186,7 @@ def test_independent_keys(tmp_path: Path, name: str) -> None:
     assert described(loaded(tmp_path, text), expected) == expected
 
 
-def test_values_are_hashable_and_told_apart(tmp_path: Path) -> None:
+def test_different_values_stay_different_and_hashable(tmp_path: Path) -> None:
     written: list[Any] = [None, 0, "0", [], {}, [[]], {"a": [1]}, [["a", [1]]], "nil", 10**30, -0.5]
     events = (event(n, "invoke", "write", value, time=1) for n, value in enumerate(written))
     history = loaded(tmp_path, files.jsonl(events))
@@ -294,7 +294,7 @@ def test_contradictions_and_wrong_types(tmp_path: Path, events: list[Event], mes
     assert message in refused(tmp_path, files.jsonl(events))
 
 
-def test_two_grants_to_one_owner_are_for_the_verdict(tmp_path: Path) -> None:
+def test_two_grants_to_one_owner_are_read_and_left_to_the_verdict(tmp_path: Path) -> None:
     grants = [event(n, kind, "acquire", time=1, owner="x") for n in range(2) for kind in ("invoke", "ok")]
     assert len(loaded(tmp_path, files.jsonl(grants))) == 2
 
@@ -348,7 +348,7 @@ def test_json_lines(tmp_path: Path, line: str, message: str, before: int) -> Non
     (b"{:a 1}\n" + b" " * 70_000 + b"\0", ":2: a NUL byte"),
     ('{"process": 0}\n'.encode("utf-16"), ": a binary file"),
 )
-def test_what_is_no_history(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_history_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     assert refused(tmp_path, content).startswith(message)
 
 
@@ -358,7 +358,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
             load_any(path)
 
 
-def test_marks_and_ends_of_lines(tmp_path: Path) -> None:
+def test_byte_order_marks_and_line_ends_make_no_difference(tmp_path: Path) -> None:
     for writer in WRITERS.values():
         content = writer([event(0, "invoke", "read"), event(0, "ok", "read", 5)])
         same = content.replace("\n", "\r\n"), content.rstrip("\n"), content + "\n\n"
@@ -368,7 +368,7 @@ def test_marks_and_ends_of_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_random_files_that_are_read_as_many_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As few lines the fuzz reads them."""
+    """The fuzz reads such files as few lines."""
     monkeypatch.setattr("checkers.formats.lines.FEW", 0)
     monkeypatch.setattr("checkers.formats.lines.CHUNK", 5)
     words = {CHECKS[name](Random(f"0/{number}")) for number in range(100)}

@@ -11,7 +11,7 @@ from infra.backends.redis import Redis
 from infra.backends.zookeeper import ZooKeeper
 
 STORE: Final = Postgres()
-"""What the fenced store is."""
+"""The backend that the fenced store runs on."""
 
 BACKENDS: Final[Mapping[str, Backend]] = MappingProxyType(
     {backend.name: backend for backend in (Redis(), ZooKeeper(), Etcd(), STORE)}

@@ -1,4 +1,4 @@
-"""What servers answer to the questions of `infra.backends.backend.Backend`. Standard library only, as that."""
+"""What servers answer to the questions of `infra.backends.backend.Backend`. Standard library only, as there."""
 
 import http.client
 from collections.abc import Callable
@@ -7,33 +7,33 @@ from typing import Final, Literal, NamedTuple
 
 
 class ServerRefused(Exception):
-    """The server, or its absence, said no."""
+    """The server refused, or there is no server that answers."""
 
 
 NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
 """What a question to a server may raise."""
 
 WRITES: Final = "fencepost-writes-"
-"""What the names of keys begin with that are written beside the locks (`infra.background_writes`)."""
+"""The prefix of keys that are written beside the locks (`infra.background_writes`)."""
 
 Write = Callable[[Literal["create", "remove"], str], bool]
-"""Of a small key, by its name. Returns, when that is acknowledged, whether one that was to be removed was there; raises
-one of NO_ANSWER."""
+"""(verb, name): create or remove a small key. Returns when that is acknowledged: False if a key to be removed was not
+there. Raises one of NO_ANSWER."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
     """A node that serves clients.
 
-    version  as the node tells it ("3.5.16"); another server for a backend with its name ("valkey 8.1.1").
+    version  as the node tells it ("3.5.16"); a server that stands for a backend adds its name ("valkey 8.1.1").
     term     etcd: the raft term. ZooKeeper: the epoch, which the latest transaction shows. Else 0.
     me       its identity among its peers, "" where it has none. Redis: "master" or "slave".
-    leader   the identity of whom it follows, maybe its own; "follower" or "leader" for ZooKeeper, which tells its role
-             and not whom it follows; for Redis the id of the history of writes that it makes or follows, "" while it is
-             cut off from its primary, and until a copy that it took is kept on its disk. "" where there are no roles.
+    leader   the identity of the leader that it follows, maybe its own; "" where there are no roles. ZooKeeper tells
+             only its role: "follower" or "leader". Redis: the id of the history of writes that it makes or follows; ""
+             while it is cut off from its primary, and until a copy that it took is kept on its disk.
     ahead    seconds by which its clock is ahead of this machine's wall clock, where backends tell the time: Redis and
              PostgreSQL. Else None.
-    unsure   seconds that `ahead` may be wrong either way: half of what the answer took.
+    unsure   seconds that `ahead` may be wrong either way: half of the time that the answer took.
     refuses  whether it was told to refuse writes (Trait.REFUSES_WRITES).
     """
 
@@ -47,15 +47,15 @@ class Health:
 
 
 Probe = Callable[[str, int], Health | None]
-"""(host, port) -> what the node says."""
+"""(host, port) -> the health of the node there."""
 
 Outcome = Literal["kept", "refused", "silent"]
-"""What became of a write. refused: an error, or no connection. silent: no answer in time, so it may still be kept."""
+"""The outcome of a write. refused: an error, or no connection. silent: no answer in time, so it may still be kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """seconds: from the question, which follows the connection, to the answer. said: in words what was answered."""
+    """seconds: from just before we connect until the answer or error. said: the error in words; "" for `kept`."""
 
     outcome: Outcome
     seconds: float
@@ -66,9 +66,9 @@ class Held(NamedTuple):
     """What a member holds. Changes are numbered where the service numbers them, else 0.
 
     first, last  the latest change that it had when it began to answer, and when it had answered.
-    entries      (name, number of the change that made it, and of the latest that changed it, the lease or session that
-                 it ends with or 0, digest of what it holds) for each.
-    whole        a digest of all changes up to one of them, "" where it tells none.
+    entries      (name, number of the change that created it, number of its latest change, the lease or session that it
+                 ends with or 0, digest of what it holds) for each.
+    whole        a digest of all changes up to one of them, "" where the member tells none.
     """
 
     first: int

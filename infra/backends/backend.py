@@ -1,11 +1,11 @@
 """What a backend is: one kind of lock service, and all that the project knows about it, in one object.
 
-`infra/backends/NAME.py` says it for one kind; `infra/backends/__init__.py` lists them. The rest of the project asks for
-traits and calls the methods below, and names no backend. A new one is its module, its entry in the list, its services
-in docker-compose.yml and the recipe of its image.
+`infra/backends/NAME.py` describes one kind; `infra/backends/__init__.py` lists them. The rest of the project asks for
+traits and calls the methods below, and names no backend. A new backend needs a module, an entry in the list, services
+in docker-compose.yml and a recipe for its image.
 
-Standard library only, of Python 3.10: the doctor loads these modules where nothing is installed yet, and workers beside
-any library under test. A method that needs a client library loads it when it is called.
+Standard library only, of Python 3.10: the doctor loads these modules where nothing is installed yet, and workers load
+them beside any library under test. A method that needs a client library loads it when it is called.
 """
 
 import time
@@ -47,7 +47,7 @@ class Trait(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A server as it can be had."""
+    """A server, and where it can be had."""
 
     server: str  # what users call it, and the folder of its recipe in `infra/images/`
     debian: str  # the Debian package whose version is the server's
@@ -58,17 +58,17 @@ class Package:
     # Registry (`sources.REGISTRIES`) -> what the server is called there; since: the oldest version to build.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     since: str = "0"
-    needs: tuple[str, ...] = ()  # the recipes whose images its own takes files out of
+    needs: tuple[str, ...] = ()  # the recipes from whose images its own recipe copies files
 
 
 @dataclass(frozen=True, slots=True)
 class Auxiliary:
     """A node that comes with a backend and is none of its members: Redlock's five know nothing of a sixth.
 
-    host, port  the last byte of its own address; where it serves clients.
+    host, port  the last byte of its own address; the port on which it serves clients.
     dials       the member that it connects to through Toxiproxy, what for, and at which port of the bridge `data`.
-    reached     whether clients have a way of their own to it.
-    package     its server where that is another than the backend's.
+    reached     whether clients have links of their own to it.
+    package     the package of its server, if its server is not the backend's.
     """
 
     name: str
@@ -81,14 +81,14 @@ class Auxiliary:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """How data get from one version to another that does not start on them: shell scripts, run beside the node.
+    """Carries data to a version that does not start on them as they are: shell scripts, run beside the node.
 
     how        for people: "by dump and restore".
     variables  of the node's container that the scripts need.
     begin      what all scripts begin with.
     versions   prints a line for the version of the data ("none" if there are none), and one for the server.
     needed     (the two lines) -> whether these data have to be carried to that server.
-    dump, restore, back, done  by the former image, then by the new one; what undoes both; what removes what was kept.
+    dump, restore, back, done  dump by the former image, restore by the new one; undo both; remove what was kept.
     """
 
     how: str
@@ -103,7 +103,7 @@ class Migration:
 
 
 class Server(Protocol):
-    """A node, as far as questions to it go: its name for people, and its address past the proxies."""
+    """A node that can be asked: its name for people, and its address past the proxies."""
 
     @property
     def name(self) -> str: ...
@@ -116,31 +116,31 @@ class Replication(Protocol):
     """The roles of a primary and its replica. Every verb raises Failed when a server does not do it."""
 
     def promoted(self, health: Health) -> bool:
-        """Whether what a server says of itself is that it is a primary."""
+        """Whether a server says that it is a primary."""
 
     def follows(self, replica: Health | None, primary: Health | None) -> bool:
-        """Whether a replica is connected to its primary and has the history of its writes, on its disk as well."""
+        """Whether a replica is connected to its primary and has the history of that one's writes, also on its disk."""
 
     def leads(self, server: Server) -> bool:
-        """Whether it is a primary."""
+        """Whether the server is a primary."""
 
     def offset(self, server: Server) -> int:
-        """Bytes of the history of writes that it knows."""
+        """Bytes of the history of writes that the server knows."""
 
     def lead(self, server: Server) -> None:
-        """Make it a primary."""
+        """Make the server a primary."""
 
     def follow(self, server: Server, primary: Address) -> None:
-        """Make it a replica."""
+        """Make the server a replica of a primary."""
 
     def remember(self, server: Server) -> None:
-        """Have it keep its role with its data, for when it is killed and started."""
+        """Have the server store its role with its data, so that it survives a kill and a start."""
 
     def mark(self, server: Server, text: str) -> None:
         """Write a key of ours."""
 
     def marked(self, server: Server) -> str | None:
-        """What that key holds."""
+        """What the key of `mark` holds."""
 
     def look(self, address: Address, patience: float) -> tuple[bool, str | None] | None:
         """Whether the server there is a primary, and its mark; None when nobody answers within so many seconds."""
@@ -151,30 +151,30 @@ class Backend(ABC):
 
     name            as users say it, and as in plans.
     prefix          what its members are called, without their numbers. They are services of docker-compose.yml.
-    hosts           the last byte of the address of each member, in order: so many there are.
+    hosts           the last byte of the address of each member, in order; as many as there are members.
     port            where a member serves clients.
-    peer_ports      what peers talk about -> the port less the number of the member that listens there.
+    peer_ports      purpose of a connection between peers -> its port, minus the number of the member that listens.
     packages        its server first, then others that stand for it: the same protocol, and for us the same command
                     line.
     plants          bug of a planted server (`infra/docker/servers_with_bugs.py`) -> what the server does.
-    lacks           trait that a fault needs -> why this backend has it not, as users read it.
+    lacks           trait that a fault needs -> why this backend lacks it, as users read it.
     pace            seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two
                     cores.
-    call            seconds within which a call of a plain client returns, whatever becomes of servers: our locks'
-                    `fail-fast`.
+    call            seconds within which a call of a plain client returns, whatever happens to servers: the
+                    `fail-fast` of our locks.
     election        seconds for which its members hear nothing from their leader before they elect another; 0 where
                     there is none.
-    user            who we log in as on clusters of ours; empty where everybody is let in.
+    user            the user as which we log in on clusters of ours; empty where everybody is let in.
     login_note      how to log in, for people; {password} stands for the password.
-    password_alone  whether a password can go without a user.
+    password_alone  whether a password works without a user.
     fatal           the line of its log in which a server says why it ends, as a pattern whose group is the reason.
     question        the shortest question that is answered whatever the server's state: it proves that a link is cut,
                     or whole.
     asked_in_clear  whether that question comes before any encryption.
-    messages        what tells requests and answers from each other.
+    messages        the class that finds requests and answers in the bytes of a connection.
     disks           roles whose disks a write waits for, where there is a leader.
-    migration       how its data get to a version that does not start on them.
-    replication     where it has a replica.
+    migration       how its data are carried to a version that does not start on them.
+    replication     the roles of its primary and its replica, if it has one.
     """
 
     name: ClassVar[str]
@@ -214,7 +214,7 @@ class Backend(ABC):
 
     @property
     def copies(self) -> tuple[str, ...]:
-        """The names of nodes that hold the same, the one that acknowledges writes first where there is one; or none."""
+        """The names of the nodes with the same data, or (). If only one node acknowledges writes, it comes first."""
         return self.members if self.has(Trait.LEADER) else ()
 
     def has(self, trait: Trait) -> bool:
@@ -224,9 +224,9 @@ class Backend(ABC):
 
     @abstractmethod
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """What a member says of itself, asked by the plainest means; None if it is not up, or paused, or not serving.
+        """The health of a member, asked by the plainest means; None if the member is not up, or paused, or not serving.
 
-        One question that every version answers; no client library where that can be, and no retries.
+        Asks one question that every version answers; without a client library if possible, and without retries.
         """
 
     def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
@@ -235,9 +235,9 @@ class Backend(ABC):
         return self.probe
 
     def leader(self, healths: Sequence[Health | None]) -> int | None:
-        """Index of the leader among what the members say, None when there is none that a majority can have.
+        """Index of the leader by what the members say; None when there is no leader that a majority can have.
 
-        A leader that was cut off goes on calling itself one until it notices, so the later term decides.
+        A leader that was cut off still calls itself the leader until it notices, so the later term decides.
         """
         del healths
         return None
@@ -248,14 +248,14 @@ class Backend(ABC):
 
     @abstractmethod
     def long_question(self, size: int) -> bytes:
-        """A question of a little more than `size` bytes: answered, or at least refused, when all of it is there."""
+        """A question of a little more than `size` bytes. The server answers or refuses it when all of it is there."""
 
     # --- what is asked of its nodes ---
 
     def write(self, address: Address, access: Access = OPEN, size: int = 1, patience: float = 1.0) -> Written:
-        """One write that a server keeps before it acknowledges it: the proof that its disk is slow, stalled or full.
+        """Make one write that the server keeps before it acknowledges it. It shows if a disk is slow, stalled or full.
 
-        About `size` bytes, which leave nothing behind; `patience` seconds at most for each answer.
+        The write has about `size` bytes and leaves nothing behind. `patience`: seconds at most for each answer.
         """
         started = time.monotonic()
         try:
@@ -275,17 +275,17 @@ class Backend(ABC):
         raise NotImplementedError
 
     def written(self, address: Address) -> frozenset[str]:
-        """The names of `WRITES` on one of `copies`, with all that was acknowledged before. Raises one of NO_ANSWER."""
+        """The names of `WRITES` on one of `copies`, with all writes acknowledged before. Raises one of NO_ANSWER."""
         raise NotImplementedError
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
-        """What one of `copies` holds of the names that are wanted, once it has all that was acknowledged before, and
-        the change numbered `since`. `Held.whole` covers the changes up to that one. Raises one of NO_ANSWER.
+        """What one of `copies` holds under the wanted names, once it has all writes acknowledged before and the change
+        with the number `since`. `Held.whole` covers the changes up to `since`. Raises one of NO_ANSWER.
         """
         raise NotImplementedError
 
     def hand_over(self, leader: Server, successor: Health) -> bool:
-        """Ask the leader to make another member the leader; whether it says that it did. See Trait.HANDS_OVER."""
+        """Ask the leader to make another member the leader. Returns whether it says it did. See Trait.HANDS_OVER."""
         raise NotImplementedError
 
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
@@ -299,35 +299,35 @@ class Backend(ABC):
         raise NotImplementedError
 
     def maintain(self, server: Server, access: Access) -> str:
-        """Have a server compact, rewrite or vacuum what it keeps (Trait.MAINTAINED); what was done, as it shows. Raises
-        Failed, or one of NO_ANSWER.
+        """Have a server compact, rewrite or vacuum what it keeps (Trait.MAINTAINED). Returns what the server has done,
+        for people. Raises Failed, or one of NO_ANSWER.
         """
         raise NotImplementedError
 
     def agreed_version(self, address: Address) -> str:
-        """What all members are up to ("3.5.0"), as one tells it, or "": none that is older may join. COMMON_VERSION."""
+        """The version all members are up to ("3.5.0"), as one tells it, or "". None older may join. COMMON_VERSION."""
         raise NotImplementedError
 
     # --- members that lost their data: Trait.MEMBERSHIP ---
 
     def replace_member(self, others: Sequence[Address], member: str) -> None:
-        """Put a new member, which has yet to be started, in the place of one. others: the addresses of those left.
+        """Put a new member, which has yet to be started, in the place of `member`. others: addresses of the others.
 
         Raises Failed when they do not do it: without a majority they cannot.
         """
         raise NotImplementedError
 
     def lost_place(self, others: Sequence[Address], member: str) -> bool:
-        """Whether the others agree that a member was removed, and nobody has started in its place."""
+        """Whether the other members agree that a member was removed, and that no new one has started in its place."""
         raise NotImplementedError
 
-    # --- clusters of somebody else's ---
+    # --- clusters of others ---
 
     @abstractmethod
     def refusal(self, endpoint: str, access: Access) -> str:
         """Why the node at `host:port`, which its probe found not serving, does not let us in. Raises OSError."""
 
     def unusable(self, health: Health) -> str:
-        """Why a node that serves is none that clients can be sent to, "" if it is one."""
+        """Why clients cannot be sent to a node that serves; "" if they can."""
         del health
         return ""

@@ -19,9 +19,9 @@ EXPLAINS_WITHIN: Final = 3.0
 
 
 def converse(endpoint: str, question: bytes, access: Access, *, explain: bool = False) -> str:
-    """Ask, and read until the other side closes or is silent: what came.
+    """Ask, and return everything that the other side sends until it closes or falls silent.
 
-    explain: wait for up to `EXPLAINS_WITHIN` seconds instead of `PATIENCE`. Raises OSError unless it closed in order.
+    explain: wait for up to `EXPLAINS_WITHIN` seconds instead of `PATIENCE`; raise OSError unless it closed in order.
     """
     reply = b""
     try:
@@ -51,12 +51,12 @@ def digest(value: object) -> str:
 
 
 def with_clock(health: Health, now: float, sent: float, answered: float) -> Health:
-    """now: what its clock told, some time between the question and the answer (both of ours); all in s since 1970."""
+    """Adds `ahead` and `unsure`. now: the node's clock between `sent` and `answered` of ours; all in s since 1970."""
     return replace(health, ahead=now - (sent + answered) / 2, unsure=(answered - sent) / 2)
 
 
 def unexpected(reply: str, access: Access) -> str:
-    """Why we are not let in where a node answers something else than its protocol, or nothing."""
+    """Why we are not let in by a node that answers nothing, or something that is not its protocol."""
     if not reply.strip() or (not reply.isprintable() and reply.startswith(("\x15", "\0"))):
         hint = "" if access.tls else f" (does it speak TLS? then put {TLS} before the first host)"
         return f"it hangs up without an answer{hint}"

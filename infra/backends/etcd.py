@@ -1,7 +1,7 @@
 """etcd: three members that agree by raft, with leases and keep-alives, asked over the JSON gateway.
 
-A member that lost its data may not come back as who it was: it could vote twice. Its place is given to a new one, which
-starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
+A member that lost its data must not come back under its old identity: it could vote twice. A new member takes its
+place. That one starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
 """
 
 import base64
@@ -23,7 +23,7 @@ REPLACED_WITHIN: Final = 10.0
 """Seconds for both changes of a replacement; they take 20 ms."""
 
 CHANGED_WITHIN: Final = 3.0
-"""Seconds for the answer to one change: one that lost its leader is answered late or never."""
+"""Seconds for the answer to one change. A change that loses its leader is answered late or never."""
 
 MAINTAINED_WITHIN: Final = 20.0
 """Seconds for a compaction, or a defragmentation: neither answers while its disk stalls."""
@@ -42,7 +42,7 @@ def _base64(text: str) -> str:
 
 _KEY: Final = _base64("fencepost-disk")
 _ALL_WRITES: Final = {"key": _base64(WRITES), "range_end": _base64(f"{WRITES}\x7f")}
-"""As a range of keys."""
+"""All keys of `WRITES`, as a range."""
 _FIRST: Final = base64.b64encode(b"\0").decode()
 """The lowest key; as the end of a range it stands for no end."""
 
@@ -89,7 +89,7 @@ class Etcd(Backend):
     question = b"GET /version HTTP/1.0\r\n\r\n"
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """None also where the member knows no leader."""
+        """None also when the member knows no leader."""
         try:
             status = _ask((host, port), "/v3/maintenance/status", {}, PATIENCE, access)
         except NO_ANSWER:
@@ -122,14 +122,14 @@ class Etcd(Backend):
         return b"GET /version HTTP/1.0\r\nX-Padding: " + b"x" * size + b"\r\n\r\n"
 
     def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        """Puts a key under a lease of seconds."""
+        """Puts a key under a lease of 2 s, and revokes the lease."""
         lease = _ask(address, "/v3/lease/grant", {"TTL": 2}, patience, access)["ID"]
         value = base64.b64encode(b"x" * size).decode()
         _ask(address, "/v3/kv/put", {"key": _KEY, "value": value, "lease": lease}, patience, access)
         _ask(address, "/v3/lease/revoke", {"ID": lease}, patience, access)
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
-        """By one linearizable read, which a member answers from its own store when it has caught up."""
+        """Makes one linearizable read, which a member answers from its own store when it has caught up."""
         everything = {"key": _FIRST, "range_end": _FIRST}
         reply = _ask(address, "/v3/kv/range", everything, CHANGED_WITHIN)
         entries = []
@@ -156,7 +156,7 @@ class Etcd(Backend):
 
     @contextlib.contextmanager
     def writing(self, address: Address, patience: float) -> Iterator[Write]:
-        """A key is created if nobody has changed any of those that are there, so that servers have much to look at."""
+        """Creates a key only if none of the existing keys was changed, so that servers have many keys to look at."""
         connection = http.client.HTTPConnection(*address, timeout=patience)
         unchanged = {**_ALL_WRITES, "target": "VERSION", "result": "LESS", "version": 2}
 
@@ -176,7 +176,7 @@ class Etcd(Backend):
             connection.close()
 
     def written(self, address: Address) -> frozenset[str]:
-        """By one linearizable read, as `held`."""
+        """Makes one linearizable read, as `held` does."""
         reply = _ask(address, "/v3/kv/range", {**_ALL_WRITES, "keys_only": True}, CHANGED_WITHIN)
         return frozenset(base64.b64decode(each["key"]).decode().removeprefix(WRITES) for each in reply.get("kvs", ()))
 
@@ -189,7 +189,7 @@ class Etcd(Backend):
         return True
 
     def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
-        """By the alarm that a member raises when its database has grown to its quota: it binds all of them."""
+        """Uses the alarm that a member raises when its database has grown to its quota. It binds all members."""
         try:
             me = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE, access)["header"]["member_id"]
             alarm = {"action": "ACTIVATE" if refuse else "DEACTIVATE", "memberID": me, "alarm": _NO_SPACE}
@@ -198,10 +198,10 @@ class Etcd(Backend):
             raise Failed(f"{server.name}: the alarm {_NO_SPACE}: {error}") from error
 
     def maintain(self, server: Server, access: Access) -> str:
-        """The history is compacted up to now, for all members, and this one's file written anew."""
+        """Compacts the history of all members up to now, and rewrites the file of this member."""
         status = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE, access)
         revision = int(status["header"]["revision"])
-        with contextlib.suppress(ServerRefused):  # of another member it was asked already
+        with contextlib.suppress(ServerRefused):  # if another member was asked for it already
             what = {"revision": revision, "physical": True}
             _ask(server.address, "/v3/kv/compaction", what, MAINTAINED_WITHIN, access)
         _ask(server.address, "/v3/maintenance/defragment", {}, MAINTAINED_WITHIN, access)
@@ -213,7 +213,7 @@ class Etcd(Backend):
         raise Failed(f"{server.name} was told to compact its history, and keeps it")
 
     def agreed_version(self, address: Address) -> str:
-        """It changes seconds after the last member was replaced."""
+        """The agreed version changes seconds after the last member was replaced."""
         try:
             reply = _ask(address, "/version", None, CHANGED_WITHIN)
         except NO_ANSWER:
@@ -225,7 +225,7 @@ class Etcd(Backend):
         return f"http://{member}:{self.peer_ports['peer'] + self.members.index(member) + 1}"
 
     def replace_member(self, others: Sequence[Address], member: str) -> None:
-        """Done twice it is done anew: nothing tells whether one that was added has ever started and voted."""
+        """A second call replaces the member anew: nothing tells whether the added member has ever started and voted."""
         deadline, peer = time.monotonic() + REPLACED_WITHIN, self.peer_url(member)
         while True:
             trouble = []
@@ -269,7 +269,7 @@ def _replace(address: Address, peer: str) -> None:
 
 
 def _change(address: Address, verb: str, **what: object) -> Mapping[str, Any]:
-    """Of the list of members. Raises Failed where it is refused, OSError or HTTPException where nobody answers."""
+    """Change or list the members. Raises Failed if that is refused, OSError or HTTPException if nobody answers."""
     try:
         return _ask(address, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
     except ServerRefused as error:
@@ -279,7 +279,7 @@ def _change(address: Address, verb: str, **what: object) -> Mapping[str, Any]:
 def _ask(
     address: Address, path: str, what: Mapping[str, object] | None, patience: float, access: Access = OPEN
 ) -> Mapping[str, Any]:
-    """A POST with what is asked, a GET for None. Raises one of NO_ANSWER."""
+    """POST `what` (GET if it is None) and return the answer. Raises one of NO_ANSWER."""
     connection = http.client.HTTPConnection(*address, timeout=patience)
     try:
         if access.tls:

@@ -1,7 +1,7 @@
-"""What a client asks for, and what a server answers, told from the bytes between them, as far as a backend needs it.
+"""Finds requests and answers in the bytes between a client and a server, as far as a backend needs it.
 
-For whoever stands between the two and counts (`suites.worker.message_tap`): how many requests does a verb of a lock
-take? What keeps a connection alive, and what controls its flow, is neither a request nor an answer.
+`suites.worker.message_tap` stands between the two, and counts how many requests a verb of a lock takes. Messages that
+keep a connection alive or control its flow are neither requests nor answers.
 """
 
 from collections.abc import Iterator
@@ -15,29 +15,29 @@ _ENDS_STREAM: Final = 1
 
 _PING: Final = -2
 PUSHED: Final = -1
-"""The exchange of what the server says unasked: that something happened which somebody watches."""
+"""The exchange of a message that the server sends unasked: an event that the client watches for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes to be passed on, in order. exchange: the one on its connection that it is of; None: not of any."""
+    """Bytes to be passed on, in order. exchange: the exchange of the connection that they count for; None: for none."""
 
     data: bytes
     exchange: int | None = None
 
 
 class Messages(Protocol):
-    """One connection. Both methods take what arrived and give all of it back, as soon as they can tell what it is."""
+    """One connection. Both methods take bytes that arrived, and return them all as soon as they know what these are."""
 
     def asked(self, data: bytes) -> list[Piece]:
-        """From the client."""
+        """Bytes from the client."""
 
     def answered(self, data: bytes) -> list[Piece]:
-        """From the server."""
+        """Bytes from the server."""
 
 
 class InTurns:
-    """One request at a time, and one answer to each: whoever speaks after the other begins one."""
+    """One request at a time, and one answer to each. Each begins with a side's first bytes after the other side's."""
 
     def __init__(self) -> None:
         self._turn = "server"
@@ -54,7 +54,7 @@ class InTurns:
 
 
 class ZooKeeperMessages:
-    """Frames with their length before them, and the number of the request; a session's first have none.
+    """Each frame begins with its length and the number of its request; a session's first frames have no number.
 
     https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html; as of `ReplyHeader` in its zookeeper.jute.
     """
@@ -78,7 +78,7 @@ class _Frames:
         self._first = True
 
     def take(self, data: bytes) -> Iterator[Piece]:
-        """Every frame that is complete. Requests count from 1, so that an event cannot be taken for an answer."""
+        """Every complete frame. Requests are numbered from 1, so that an event cannot be taken for an answer."""
         self._rest += data
         while len(self._rest) >= 4 and len(self._rest) >= (end := 4 + int.from_bytes(self._rest[:4], "big")):
             frame, self._rest = self._rest[:end], self._rest[end:]
@@ -88,10 +88,10 @@ class _Frames:
 
 
 class EtcdMessages:
-    """gRPC over HTTP/2, or its gateway's HTTP/1.1, which goes in turns; both without TLS.
+    """gRPC over HTTP/2, or HTTP/1.1 of its gateway, where client and server take turns; both without TLS.
 
-    A call of gRPC is a stream. A request begins with its headers; an answer is each piece of data, or the headers that
-    end a call that has none (RFC 9113, sections 3.4, 4.1, 6.1 and 6.2).
+    A call of gRPC is a stream. A request begins with its headers. Each piece of data from the server is an answer; in a
+    call without data, the headers that end it are the answer (RFC 9113, sections 3.4, 4.1, 6.1 and 6.2).
     """
 
     def __init__(self) -> None:

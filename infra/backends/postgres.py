@@ -1,10 +1,10 @@
-"""PostgreSQL: a single server, with a process for each session, and PgBouncer before it. The store is one as well.
+"""PostgreSQL: a single server, with a process for each session, and PgBouncer in front of it. The store is one too.
 
-It takes the data of another major version by dump and restore: none starts on the files of another. Two containers of
-our own, without a network, do that beside the node while it is down, so that nobody can be told anything that is not in
-the dump. In the one the former version dumps all (roles, databases, tables, sequences, grants), in the other the new
-one loads that into a directory of its own, which then takes the place of the former. What was there is kept until the
-new version serves. Sessions do not survive, and with them the advisory locks.
+No major version starts on the files of another, so dump and restore carry the data. Two containers of our own do that
+beside the node while it is down. They have no network, so no client gets an acknowledgement that is not in the dump. In
+the first container the former version dumps all (roles, databases, tables, sequences, grants). In the second the new
+version loads the dump into a new directory, which then replaces the former one. The former data are kept until the new
+version serves. Sessions do not survive, and neither do their advisory locks.
 """
 
 import os
@@ -36,7 +36,7 @@ _BOUNCER_PACKAGE: Final = Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm
 LOGS_IN_WITHIN: Final = 2
 """Seconds for a login; libpq takes no less."""
 
-_ROW: Final = 1000  # bytes; less than PostgreSQL compresses
+_ROW: Final = 1000  # bytes; too few for PostgreSQL to compress
 _TABLE: Final = "fencepost-disk"
 
 _BEGIN: Final = """\
@@ -59,7 +59,7 @@ begin "$data"
 as pg_dumpall -h /tmp -U postgres --no-sync -f "$work/dump.sql"
 end "$data"
 """
-# Its superuser is there from the start: of all that a dump begins with only that cannot be made again.
+# The superuser exists from the start: of all that a dump begins with, only it cannot be created again.
 _RESTORE: Final = """\
 chown postgres "$work"
 as initdb -D "$work/next" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
@@ -89,7 +89,7 @@ _TABLES: Final = (
     "SELECT oid::regclass::text, relfilenode FROM pg_class"
     " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 )
-"""The tables of locks, each with the file that it is in."""
+"""The tables of the locks, each with the number of its file."""
 _CHECKPOINT: Final = "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
 
 _CLOCK_AND_MODE: Final = (
@@ -140,11 +140,11 @@ class Postgres(Backend):
     )
 
     def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
-        """Of PgBouncer by its console, whatever becomes of PostgreSQL behind it."""
+        """PgBouncer is probed by its console, whatever the state of PostgreSQL behind it."""
         return partial(self.probe, database=BOUNCER) if node == BOUNCER else self.probe
 
     def probe(self, host: str, port: int, access: Access = OPEN, database: str | None = None) -> Health | None:
-        """By a login, so it needs the password."""
+        """Probes by a login, so it needs the password."""
         import psycopg
 
         try:
@@ -180,7 +180,7 @@ class Postgres(Backend):
             raise ServerRefused(str(error)) from error
 
     def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
-        """Those of the database of locks."""
+        """Ends the sessions on the database of the locks."""
         import psycopg
 
         endpoint, options = "{}:{}".format(*server.address), "-c statement_timeout=3000"
@@ -199,7 +199,7 @@ class Postgres(Backend):
         return sorted(pid for pid, _ in ended)
 
     def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
-        """By a setting for all transactions. Statements that write nothing, such as those of advisory locks, work."""
+        """Uses a setting for all transactions. Statements that write nothing, as for advisory locks, still work."""
         import psycopg
 
         try:
@@ -210,8 +210,8 @@ class Postgres(Backend):
             raise Failed(f"{server.name}: {error}") from error
 
     def maintain(self, server: Server, access: Access) -> str:
-        """A checkpoint, and every table of the database of locks is written anew. A table that is locked for longer
-        than a second is left: whoever asks for it meanwhile waits behind us.
+        """Makes a checkpoint and rewrites every table of the locks' database. A table that is locked for more than a
+        second is left as it is, since other requests for the table wait behind ours.
         """
         import psycopg
 
@@ -245,7 +245,7 @@ class Postgres(Backend):
 def _connect(
     endpoint: str, access: Access, patience: int, *, dbname: str | None = None, **more: Any
 ) -> "Connection[tuple[Any, ...]]":
-    """Raises psycopg.OperationalError, or OSError for a host that does not exist. dbname: that of locks if None."""
+    """Raises psycopg.OperationalError, or OSError for a host that does not exist. dbname: that of the locks if None."""
     import psycopg
 
     from infra.store import libpq
@@ -255,7 +255,7 @@ def _connect(
 
 
 def _cut_short(connection: "Connection[Any]", patience: float, late: threading.Event) -> AbstractContextManager[None]:
-    """End it after so many seconds, and say so: its own timeouts do not interrupt a commit that waits for the disk."""
+    """End the session after so many seconds and set `late`: its timeouts cannot end a commit that waits for a disk."""
 
     def hang_up() -> None:
         late.set()
@@ -266,7 +266,7 @@ def _cut_short(connection: "Connection[Any]", patience: float, late: threading.E
 
 
 def _value(connection: "Connection[Any]", question: bytes) -> bytes:
-    """One value. Unlike psycopg's own `execute` it does not wait for ever when the server is frozen meanwhile."""
+    """The value that a query returns. Unlike psycopg's `execute`, it does not wait for ever for a frozen server."""
     import psycopg
 
     pgconn = connection.pgconn

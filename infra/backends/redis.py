@@ -1,6 +1,6 @@
-"""Redis: five independent servers for Redlock. The first has a replica, and is where single-node locks live.
+"""Redis, or Valkey in its place: five independent servers for Redlock. The first has a replica and single-node locks.
 
-Valkey stands for it. Nothing is agreed upon: replication is asynchronous, and leases end by each server's wall clock.
+The servers agree on nothing: replication is asynchronous, and leases end by each server's wall clock.
 """
 
 import time
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 PRIMARY: Final = "redis1"
 REPLICA: Final = "redis1-replica"
-"""Follows the primary. Clients have no way of their own to it: after a failover theirs to the primary leads to it."""
+"""Follows the primary. Clients have no link to it; after a failover their link to the primary leads to it."""
 
 PATIENCE: Final = 3.0
-"""Seconds for an answer about replication; they measure a millisecond."""
+"""Seconds for an answer about replication (measured: 1 ms)."""
 
 MAINTAINED_WITHIN: Final = 20.0
-"""Seconds for a file to be written; it measures milliseconds."""
+"""Seconds for a file to be written (measured: milliseconds)."""
 
 MORE_REPLICAS: Final = 100
-"""Than there are: without them a server takes no writes."""
+"""More replicas than there are. A server that is told to require so many takes no writes."""
 
 _WANTS_REPLICAS: Final = "min_slaves_good_slaves"
-"""What `INFO` counts for a server that takes no writes without replicas."""
+"""The field of `INFO` that is there only if the server takes no writes without replicas."""
 _MARK: Final = "fencepost:failover"
-"""Key that the primary acknowledges and the replica lacks."""
+"""Key whose write the primary acknowledges and the replica lacks."""
 
 _KEY: Final = b"fencepost-disk"
 _LOOK_EVERY: Final = 0.01
@@ -134,7 +134,7 @@ class Redis(Backend):
     replication = RedisReplication()
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """None also while it loads its file."""
+        """None also while the server loads its file."""
         sent = time.time()
         reply = converse(f"{host}:{port}", _login(access) + _ASK, access)
         reply = reply.removeprefix("+OK\r\n" if access.password else "")
@@ -143,7 +143,7 @@ class Redis(Backend):
         if not (reply.startswith("+PONG") and "redis_version" in info and "role" in info):
             return None
         follows = info["role"] == "master" or info.get("master_link_status") == "up"
-        # Killed while it writes the file of a copy anew, it would start with what it had before.
+        # A server killed while it rewrites its file after a copy would start with its former data.
         kept = not any(info.get(f"aof_rewrite_{state}", "0") != "0" for state in ("in_progress", "scheduled"))
         leader = info["master_replid"] if follows and kept else ""
         health = Health(_version(info), me=info["role"], leader=leader, refuses=_WANTS_REPLICAS in info)
@@ -151,7 +151,7 @@ class Redis(Backend):
         return with_clock(health, int(now) / 1e6, sent, answered) if now else health
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        """Also, the replica follows the first."""
+        """See `Backend`. In addition, the replica must follow the first member."""
         return super().whole(healths, auxiliaries) and all(
             self.replication.follows(replica, healths[0]) for replica in auxiliaries
         )
@@ -171,7 +171,7 @@ class Redis(Backend):
         return (PRIMARY, REPLICA)
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
-        """Keys are read one after another, and their changes have no numbers: it says enough where nobody writes."""
+        """Reads keys one after another, and changes have no numbers. So the answer is exact only if nobody writes."""
         from redis import RedisError
 
         deadline = time.monotonic() + PATIENCE
@@ -186,7 +186,7 @@ class Redis(Backend):
                 values = [(name, client.execute_command(*_READ[kind](name))) for name, kind in kinds if kind in _READ]
         except RedisError as error:
             raise ServerRefused(str(error)) from error
-        # A lease may be over before it is read: then there is nothing, or nothing in it, and that is no value.
+        # A key may expire before it is read: then the answer is None or an empty collection, which is no value.
         there = [(name, value) for name, value in values if value or value == ""]
         return Held(0, offset, [(name, 0, 0, 0, digest(_in_order(value))) for name, value in there])
 
@@ -195,7 +195,7 @@ class Redis(Backend):
         _ask(server, "CONFIG", "SET", "min-replicas-to-write", MORE_REPLICAS if refuse else 0)
 
     def maintain(self, server: Server, access: Access) -> str:
-        """Its file of writes is written anew, and a snapshot saved, each by a process of its own."""
+        """Rewrites the append-only file and saves a snapshot, each in a process of its own."""
         del access
         before = int(_ask(server, "INFO", "stats")["total_forks"])
         for command, busy in (("BGREWRITEAOF", "aof_rewrite_in_progress"), ("BGSAVE", "rdb_bgsave_in_progress")):
@@ -219,14 +219,14 @@ class Redis(Backend):
 
 
 def _in_order(value: object) -> object:
-    """Sorted, where each server would give its own order."""
+    """The value, sorted if its order may differ from server to server."""
     if isinstance(value, dict):
         return sorted(value.items())
     return sorted(value) if isinstance(value, set) else value
 
 
 def connect(address: Address, patience: float = PATIENCE) -> "Client":
-    """A client that has its answers within so many seconds or not at all; for `with`."""
+    """A client that waits for an answer for so many seconds and never retries; for `with`."""
     from redis import Redis as Client
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -250,7 +250,7 @@ def _has_none(server: Server, counted: str) -> bool:
 
 
 def _version(info: Mapping[str, str]) -> str:
-    """`8.0.2`, or `valkey 8.1.1`: another server tells a version of Redis too, whose equal it is."""
+    """`8.0.2`, or `valkey 8.1.1`. Such a server also tells a version of Redis, the one that it is equal to."""
     server = info.get("server_name", "redis")
     own = info.get(f"{server}_version")
     return f"{server} {own}" if own and server != "redis" else info["redis_version"]

@@ -49,11 +49,11 @@ class ZooKeeper(Backend):
     election = 2.5  # five ticks (zookeeper.sh)
     fatal = rb".*ERROR (.*)"
     question = b"srvr"
-    # Its leader acknowledges what the two followers have kept.
+    # The leader acknowledges a write once both followers have kept it, whatever its own disk does.
     disks = ("leader", "follower")
 
     def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """None also where it is in no quorum."""
+        """None also when the member is in no quorum."""
         reply = converse(f"{host}:{port}", self.question, access)
         version = re.search(r"Zookeeper version: ([0-9.]+)", reply)
         mode = re.search(r"^Mode: (\w+)", reply, re.MULTILINE)
@@ -86,7 +86,7 @@ class ZooKeeper(Backend):
 
     @contextlib.contextmanager
     def writing(self, address: Address, patience: float) -> Iterator[Write]:
-        """Persistent nodes below the root."""
+        """Writes persistent nodes below the root."""
         with OPEN.connect("{}:{}".format(*address), patience) as connection:
             session = _Session(connection)
 
@@ -109,8 +109,8 @@ class ZooKeeper(Backend):
             return frozenset(name.removeprefix(WRITES) for name in session.children("/") if name.startswith(WRITES))
 
     def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
-        """What is below /fencepost, by a client of this member alone. A node changes with its list of children."""
-        del since  # whoever has a session here and has synced has it
+        """The nodes below /fencepost, read by a client of this member alone. A node changes when its children do."""
+        del since  # a session here that has synced has that change
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException, NoNodeError
         from kazoo.handlers.threading import KazooTimeoutError
@@ -155,7 +155,7 @@ class _NoNode(ServerRefused):
 
 
 class _Session:
-    """A session by the plain protocol: messages have their length before them, numbers the highest byte first."""
+    """A session in the plain protocol: every message follows its length; numbers have their highest byte first."""
 
     def __init__(self, connection: socket.socket) -> None:
         """Raises OSError or ServerRefused, as all methods do."""
@@ -177,7 +177,7 @@ class _Session:
         self.ask(_CREATE, _string(path.encode()) + _string(value) + _ANYBODY + struct.pack(">i", flags))
 
     def children(self, path: str) -> list[str]:
-        """The names of the nodes below one."""
+        """The names of the nodes below a node."""
         reply = self.ask(_CHILDREN, _string(path.encode()) + b"\0")
         names, at = [], 4
         for _ in range(*struct.unpack(">i", reply[:4])):

@@ -1,9 +1,9 @@
-"""The clocks of nodes: how far, and in which way, one is wrong.
+"""The clocks of nodes: how far, and in which way, a clock is wrong.
 
-Images of ours preload a shim (`infra/images/clock/clock.c`) that adds what a small file says to the time of day of
-everything that runs in the container; monotonic time stays real. `write` changes that file while servers look at it,
-and the change holds for all of them at once; of a container that is down it holds when it starts. Drift and strobe go
-on inside the shim, reckoned from the real wall clock, so that nothing outside has to keep them up.
+Our images preload a shim (`infra/images/clock/clock.c`) into every process in the container. The shim adds what a small
+file says to the time of day; monotonic time stays real. `write` changes that file while servers read it, and the change
+is in effect for all of them at once; in a container that is down, from the moment when it starts. The shim itself
+computes drift and strobe from the real wall clock, so nothing outside has to keep them up.
 """
 
 import io
@@ -23,19 +23,19 @@ from infra.backends.answers import Health
 from infra.errors import Failed
 
 LABEL: Final = "fencepost.clock"
-"""Label of an image, and so of its containers: where the file is that its clock is moved by."""
+"""Label of an image, and so of its containers: the path of the file that moves the clock."""
 
 TOLERANCE: Final = 0.25
-"""Seconds: what two right clocks may seem to be apart, besides the time that their answers took."""
+"""Seconds by which two right clocks may seem to differ, besides the time that their answers took."""
 
 MOST: Final = 8
-"""Skews of one clock at the same time."""
+"""The most skews of one clock at the same time."""
 
 FAR: Final = 365 * 86400.0
 """Seconds: the furthest that a clock is moved. A year is in the range of everything that stores times."""
 
 FASTEST: Final = 100.0
-"""Rate: a minute of it is an hour and a half."""
+"""The highest rate: the clock goes 100 minutes in a real minute."""
 
 _SKEW: Final = struct.Struct("=qdqqq")
 _SLOTS: Final = 64
@@ -43,7 +43,7 @@ _SLOT: Final = 8 + MOST * _SKEW.size
 _SIZE: Final = 1024
 """Bytes of the file: `struct setting` in clock.c."""
 
-# A byte at the front tells which slot holds: fill the other, then turn. The lock keeps two writers apart.
+# The first byte tells which slot is valid: fill the other one, then change the byte. The lock keeps writers apart.
 _WRITE: Final = f"""\
 set -eu
 exec 9<>"$1"
@@ -61,9 +61,9 @@ class Skew:
 
     offset: float = 0.0  # seconds ahead; negative: behind
     rate: float = 1.0  # seconds that pass on it in a real second: 2.0 is twice as fast, 0.5 half as fast, 1.0 right
-    amplitude: float = 0.0  # strobe: it is so many seconds ahead and so many behind by turns, ...
-    period: float = 0.0  # ... both within so many seconds. Both are 0 or neither is
-    # Where drift and strobe begin, in ns of the real wall clock. Of this machine; the engine's is taken to agree.
+    amplitude: float = 0.0  # strobe: the clock is so many seconds ahead and so many behind by turns, ...
+    period: float = 0.0  # ... one turn of each within so many seconds. Both fields are 0, or neither
+    # When drift and strobe begin, in ns of this machine's real wall clock; the engine's is assumed to agree.
     since: int = field(default_factory=time.time_ns)
 
     def __post_init__(self) -> None:
@@ -93,9 +93,9 @@ def ahead(skews: Sequence[Skew], now: int) -> float:
 
 
 def astray(healths: Mapping[str, Health | None], right: Health | None) -> list[str]:
-    """A line for each node whose clock is not right. right: what a node told whose clock is.
+    """A line for each node whose clock is wrong. right: the health of a node whose clock is right.
 
-    This machine's clock is not asked: the engine may run in a virtual machine, which has another.
+    This machine's clock is not asked: the engine may run in a virtual machine with another clock.
     """
     return [
         f"{node}'s clock is {abs(wrong):.1f} s {'ahead' if wrong > 0 else 'behind'}"
@@ -105,7 +105,7 @@ def astray(healths: Mapping[str, Health | None], right: Health | None) -> list[s
 
 
 def apart(health: Health, right: Health, by: float = 0.0, tolerance: float = TOLERANCE) -> float:
-    """Seconds by which a clock is further ahead of a right one than it should be (`by`); 0.0 when that is not sure."""
+    """Seconds by which a clock is ahead of a right one beyond `by`, which it should be; 0.0 when that is not sure."""
     if health.ahead is None or right.ahead is None:
         return 0.0
     wrong = health.ahead - right.ahead - by
@@ -118,7 +118,7 @@ def movable(client: DockerClient, container: str) -> bool:
 
 
 def in_image(client: DockerClient, image: str) -> bool:
-    """The same of containers of an image by its name. Raises Failed when it is not here."""
+    """As `movable`, for the containers of an image, by its name. Raises Failed when the image is not here."""
     try:
         return LABEL in client.images.get(image).labels
     except APIError as error:
@@ -128,8 +128,8 @@ def in_image(client: DockerClient, image: str) -> bool:
 def write(client: DockerClient, container: str, skews: Sequence[Skew]) -> None:
     """Set the clock of a container that runs or is down to the sum of these skews; none: to the real time.
 
-    It holds when this returns. Raises Failed when the image has no movable clock, when the container is gone, and
-    when it is paused: nothing can be executed in it, so its clock has to wait until it goes on.
+    It is in effect when this returns. Raises Failed when the image has no movable clock, when the container is gone,
+    and when it is paused: nothing can be executed in it, so its clock has to wait until it goes on.
     """
     state = _inspect(client, container)
     place = _place(state)
@@ -149,12 +149,12 @@ def write(client: DockerClient, container: str, skews: Sequence[Skew]) -> None:
 
 
 def content(skews: Sequence[Skew]) -> bytes:
-    """The whole file that says so, for a clock at which nobody looks. Raises Failed: too many."""
+    """The whole file for these skews, for a clock that nobody reads. Raises Failed if they are too many."""
     return (bytes(_SLOTS) + _slot(skews)).ljust(_SIZE, b"\0")
 
 
 def command(place: str, skews: Sequence[Skew]) -> list[str]:
-    """The command that makes the file at `place` say so while others look at it. Raises Failed: too many."""
+    """The command that writes these skews to the file at `place` while others read it. Raises Failed if too many."""
     octal = "".join(f"\\{byte:03o}" for byte in _slot(skews))
     return ["sh", "-c", _WRITE, "sh", place, octal]
 
@@ -177,7 +177,7 @@ def _write_running(client: DockerClient, container: str, command: Sequence[str])
 
 
 def _write_stopped(client: DockerClient, container: str, place: PurePosixPath, content: bytes) -> None:
-    """Replace the file, which nobody maps any more."""
+    """Replace the file: no process maps it any more."""
     file = tarfile.TarInfo(place.name)
     file.size, file.mode, file.mtime = len(content), 0o666, int(time.time())
     archive = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The container of a node, or of any service: what it does, what it was made from, and what can be done to it."""
+"""The container of a node, or of any service: its state, what it was made from, and what can be done to it."""
 
 import contextlib
 import os
@@ -30,24 +30,24 @@ VENDOR: Final = "org.opencontainers.image.vendor"
 """Label of images of others: https://specs.opencontainers.org/image-spec/annotations/"""
 
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
-"""Its id, in the names of control groups."""
+"""The id of a container, in the names of control groups."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-"""A second, as /proc counts CPU time."""
+"""The ticks of a second; /proc counts CPU time in ticks."""
 
 DYING: Final = "is zombie"
-"""What the engine says when it no longer waits for the end of what it has killed, which may come all the same."""
+"""The engine's error when it no longer waits for a killed process to end. The process may end all the same."""
 
 
 class ServerProcess(Protocol):
-    """A server as it can be started, frozen and ended from outside. Every verb raises Failed when it is not done.
+    """A server that can be started, frozen and ended from outside. Every verb raises Failed when it is not done.
 
-    What it does not override is not ours to know, or cannot be done to it.
+    A subclass does not override what we cannot know of its server, or cannot do to it.
     """
 
     def state(self) -> State: ...
 
     def start(self) -> None:
-        """Start it: it is down, and its clock is set."""
+        """Start the server, which is down; its clock is already set."""
 
     def pause(self) -> None:
         """Freeze it: it goes silent, its connections stay open."""
@@ -55,25 +55,25 @@ class ServerProcess(Protocol):
     def resume(self) -> None: ...
 
     def end(self, *, orderly: bool) -> None:
-        """SIGKILL, or SIGTERM first, and wait until it is dead. It is not paused."""
+        """SIGKILL the server (orderly: SIGTERM first), and wait until it is dead. It must not be paused."""
 
     def wipe(self) -> None:
-        """Remove the data of one that is down."""
+        """Remove the data of the server, which is down."""
 
     def remake(self, image: str) -> None:
-        """Start another image on the data of one that is down."""
+        """Start another image on the data of the server, which is down."""
 
     def carry(self, image: str) -> Carry | None:
-        """What takes its data to this image, where that does not start on them as they are."""
+        """What carries its data to this image; None if the image starts on the data as they are."""
         del image
         return None
 
     def image(self) -> str:
-        """Name of the image that it runs, "" where it is not ours to know."""
+        """Name of the image that it runs, "" where we cannot know it."""
         return ""
 
     def made_from(self) -> dict[str, Any]:
-        """Its image (name, digest, who packaged the server), its command, and what was set for it but passwords."""
+        """Its image (name, digest, who packaged the server), its command, and its settings without passwords."""
         return {}
 
     def logs(self) -> bytes:
@@ -85,13 +85,13 @@ class ServerProcess(Protocol):
         return False
 
     def set_clock(self, skews: Sequence[Skew]) -> None:
-        """Set its clock to the sum of these."""
+        """Set its clock to the sum of these skews."""
 
 
 @dataclass(eq=False, slots=True)
 class Container(ServerProcess):
-    """anew: makes and starts it from an image of that name. empty: removes what is on its disk. free: ends what holds
-    its processes fast, which cannot die before.
+    """anew: creates and starts the container from an image of that name. empty: removes what is on its disk. free: ends
+    whatever holds its processes, which cannot die before that.
     """
 
     client: DockerClient
@@ -116,7 +116,7 @@ class Container(ServerProcess):
         self._ask(self.client.api.unpause)
 
     def end(self, *, orderly: bool) -> None:
-        with ThreadPoolExecutor(max_workers=1) as pool:  # at once: what is freed before is whole for a moment
+        with ThreadPoolExecutor(max_workers=1) as pool:  # at once: a process that is freed first would run for a moment
             ending = pool.submit(self._stop if orderly else self._kill)
             self.free()
             ending.result()
@@ -203,8 +203,8 @@ def states(client: DockerClient, environment: str) -> Mapping[str, State]:
 
 
 def cpu_seconds(client: DockerClient, environment: str) -> dict[str, float]:
-    """Service -> CPU seconds of its processes, and of those that they have waited for. Empty where the engine's
-    processes are not seen from here. The engine itself takes a second to tell that of one container.
+    """Service -> CPU seconds of its processes, and of children that they have waited for. Empty where the engine's
+    processes cannot be seen from here. The engine itself takes a second to tell this for one container.
     """
     services = {container["Id"]: service for service, container in containers(client, environment).items()}
     used: dict[str, float] = {}
@@ -219,15 +219,15 @@ def cpu_seconds(client: DockerClient, environment: str) -> dict[str, float]:
 
 
 def replaced(client: DockerClient, environment: str, kept: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """The nodes that run another image than they are meant to: node -> (the one, the other).
+    """The nodes that run another image than they are meant to: node -> (image that it runs, image that is meant).
 
-    kept: node -> what it is meant to be where that is not what its backend was booted with.
+    kept: node -> the image that is meant, if that is not the one that its backend was booted with.
     """
     others = {}
     for service, container in sorted(containers(client, environment).items()):
         meant = container["Labels"].get(BOOTED) and kept.get(service, container["Labels"][BOOTED])
         if meant and container["Image"] != meant:
-            # Listed by an id when the name means a newer image by now, so this asks for the name that it was made by.
+            # The list has an id if the name means a newer image by now. So ask for the name that it was made from.
             image = client.api.inspect_container(container["Id"])["Config"]["Image"]
             if image != meant:
                 others[service] = image, meant

@@ -1,12 +1,12 @@
-"""The disks of an environment's nodes: what is done to them by containers of our own that stand beside a node.
+"""Faults on the disks of an environment's nodes, by containers of our own beside a node (sidecars).
 
-A disk is slow when strace, in the node's pid namespace, delays every call that synchronises it: fsync and its kin; how
-fast bytes are written does not change. It is full while a process holds ballast in a file without a name. Either ends
-with its container, however that ends, and is seen by that container's label: what is on is what the engine says, also
-when another process did it. A node that is killed and started again is slow no more: what strace delays could not die.
+A disk is slow while strace, in the node's pid namespace, delays every call that synchronises it (fsync and its kin).
+The speed of writing bytes does not change. A disk is full while a process holds ballast in a file without a name. Both
+faults end with their container, however that ends. The labels of containers show which faults are on, also those of
+another process. A kill of a node also ends its slowness: strace must end first, since what it delays cannot die.
 
-A disk is a volume of memory (docker-compose.yml), which Toxiproxy's container has as well: there it stays while the
-node is down, can be looked at, and be wiped.
+A disk is a volume in memory (docker-compose.yml). Toxiproxy's container has it as well, so the disk stays while the
+node is down, and can be looked at and wiped there.
 """
 
 import time
@@ -26,13 +26,13 @@ FAULT: Final = "fencepost.fault"
 """Label of a container that is a fault: what it does, in words."""
 
 TOOLS: Final = Image("tools", f"fencepost/tools:{base.SUITES[0]}", base.SUITES[0])
-"""The image of those containers; who boots a backend makes it."""
+"""The image of these containers; it is built when a backend is booted."""
 
 STALL: Final = 3600.0
-"""Seconds that a stalled disk takes for a synchronisation: more than any fault lasts. When it heals it is done."""
+"""Seconds that a stalled disk takes for a synchronisation: more than any fault lasts. At the heal it ends."""
 
 BEGINS_WITHIN: Final = 20.0
-"""Seconds within which it must be on; it measures 0.2-0.4."""
+"""Seconds within which a fault must be on (measured: 0.2-0.4)."""
 
 _LOOK_EVERY: Final = 0.01
 
@@ -41,7 +41,7 @@ _Kind = Literal["slow", "full"]
 
 @dataclass(frozen=True, slots=True)
 class _Sidecar:
-    """A container that should be there: its words, what it runs, and what it says when it has begun."""
+    """A container that should be there: its label in words, its command, and its output when it has begun."""
 
     words: str
     command: tuple[str, ...]
@@ -50,26 +50,26 @@ class _Sidecar:
 
 
 class Disks:
-    """Of one environment. Verbs are idempotent and raise Failed when the engine cannot; not for two threads at once.
+    """An environment's disks. Verbs are idempotent and raise Failed if the engine cannot; not for two threads at once.
 
-    As with nodes and links, what is done is remembered under the key of who wants it: of two that slow a disk the
-    slower counts, and it is whole when neither wants it any more.
+    As with nodes and links, a fault is stored under the key that wants it. If two keys slow a disk, the longer delay
+    counts. The disk is whole when no key wants the fault any more.
     """
 
     def __init__(self, client: DockerClient, environment: str, owner: str) -> None:
-        """owner: the label of the environment's owner, who removes what is left of these containers too."""
+        """owner: the label of the environment's owner, by which leftovers of these containers are removed too."""
         self._client = client
         self._environment = environment
         self._labels = {reaper.ENV: environment, reaper.OWNER: owner}
         self._wishes: dict[str, dict[tuple[str, _Kind], float]] = {}
 
     def slow(self, node: str, seconds: float, by: str = BY_HAND) -> None:
-        """Every synchronisation of its disk takes so much longer, from now; `STALL`: none ends. The node must run."""
+        """From now on each sync of the node's disk takes so much longer; `STALL`: none ends. The node must run."""
         self._wishes.setdefault(by, {})[node, "slow"] = seconds
         self._settle(node, "slow")
 
     def fill(self, node: str, by: str = BY_HAND) -> None:
-        """Leave no room on its disk, whether it runs or not."""
+        """Leave no room on the disk of a node, whether it runs or not."""
         self._wishes.setdefault(by, {})[node, "full"] = 0.0
         self._settle(node, "full")
 
@@ -79,7 +79,7 @@ class Disks:
             self._settle(node, kind)
 
     def free(self, node: str) -> None:
-        """Let go of its processes: the threads that strace delays do not die as long as it lives."""
+        """Let go of a node's processes: threads that strace delays do not die while strace lives."""
         self._end(f"{self._environment}-{node}-slow")
 
     def clear_all(self) -> None:
@@ -96,24 +96,24 @@ class Disks:
         )
 
     def wipe(self, node: str) -> None:
-        """Remove everything on its disk; who calls it has made sure that the node is down.
+        """Remove everything on the disk of a node. The caller has made sure that the node is down.
 
-        A member of some backends does not start on an empty disk without more: see Trait.MEMBERSHIP.
+        In some backends, a member needs more to start on an empty disk: see Trait.MEMBERSHIP.
         """
         self._look("find", f"/disks/{node}", "-mindepth", "1", "-delete")
 
     def room(self, node: str) -> int:
-        """Bytes that are left on its disk, seen from outside of it."""
+        """Bytes that are left on the disk of a node, seen from outside the node."""
         return int(self._look("df", "--block-size=1", "--output=avail", f"/disks/{node}").split()[-1])
 
     def files(self, node: str) -> list[str]:
-        """The paths of all files on its disk, seen from outside of it."""
+        """The paths of all files on the disk of a node, seen from outside the node."""
         return self._look("find", f"/disks/{node}", "-type", "f", "-printf", "%P\\n").split()
 
     # --- containers beside a node ---
 
     def _settle(self, node: str, kind: _Kind) -> None:
-        """Bring the container beside a node to what is wanted by all together."""
+        """Bring the sidecar of a node to what all keys together want."""
         wishes = [wish[node, kind] for wish in self._wishes.values() if (node, kind) in wish]
         wanted = self._sidecar(node, kind, max(wishes)) if wishes else None
         name = f"{self._environment}-{node}-{kind}"
@@ -133,7 +133,7 @@ class Disks:
         return _Sidecar(f"{node}'s disk is {how}", ("slow", str(round(seconds * 1e6))), b"attached", options)
 
     def _begin(self, name: str, wanted: _Sidecar) -> None:
-        """Start it and wait until it says that it has begun."""
+        """Start a sidecar and wait until it says that it has begun."""
         api = self._client.api
         host = api.create_host_config(network_mode="none", **wanted.options)
         labels = {**self._labels, FAULT: wanted.words}
@@ -176,7 +176,7 @@ class Disks:
     # --- from outside ---
 
     def _look(self, *command: str) -> str:
-        """Run a command, which may be repeated, where all disks are: in Toxiproxy's container."""
+        """Run a command in Toxiproxy's container, where all disks are. The command may run more than once."""
         api = self._client.api
         container = compose.container(self._environment, "toxiproxy")
         while True:
@@ -190,4 +190,4 @@ class Disks:
                 raise Failed(f"disks of {self._environment}: {' '.join(command)}: {output.strip()}")
             if output.endswith("\n"):
                 return str(output)
-            # Engine 20.10, when it is busy, loses what a short process says.
+            # When Engine 20.10 is busy, it loses the output of a short process.

@@ -1,4 +1,4 @@
-"""Why a server ended, by its own last words."""
+"""Why a server ended, by the end of its log."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ _FATAL: Final = [re.compile(backend.fatal) for backend in BACKENDS.values()]
 
 
 def last_words(log: bytes) -> str:
-    """The first of the last lines that sound like a reason, else the last line. log: a log with times."""
+    """The first line of the last run of lines that tell a reason, else the last line. log: a log with times."""
     lines = [line.partition(b" ")[2] for line in log.splitlines() if line.strip()]
     words = lines[-1] if lines else b"it said nothing"
     fatal = False

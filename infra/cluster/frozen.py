@@ -1,4 +1,4 @@
-"""Processes of the user's own that a fault by hand froze: a note of each, so that whoever heals finds it.
+"""Notes of the user's own processes that a fault by hand has frozen, so that any process that heals finds them.
 
 A note is a file in our folder of the user's cache. It names the process by its label (infra/docker/owner.py), so that
 a later process with the same number is never taken for it.
@@ -13,22 +13,22 @@ from infra.errors import Failed
 
 
 def note(environment: str, pid: int) -> None:
-    """Make a note: it is about to be frozen, on account of this environment."""
+    """Make a note of a process that is about to be frozen by a fault in this environment."""
     _file(environment, pid).write_text(owner.label_of(pid))
 
 
 def forget(environment: str, pid: int) -> None:
-    """Remove the note: it goes on. Idempotent."""
+    """Remove the note of a process that goes on. Idempotent."""
     _file(environment, pid).unlink(missing_ok=True)
 
 
 def active(environment: str) -> list[str]:
-    """Those that are frozen still, a line each."""
+    """The noted processes that are still frozen, a line each."""
     return [f"process {pid} is frozen" for pid, alive in _noted(environment) if alive and _stopped(pid)]
 
 
 def thaw(environment: str) -> None:
-    """Let all of them go on, and forget them. Idempotent. Raises Failed for one that is not ours to signal."""
+    """Let all noted processes go on, and remove their notes. Idempotent. Raises Failed if we may not signal one."""
     for pid, alive in _noted(environment):
         try:
             if alive:

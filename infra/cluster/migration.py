@@ -1,7 +1,7 @@
 """Takes a node's data to a version that does not start on them as they are: see `infra.backends.backend.Migration`.
 
 While the node is down, containers of our own stand beside it, without a network, and run the migration's scripts on its
-disk. Whatever refuses before the last step changes nothing.
+disk. A failure before the last step changes nothing.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from infra.docker import reaper
 from infra.errors import Failed
 
 WITHIN: Final = 180
-"""Seconds for a dump or a restore; of what our locks keep they take two."""
+"""Seconds for a dump or a restore; with the data of our locks they take two."""
 
 
 class Carry:
-    """Carries a node's data to another image. Every verb raises Failed with the last words of what refused."""
+    """Carries a node's data to another image. Every verb raises Failed with the last words of what failed."""
 
     def __init__(self, client: DockerClient, container: str, former: str, image: str, migration: Migration) -> None:
         """container: the node's. former: the image that wrote its data."""
@@ -34,12 +34,12 @@ class Carry:
         self.how: Final = migration.how
 
     def needed(self) -> bool:
-        """Whether the image does not start on the data as they are; not where there are none."""
+        """Whether the image does not start on the data as they are; False if there are no data."""
         data, server = self._run(self._image, self._migration.versions).splitlines()[:2]
         return self._migration.needed(data, server)
 
     def over(self) -> None:
-        """Put what it holds in the place of its data, as the image stores it. The node is down."""
+        """Replace the node's data by a copy in the format of the image. The node is down."""
         self._run(self._former, self._migration.dump)
         try:
             self._run(self._image, self._migration.restore)
@@ -48,11 +48,11 @@ class Carry:
             raise
 
     def back(self) -> None:
-        """What `over` did is undone: its former data are in their place again. The node is down."""
+        """Undo `over`: put the former data back in their place. The node is down."""
         self._run(self._image, self._migration.back)
 
     def done(self) -> None:
-        """Remove what was kept."""
+        """Remove what `over` kept: the dump and the former data."""
         self._run(self._image, self._migration.done)
 
     def _run(self, image: str, script: str) -> str:

@@ -1,4 +1,4 @@
-"""Recovery by more than a start: of a node of another version, of a member that lost its place in its cluster."""
+"""Recovery by more than a start: of a node with another version, and of a member that lost its place in its cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from infra.network.links import Links
 from infra.waiting import POLL, Clock
 
 BURIED_WITHIN: Final = 40.0
-"""Seconds until the links of a node that ended by itself refuse."""
+"""Seconds until the links to a node that ended by itself must refuse."""
 
 
 class DoesNotStart(Failed):
@@ -21,10 +21,10 @@ class DoesNotStart(Failed):
 
 
 def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
-    """Start another image on a node's data. Returns when it serves: how its data were carried, or empty.
+    """Start another image on a node's data. Returns, when the node serves, how its data were carried, or "".
 
-    Raises DoesNotStart with its last words when it ends, or does not take the data of another major version; the data
-    are as before then. Raises Failed when it does not get ready.
+    Raises DoesNotStart, with its last words, if the node ends or does not take the data of another major version; then
+    the data are as before. Raises Failed if the node does not get ready.
     """
 
     def decided() -> bool:
@@ -52,14 +52,14 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
 
 
 def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, clock: Clock) -> list[str]:
-    """Start the nodes (name -> image) as what they were booted with, on the data that they have.
+    """Start nodes with the images that they were booted with (name -> image), on their present data.
 
-    A member (Trait.MEMBERSHIP) whose data refuse that gets them from its peers anew, if those are as they were booted.
-    Who else refuses goes on as what it was: a line for each, why. nodes: of one backend, members first. Raises Failed.
+    A member (Trait.MEMBERSHIP) that does not start gets data from its peers anew, if they run the image of `booted`.
+    Others go back to their former image: a line for each, why. nodes: of one backend, members first. Raises Failed.
     """
     refused: dict[str, str] = {}
     for node in nodes:
-        if node.name not in booted or topology.primary_of(node.name) in refused:  # it could not follow
+        if node.name not in booted or topology.primary_of(node.name) in refused:  # the replica could not follow
             continue
         was = node.process.image()
         try:
@@ -78,7 +78,7 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
 def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
     """Start a node that ended by itself. A member that was removed from its cluster is wiped, and starts as a new one.
 
-    A process that is killed during `Node.wipe` leaves such a member: it would end again on its old data.
+    If our process is killed during `Node.wipe`, such a member is left: it would end again on its old data.
     """
     backend = BACKENDS[node.backend]
     if backend.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":

@@ -1,4 +1,4 @@
-"""Nodes and clusters: what is wanted of their processes, and what they say when they are asked past the proxies."""
+"""Nodes and clusters: the wanted states of their processes, and what they answer when asked past the proxies."""
 
 import contextlib
 import time
@@ -18,23 +18,23 @@ from infra.network.links import BY_HAND, Links
 from infra.waiting import POLL
 
 _STATES: Final[tuple[State, ...]] = ("stopped", "paused")
-"""What may be wanted of a node, the stronger first."""
+"""The states that may be wanted of a node, the stronger first."""
 
 _RIGHT: Final = Health("", ahead=0.0)
-"""A clock that tells the time of this machine."""
+"""The health of a node whose clock tells the time of this machine."""
 
 READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
 
 
 class Node:
-    """One member of a backend, or what comes with it: what all together want of its process, and what it says.
+    """A member or an auxiliary of a backend: the wanted state of its process, and what it answers.
 
-    process  what it runs in, for questions about that: its image, logs, clock. What is done goes by the verbs below.
+    process  the process, for questions about its image, its logs and its clock. To act on it, use the verbs below.
 
-    Every verb is idempotent and raises Failed when the engine cannot. Faults overlap, so what is done to a node is
-    remembered under the key of who wants it (`by`): one that two paused goes on when both have let it go, and one that
-    one paused and another killed is down until the latter has.
+    Every verb is idempotent and raises Failed when the engine cannot do it. Faults overlap, so an action on a node is
+    stored under the key (`by`) that wants it. A node that two keys paused goes on when both have let it go. A node that
+    one key paused and another killed is down until the second one has let it go.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Node:
         access: Access = OPEN,
         untouched: bool = False,
     ) -> None:
-        """index: its number among the members, and auxiliaries behind them. access: how it lets us in.
+        """index: its number among the members; auxiliaries come after them. access: how it lets us in.
 
         untouched: whether it was made by this process, so that nobody else can have moved its clock.
         """
@@ -66,14 +66,14 @@ class Node:
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._refusals: set[str] = set()
-        self._refuses: bool | None = False  # None: it did when it was started anew, and may have forgotten it
+        self._refuses: bool | None = False  # None: it did before a new start, and may have forgotten it
         self._clock: tuple[Skew, ...] | None = () if untouched else None  # as it was set last; None: not known
 
     def __repr__(self) -> str:
         return f"Node({self.name})"
 
     def state(self) -> State:
-        """What its process does. Raises Failed when it is gone."""
+        """The state of its process. Raises Failed when it is gone."""
         return self.process.state()
 
     def kill(self, by: str = BY_HAND) -> None:
@@ -82,7 +82,7 @@ class Node:
         self._settle()
 
     def stop(self, by: str = BY_HAND) -> None:
-        """As `kill`, but asked to end (SIGTERM): what it does in an orderly shutdown happens."""
+        """As `kill`, but with SIGTERM first, so that it does its orderly shutdown."""
         self._wishes[by] = "stopped"
         self._settle(orderly=True)
 
@@ -92,7 +92,7 @@ class Node:
         self._settle()
 
     def skew(self, skew: Skew, by: str = BY_HAND) -> None:
-        """Move its clock. Several add up; a paused node's moves when it goes on. Raises Failed where it has none."""
+        """Move its clock; skews add up. A paused node's moves when it goes on. Raises Failed if it cannot be moved."""
         self._skews[by] = skew
         self._settle()
 
@@ -102,14 +102,14 @@ class Node:
         self._settle()
 
     def skews(self) -> tuple[Skew, ...]:
-        """All that its clock is wrong by."""
+        """All skews of its clock."""
         return tuple(self._skews.values())
 
     def replace(self, image: str, meanwhile: Callable[[], None] = lambda: None) -> None:
         """End it in an orderly way and start another image on its data. It is not ready at once.
 
-        When others want it down or paused, it is that afterwards. meanwhile: what is done to its data while it is down;
-        where that fails it starts again as what it was.
+        If other keys want it down or paused, it is so afterwards. meanwhile: changes its data while it is down; if that
+        fails, the node starts again with its former image.
         """
         if not self.process.image():
             raise Failed(f"{self.name}: the version of a target is not ours to change")
@@ -126,20 +126,20 @@ class Node:
         self._settle()
 
     def wipe(self) -> None:
-        """Remove its data; it must be down. It starts as one that never had any, of some backends as a new member.
+        """Remove its data; it must be down. It then starts like a node without data, in some backends as a new member.
 
-        Raises Failed, also when no majority of members is there to take a new one; then it keeps its data.
+        Raises Failed, also when there is no majority of members to accept a new one; then it keeps its data.
         """
         if (state := self.state()) != "stopped":
             raise Failed(f"{self.name} is {state}: only the data of a node that is down can be removed")
         self.process.wipe()
 
     def wanted(self) -> State:
-        """What all who did something to it want of it together."""
+        """The state that all keys together want: the strongest of their wishes."""
         return next((wish for wish in _STATES if wish in self._wishes.values()), "running")
 
     def let_go(self, by: str = BY_HAND) -> None:
-        """Undo what `by` did: start or resume it, set its clock right, let it write, unless another wants it so.
+        """Undo what `by` did, unless another key wants it too: start or resume it, set its clock right, let it write.
 
         It starts on the data that it had and is not ready at once: see `Cluster.await_ready`.
         """
@@ -161,13 +161,13 @@ class Node:
         self._settle()
 
     def revive(self) -> None:
-        """Start it if it ended by itself (disk full, no peers found); let it write if it could not be told before."""
+        """Start it if it ended by itself (disk full, no peers found); let it write if that failed before."""
         astray = self._refuses is not False and not self._refusals
         if self.wanted() == "running" and (astray or self.state() == "stopped"):
             self._settle()
 
     def health(self) -> Health | None:
-        """What it says of itself, asked past the proxies; None when it does not serve."""
+        """Its health, asked past the proxies; None when it does not serve."""
         return None if self._dead else self._probe(*self.address)
 
     def ready(self) -> bool:
@@ -181,7 +181,7 @@ class Node:
         return health.version
 
     def _settle(self, *, orderly: bool = False) -> None:
-        """Bring the container, and its clock, to what is wanted of it by all together."""
+        """Bring the process, its clock and its refusal of writes to what all keys together want."""
         wanted, state = self.wanted(), self.state()
         if wanted == "stopped":
             self._down(state, orderly=orderly)
@@ -196,7 +196,7 @@ class Node:
                 self.process.resume()
             self._set_clock()
             if wanted == "running" and self._refuses != (refuse := bool(self._refusals)):
-                with contextlib.suppress(Failed):  # one that was just started, say, goes on as it is: see `revive`
+                with contextlib.suppress(Failed):  # a node that was just started may fail; `revive` tries again
                     BACKENDS[self.backend].refuse_writes(self, self._access, refuse=refuse)
                     self._refuses = refuse
             if wanted == "paused" and state != "paused":
@@ -204,10 +204,10 @@ class Node:
 
     def _down(self, state: State, *, orderly: bool) -> None:
         self._dead = True
-        # First, since Toxiproxy cannot be told anything about a link while it dials an address that is gone.
+        # First, since Toxiproxy takes no change of a link while it dials an address that is gone.
         self._links.bury(self.name)
         if state == "paused":
-            self.process.resume()  # the engine does not kill what is paused
+            self.process.resume()  # the engine does not kill a paused container
         if state != "stopped":
             self.process.end(orderly=orderly)
 
@@ -220,7 +220,7 @@ class Node:
 
 
 class Cluster:
-    """The nodes of one backend. auxiliaries: what comes with them and is no member; see `topology.AUXILIARIES`."""
+    """The nodes of one backend. auxiliaries: its nodes that are no members; see `topology.AUXILIARIES`."""
 
     def __init__(self, nodes: Sequence[Node], auxiliaries: Sequence[Node] = ()) -> None:
         self.nodes: Final = tuple(nodes)
@@ -233,30 +233,30 @@ class Cluster:
         return f"Cluster({self.backend})"
 
     def healths(self) -> list[Health | None]:
-        """What each member says, in order, asked at the same time."""
+        """The health of each member, in order, asked at the same time."""
         return list(self._pool.map(Node.health, self.nodes))
 
     def all_healths(self) -> tuple[list[Health | None], list[Health | None]]:
-        """What each member says, and each auxiliary."""
+        """The health of each member, and of each auxiliary."""
         healths = list(self._pool.map(Node.health, self.everybody))
         return healths[: len(self.nodes)], healths[len(self.nodes) :]
 
     def leader(self) -> Node | None:
-        """Who leads, asked past the proxies; None when nobody does, and where there are no roles.
+        """The node that leads, asked past the proxies; None when there is none, and where there are no roles.
 
-        After the leader was cut off it is still the answer until the others have elected another.
+        A leader that was cut off is still the answer until the others have elected another one.
         """
         index = BACKENDS[self.backend].leader(self.healths())
         return None if index is None else self.nodes[index]
 
     def ready(self) -> bool:
-        """Whether every member serves and follows the same leader, and the auxiliaries do their duty."""
+        """Whether every member serves and follows the same leader, and the auxiliaries serve as they should."""
         return BACKENDS[self.backend].whole(*self.all_healths())
 
     def await_ready(self, timeout: float = READY_WITHIN, *, mend: Callable[[Node], None] | None = None) -> None:
-        """Wait until `ready`. Raises Failed, naming who is not, after `timeout` seconds or when a node has ended.
+        """Wait until `ready`. Raises Failed, naming missing nodes, after `timeout` seconds or when a node has ended.
 
-        mend: helps a node that does not serve, again and again; then one that has ended is not given up.
+        mend: is called again and again for each node that does not serve. With it, ended nodes are not given up.
         """
         deadline = time.monotonic() + timeout
         while not BACKENDS[self.backend].whole(*(healths := self.all_healths())):
@@ -274,7 +274,7 @@ class Cluster:
             time.sleep(POLL)
 
     def versions(self) -> dict[str, str]:
-        """Node -> version. Raises Failed when one does not serve."""
+        """Member -> version. Raises Failed when a member does not serve."""
         return dict(zip((node.name for node in self.nodes), self._pool.map(Node.version, self.nodes), strict=True))
 
     def close(self) -> None:

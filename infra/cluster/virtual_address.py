@@ -1,12 +1,12 @@
 """Failover of a primary to its replica and back, as a virtual address does it: clients go on asking for the primary.
 
-`promote` makes the replica a primary and lets the proxies of all client groups to the primary lead to it. What the
-replica had not been told by then is lost, though it was acknowledged. The former primary goes on as it was, but no
-client comes to it any more. The way past the links stays physical: who judges can ask either.
+`promote` makes the replica a primary, and leads the clients' proxies for the primary to the replica. Writes that the
+replica does not have by then are lost, although they were acknowledged. The former primary goes on as before, but no
+client reaches it any more. The address past the links stays physical, so a judge can ask either server.
 
-`fail_back` goes the other way and loses nothing: clients are refused while the primary becomes a copy of the promoted
-one, then it is the primary again, is followed again, and reached again. It finds out by itself what is to be done, by
-asking both for their roles and Toxiproxy where it leads, so that it also undoes what another process did, or began.
+`fail_back` goes the other way and loses nothing. Clients are refused while the primary becomes a copy of the promoted
+replica. Then the primary leads again, the replica follows it, and clients reach it. `fail_back` asks both servers for
+their roles, and Toxiproxy where it leads. So it also undoes a failover that another process made or began.
 """
 
 from typing import Final
@@ -20,21 +20,21 @@ from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.waiting import comes_true
 
 ANSWERS_WITHIN: Final = 30.0
-"""Seconds for a server to be there that was just started; it measures 0.3."""
+"""Seconds until a server that was just started answers (measured: 0.3)."""
 
 COPIED_WITHIN: Final = 20.0
-"""Seconds for one to become a copy of the other; it measures 0.2."""
+"""Seconds for the primary to become a copy of the replica (measured: 0.2)."""
 
 LOOK_EVERY: Final = 0.01
 
 _BACK: Final = "failing back"
-"""The key of what is done to links on the way back."""
+"""The key of the changes that `fail_back` makes to links."""
 
 _GROUPS: Final = tuple(map(topology.client, topology.GROUPS))
 
 
 class Failover:
-    """The primary, its replica, and where clients' way to the primary leads. Every verb is idempotent."""
+    """The primary, its replica, and where the clients' proxies for the primary lead. Every verb is idempotent."""
 
     def __init__(self, links: Links, api: Api, roles: Replication, primary: Node, replica: Node, slot: int) -> None:
         """Asks nobody yet."""
@@ -47,20 +47,20 @@ class Failover:
         self._by: str | None = None
 
     def follows(self) -> bool:
-        """Whether the replica is connected to the primary, which is one, and keeps on its disk what it copied."""
+        """Whether the primary has that role, and the replica is connected to it and keeps its copy on its disk."""
         return self.roles.follows(self.replica.health(), self.primary.health())
 
     def lag(self) -> int:
-        """Bytes of the primary's history that the replica has not been told. Raises Failed."""
+        """Bytes of the primary's history that the replica does not have. Raises Failed."""
         return self.roles.offset(self.primary) - self.roles.offset(self.replica)
 
     def led_away(self) -> bool:
-        """Whether clients who ask for the primary come to the replica. Raises Failed."""
+        """Whether clients that ask for the primary reach the replica. Raises Failed."""
         state = self._api.state()
         return any(state[way].upstream == _upstream(self.replica) for way in self._ways() if way in state)
 
     def promote(self, by: str) -> None:
-        """Cut the primary off from clients, make the replica a primary, let clients come to it. Raises Failed."""
+        """Cut the primary off from clients, make the replica a primary, lead clients to it. Raises Failed."""
         self._by = by
         self._refuse(by)
         try:
@@ -76,7 +76,7 @@ class Failover:
             self.fail_back()
 
     def fail_back(self) -> None:
-        """Bring all back to where it began, with what the promoted one has by now, whoever promoted it.
+        """Restore the original roles, with the data that the promoted replica has now, whoever promoted it.
 
         The replica follows a moment later. Raises Failed.
         """
@@ -102,7 +102,7 @@ class Failover:
         self._by = None
 
     def unclean(self) -> list[str]:
-        """What is not as at the start, a line each. Raises Failed."""
+        """What differs from the start, a line each. Raises Failed."""
         lines = [f"clients of {self.primary.name} are led to {self.replica.name}"] if self.led_away() else []
         primary, replica = self.primary.health(), self.replica.health()
         if replica and self.roles.promoted(replica):
@@ -112,7 +112,7 @@ class Failover:
         return lines
 
     def _ways(self) -> list[str]:
-        """The proxies of clients to the primary."""
+        """The names of the clients' proxies for the primary."""
         return [f"{group}-{self.primary.name}" for group in _GROUPS]
 
     def _lead(self, node: Node) -> None:

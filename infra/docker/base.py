@@ -1,7 +1,7 @@
 """The base images `fencepost/base:<suite>`: a small Debian, pulled when a registry answers, else made by debootstrap.
 
-Both ways end in the slim layout (no documentation, no services started by packages) with this machine's own ways to
-the world in it: its Debian mirror, its apt proxies and the certificates it trusts.
+Both ways give the slim layout (no documentation, no services started by packages). It contains this machine's own
+settings for the network: its Debian mirror, its apt proxies and the certificates that it trusts.
 """
 
 import os
@@ -19,10 +19,10 @@ from infra.docker.machine import Say
 from infra.errors import Failed, NotPossible
 
 SUITES = ("trixie", "bookworm")
-"""Debian's stable suites that images are built on, the default first. sid's base is made for who asks for it."""
+"""Debian's stable suites that images are built on, the default first. The base of sid is made on demand."""
 
 REGISTRY_ANSWERS_WITHIN = 10.0
-"""Seconds for a registry to name the image. One that is out of reach is not waited for."""
+"""Seconds for a registry to name the image. We do not wait longer, since it may be out of reach."""
 
 PULL_WITHIN = 600.0
 """Seconds for the layers to arrive, once a registry has answered."""
@@ -88,7 +88,7 @@ def pull(image: str, say: Say = machine.say) -> bool:
 
 
 def certificate_file() -> Path | None:
-    """The certificates that this machine trusts, a proxy's own among them; None where they are in no file."""
+    """The file with the certificates that this machine trusts, also those of a proxy; None where there is no file."""
     usual = ssl.get_default_verify_paths().cafile
     for place in (os.environ.get("SSL_CERT_FILE"), usual, "/etc/ssl/certs/ca-certificates.crt"):
         if place and Path(place).is_file():
@@ -115,7 +115,7 @@ def _write_own(root: Path, suite: str, mirror: str | None) -> None:
 
 
 def _dress(public: str, suite: str) -> None:
-    """Make our base out of a pulled one."""
+    """Make our base image from a pulled image of Debian."""
     mirror = machine.debian_mirror()
     with tempfile.TemporaryDirectory(prefix="fencepost-") as folder:
         _write_own(Path(folder) / "own", suite, mirror)
@@ -128,7 +128,7 @@ def _dress(public: str, suite: str) -> None:
 
 
 def _debootstrap(suite: str, say: Say) -> None:
-    """Make our base out of Debian packages."""
+    """Make our base image from Debian packages."""
     if not shutil.which("debootstrap"):
         if not (machine.has_apt() and machine.is_root()):
             raise NotPossible(
@@ -143,7 +143,7 @@ def _debootstrap(suite: str, say: Say) -> None:
     # Not in /tmp: where that is a tmpfs it has no devices, and debootstrap refuses.
     with tempfile.TemporaryDirectory(prefix="fencepost-", dir="/var/tmp") as folder:
         root = Path(folder) / "root"
-        # What it mounts goes with its namespace, even when it is killed half-way.
+        # Its mounts end with its mount namespace, even when it is killed half-way.
         command = ["unshare", "--mount", "debootstrap", "--variant=minbase", suite, str(root)]
         machine.run([*command, mirror] if mirror else command, timeout=1800)
         share = [f"usr/share/{waste}" for waste in ("doc", "info", "locale", "man")]

@@ -25,7 +25,7 @@ def connect() -> DockerClient:
 
 
 def _address() -> str:
-    """The SDK knows DOCKER_HOST but not the contexts of the command line."""
+    """The address of the engine. The SDK knows DOCKER_HOST, but not the contexts of the command line."""
     if host := os.environ.get("DOCKER_HOST"):
         return host
     try:
@@ -35,7 +35,7 @@ def _address() -> str:
 
 
 def needs_published(client: DockerClient) -> bool:
-    """Whether the bridges of this engine are out of our reach. FENCEPOST_PUBLISH=1 says so whatever we think."""
+    """Whether this machine cannot reach the bridges of this engine. True in any case with FENCEPOST_PUBLISH=1."""
     if os.environ.get("FENCEPOST_PUBLISH") == "1" or sys.platform != "linux":
         return True
     if not client.api.base_url.startswith("http+docker://"):  # not a socket of this machine

@@ -1,4 +1,4 @@
-"""docker-compose.yml, brought up by testcontainers, and its settings read back from what runs."""
+"""Bring up docker-compose.yml by testcontainers, and read its settings back from running containers."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ from infra.network import topology
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = "infra/docker-compose.yml"
-"""A link to the file in the checkout; in a package the file itself."""
+"""In the checkout a link to the file; in a package the file itself."""
 PUBLISHED: Final = "infra/published.yml"
 """Added where the bridges are out of reach; see `client.needs_published`."""
 
@@ -31,24 +31,24 @@ NET: Final = "fencepost.net"
 """Label of Toxiproxy's container: the environment's subnet."""
 
 BOOTED: Final = "fencepost.booted"
-"""Label of a node's container: the image that its backend was booted with, whichever it runs by now."""
+"""Label of a node's container: the image that its backend was booted with, even if it runs another one now."""
 
 IMAGES: Final = {
     *(topology.image_variable(name) for name in ("toxiproxy", *BACKENDS)),
     *(topology.own_image_variable(node) for node in topology.NODES),
 }
-"""Variables of docker-compose.yml that name an image; a node's own goes before its backend's."""
+"""Variables of docker-compose.yml that name an image; a node's own overrides that of its backend."""
 
-# What goes wrong is told by the exception; testcontainers would log the whole output besides.
+# The exception tells the error; testcontainers would log the whole output in addition.
 logging.getLogger("testcontainers.compose.compose").setLevel(logging.CRITICAL)
 
 _environment = threading.Lock()
-"""Held while the process environment is compose's: it is the only way to give DockerCompose variables."""
+"""Held while the process environment has compose's variables: DockerCompose takes them only from there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposeSettings:
-    """What docker-compose.yml is filled in with."""
+    """The values that docker-compose.yml is filled in with."""
 
     name: str
     slot: int
@@ -56,7 +56,7 @@ class ComposeSettings:
     password: str
     images: Mapping[str, str]  # variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images
     publish: bool = False  # whether Toxiproxy's ports are published on 127.0.0.1
-    # The members that join a cluster which exists, when they have no data: see Trait.MEMBERSHIP.
+    # The members that, without data, join a cluster that exists already: see Trait.MEMBERSHIP.
     existing: frozenset[str] = frozenset()
 
     def variables(self) -> dict[str, str]:
@@ -79,18 +79,18 @@ class ComposeSettings:
 def up(settings: ComposeSettings, services: Sequence[str]) -> None:
     """Create and start services, and what they depend on; returns when they are started, not when they are ready.
 
-    What is there already stays as it is. Raises Taken when another subnet may do, Failed with one line otherwise.
+    Existing containers stay as they are. Raises Taken if another subnet may work, else Failed with one line.
     """
     _up(settings, ["--no-recreate", *services])
 
 
 def replace(settings: ComposeSettings, service: str, *, start: bool = True) -> None:
-    """Make a container anew, by the settings of now, on its volume; start: else it stays down. Raises Failed."""
+    """Create a container anew by these settings, on its volume. start: whether to start it. Raises Failed."""
     _up(settings, ["--no-deps", "--force-recreate", *([] if start else ["--no-start"]), service])
 
 
 def _up(settings: ComposeSettings, words: Sequence[str]) -> None:
-    """`docker compose up` with these words behind it."""
+    """Run `docker compose up` with these words as arguments."""
     files = [FILE, PUBLISHED] if settings.publish else [FILE]
     compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(words))
     try:
@@ -111,7 +111,7 @@ def containers(client: DockerClient, environment: str) -> dict[str, dict[str, An
 
 
 def read(client: DockerClient, environment: str) -> ComposeSettings:
-    """The settings of an environment that runs, from its containers. Raises Failed when it has no centre."""
+    """The settings of an environment that runs, from its containers. Raises Failed without Toxiproxy or the store."""
     there = containers(client, environment)
     if not {"toxiproxy", topology.STORE} <= there.keys():
         raise Failed(f"environment {environment} is not whole: python -m infra down --env {environment} removes it")
@@ -142,7 +142,7 @@ def published_ports(client: DockerClient, settings: ComposeSettings) -> Mapping[
 
 @contextlib.contextmanager
 def _variables(ours: Mapping[str, str]) -> Iterator[None]:
-    """The process environment with our variables, without the user's own settings of compose and of images."""
+    """Set our variables for the block, without the user's own settings of compose and of images."""
     with _environment:
         before = dict(os.environ)
         for name in before:
@@ -158,7 +158,7 @@ def _variables(ours: Mapping[str, str]) -> Iterator[None]:
 
 
 def _explain(output: str) -> Failed:
-    """What compose said, as one line that tells what to do."""
+    """The error for compose's output: one line that tells what to do."""
     low = output.lower()
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
     if "pool overlaps" in low:

@@ -1,4 +1,4 @@
-"""What this machine has of what a run needs, what is missing and why, and putting it right.
+"""Check what a run needs on this machine: what is there, what is missing and why; and repair it.
 
 Imports with the standard library alone, on any Python 3.10 or newer: it is called where nothing is installed yet.
 """
@@ -24,7 +24,7 @@ from infra.errors import Failed, NotPossible, Trouble, UnknownName
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
 _PACKAGE = "pip install 'fencepost[suite]'"
-"""What brings the dependencies where we are installed as a package."""
+"""The command that installs the dependencies, where we are installed as a package."""
 
 PYTHONS = ((3, 11), (3, 13))
 """The first and the last minor version that we are tested on."""
@@ -33,7 +33,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 """Commands that open pages for the project's own tests. The first has no window: tests take a third of the time."""
 
 BROWSER = (BROWSERS[0], "fonts-dejavu-core")
-"""Debian's packages for the tests that look at pages: the browser, and signs for it to draw."""
+"""Debian's packages for the tests that look at pages: the browser, and a font."""
 
 BUILDERS = 2
 """Images built at a time: a build waits for the network and for the processor in turns."""
@@ -41,9 +41,9 @@ BUILDERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at: `why` says what was found, `fix` what to do when that is not right.
+    """The result of one check: `why` says what was found, `fix` what to do when that is wrong.
 
-    A thing that is not `needed` yet is made by the run that needs it first.
+    A thing that is not `needed` yet is made by the first run that needs it.
     """
 
     name: str
@@ -64,7 +64,7 @@ def checks() -> list[Check]:
 
 
 def fix(*, everything: bool = False, tests: bool = False, say: Say = machine.say) -> list[Check]:
-    """Repair what is missing or broken and look again. everything: images that can wait, too. tests: the browser, too.
+    """Repair what is missing or broken and check again. everything: also images that can wait. tests: also the browser.
 
     Raises NotPossible where only the user can help, Failed where repairing fails.
     """
@@ -122,7 +122,7 @@ def check_dependencies() -> Check:
 
 
 def _check_package() -> Check:
-    """Where we are installed as a package: what it requires, the extra of the suite included."""
+    """Check the requirements of our package, where we are installed as one, with those of its extra `suite`."""
     required = re.findall(
         r'^([\w.-]+)[^;\n]*(?:; extra == "suite")?$', "\n".join(metadata.requires("fencepost") or []), re.MULTILINE
     )
@@ -133,9 +133,9 @@ def _check_package() -> Check:
 
 
 def locked(lock: str) -> Iterator[tuple[str, set[str], bool]]:
-    """Name, versions and whether it is for every machine, for each package of a lock.
+    """For each package of a lock: its name, its versions, and whether it is for every machine.
 
-    A package may be locked in several versions, each for some Pythons; which one is for ours is pip's to know.
+    A package may be locked in several versions, each for some Pythons; only pip knows which one is for ours.
     """
     requirements: dict[str, tuple[set[str], bool]] = {}
     for name, version, marker in re.findall(r"^([\w.-]+)==([^\s;\\]+)\s*(;[^\\\n]*)?", lock, re.MULTILINE):
@@ -199,7 +199,7 @@ def check_disk() -> Check:
 
 
 def check_image(image: images.Image, *, needed: bool) -> Check:
-    """One image of ours: there, and of today's recipe."""
+    """Whether an image of ours exists and is from today's recipe."""
     if images.is_current(image):
         return Check(f"image {image.recipe}", "ok", image.name, needed=needed)
     why = "its recipe or its base has changed" if base.image_id(image.name) else "not built yet"
@@ -222,12 +222,12 @@ def _images() -> list[tuple[images.Image, bool]]:
 
 
 def find_browser() -> str | None:
-    """The path of the first that is here."""
+    """The path of the first of `BROWSERS` that is installed."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def check_browser() -> Check:
-    """What the project's own tests open pages with; a run needs none."""
+    """The browser with which the project's own tests open pages; a run needs none."""
     if path := find_browser():
         return Check("browser", "ok", path, needed=False)
     how = "for make test: doctor --fix --tests (Debian as root), or install it"
@@ -235,7 +235,7 @@ def check_browser() -> Check:
 
 
 def install_browser(say: Say) -> None:
-    """Have one where apt has it and we may; elsewhere say why not: the tests that need it say so too."""
+    """Install a browser where apt has one and we may. Elsewhere say why not; the tests that need it say so too."""
     try:
         if machine.has_apt() and machine.is_root():
             machine.refresh_apt()

@@ -1,7 +1,7 @@
-"""Docker Engine and its compose plugin: found, installed where we may, started, and never a second one.
+"""Find, install (where we may) and start Docker Engine and its compose plugin, but never a second engine.
 
-A second daemon in the same network namespace tears down the bridges of the first, so before starting one we look for
-an answer, for another engine that the user chose (DOCKER_HOST, a context) and for the process itself.
+A second daemon in the same network namespace tears down the bridges of the first. So before we start one, we look for
+an engine that answers, for another engine that the user chose (DOCKER_HOST, a context) and for a daemon's process.
 Everything goes through the docker command line, which knows contexts, proxies and credentials; standard library only.
 """
 
@@ -27,7 +27,7 @@ PID_FILES = {Path("/var/run/docker.pid"): "dockerd", Path("/var/run/docker/conta
 """Where the daemon and its helper write their process numbers -> what those processes are called."""
 
 DAEMON_LOG = Path("/var/log/fencepost-dockerd.log")
-"""Where a daemon that we started writes, on machines without systemd."""
+"""The log of a daemon that we started, on machines without systemd."""
 
 ROOM_NEEDED = 3.0
 """GB that all images and one build take."""
@@ -43,7 +43,7 @@ NO_ENGINE = "Docker Engine is needed: install it (docs.docker.com/engine/install
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What we know of the engine: `version` when it is running, else `why` it is not of use."""
+    """What we know of the engine: `version` when it is running, else `why` it cannot be used."""
 
     state: Literal["running", "stopped", "absent", "refused"]
     version: str = ""
@@ -92,7 +92,7 @@ def ensure(say: Say = machine.say) -> None:
             say(f"waiting for dockerd (process {pid}), which runs but does not answer")
         else:
             _install(say)
-            # Installing may have started it: Debian's own scripts do, where systemd runs.
+            # The installation may have started the daemon: Debian's scripts do so where systemd runs.
             if not _daemon():
                 daemon = _start(say)
         _await_answer(daemon)
@@ -135,7 +135,7 @@ def require_room() -> None:
 
 
 def _chosen_elsewhere() -> str | None:
-    """The engine that the user pointed docker at, when it is not the ordinary one: never ours to start."""
+    """The engine that the user pointed docker at, if it is not the default one. We never start that engine."""
     if host := os.environ.get("DOCKER_HOST"):
         return f"DOCKER_HOST={host}"
     with contextlib.suppress(Failed):
@@ -146,7 +146,7 @@ def _chosen_elsewhere() -> str | None:
 
 
 def _daemon() -> int | None:
-    """Process of a dockerd that shares our network, whose bridges a second one would tear down."""
+    """Process of a dockerd in our network namespace. A second daemon would tear down the bridges of that one."""
     ours = _network_of("self")
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ def _install(say: Say) -> None:
 
 
 def _start(say: Say) -> "subprocess.Popen[bytes] | None":
-    """Start the daemon and return its process, or None when systemd minds it."""
+    """Start the daemon and return its process, or None when systemd manages it."""
     if not machine.is_root():
         raise NotPossible("Docker Engine is not running, and we are not root: sudo systemctl start docker")
     if not machine.may_install():
@@ -189,18 +189,18 @@ def _start(say: Say) -> "subprocess.Popen[bytes] | None":
     _forget_the_dead()
     say(f"starting Docker Engine (its log: {DAEMON_LOG})")
     with DAEMON_LOG.open("ab") as log:
-        # A session of its own: it outlives us and our terminal's Ctrl-C.
+        # In a session of its own, the daemon outlives us and our terminal's Ctrl-C.
         return subprocess.Popen(
             ["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
         )
 
 
 def _forget_the_dead() -> None:
-    """Remove pid files of a daemon that was killed: if another process has its number, a new one would not start."""
+    """Remove pid files of a killed daemon: if another process has its number now, a new daemon would not start."""
     for path, name in PID_FILES.items():
         with contextlib.suppress(OSError, ValueError):
             process = Path(f"/proc/{int(path.read_text())}")
-            # Empty when only its name is left.
+            # The command is empty when only the name of the process is left.
             command = (process / "cmdline").read_bytes() if process.exists() else b""
             if Path(command.split(b"\0")[0].decode()).name != name:
                 path.unlink()
@@ -212,7 +212,7 @@ def _systemd() -> bool:
 
 
 def _await_answer(daemon: "subprocess.Popen[bytes] | None") -> None:
-    """Wait until the engine answers; raises Failed with the log's last words when it does not or dies."""
+    """Wait until the engine answers. Raises Failed when it does not, and with the last line of its log when it dies."""
     deadline = time.monotonic() + ENGINE_STARTS_WITHIN
     while find().state != "running":
         if daemon and daemon.poll() is not None:
@@ -238,7 +238,7 @@ def _compose_package() -> str | None:
 def _unpack_compose(say: Say) -> None:
     """Take the plugin out of the Debian package of a newer suite, from the mirror this machine uses anyway.
 
-    apt itself does the work, in folders of its own: signatures are checked and nothing of the system changes.
+    apt itself does the work, in separate folders, so signatures are checked and nothing of the system changes.
     """
     mirror = machine.debian_mirror()
     if not mirror:

@@ -1,11 +1,11 @@
-"""Images of backends: which version, built when, never pulled by our names.
+"""Images of backends: their versions, and how they are built. Images with our names are never pulled.
 
 `resolve` turns what a user asks for (`3.4`, `3.5.16`, nothing, `valkey:8`, `image:NAME`) into an Image; `ensure` makes
 it exist. `sources` knows where versions come from. Every recipe is a folder of `infra/images/` with a Dockerfile that
-takes the Debian suite as an argument: of most the suite chooses the version. An image carries a label with the
-digest of its recipe and the id of its base, so that a changed recipe is built again and an unchanged one costs one
-question to the engine. A recipe may take files out of another of ours of the same suite (NEEDS); then that one is built
-first, and its recipe is part of the digest.
+takes the Debian suite as an argument; in most recipes the suite decides the version. An image carries labels with the
+digest of its recipe and the id of its base. So a changed recipe is built again, and an unchanged recipe costs one
+question to the engine. A recipe may copy files from another image of ours of the same suite (NEEDS). Then that image is
+built first, and its recipe is part of the digest.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ RECIPES: Final = Path(__file__).parents[1] / "images"
 TOXIPROXY: Final = "2.12.0"
 
 BUILT_WITHIN = 1800.0
-"""Seconds for one build; the slowest, a server out of Go modules, took 620 on two cores that had much else to do."""
+"""Seconds for one build; the slowest, a server compiled from Go modules, took 620 on two busy cores."""
 
 PRUNED_WITHIN = 600.0
-"""Seconds to remove what a build leaves; more than 60 were seen."""
+"""Seconds to remove what a build leaves behind; more than 60 were seen."""
 
 
 class UnknownVersion(UnknownName):
-    """Nobody has that version of the backend."""
+    """No source has that version of the backend."""
 
 
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
@@ -42,10 +42,10 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
     "zookeeper-maven": ("zookeeper",),
     **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
 }
-"""Recipe -> the recipes whose images it takes files out of, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
+"""Recipe -> the recipes from whose images it copies files, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
 PACKAGER: Final = "fencepost.packager"
-"""Label of an image: whose package the server in it is."""
+"""Label of an image: who packaged the server in it."""
 
 REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules"} | {
     f"{server}-{registry}": registry for server, package in PACKAGES.items() for registry in package.elsewhere
@@ -57,7 +57,7 @@ REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules"} | {
 class Image:
     """An image: the user's own, or ours with its suite (and the exact version, when one was asked for)."""
 
-    recipe: str  # the folder of `infra/images/` that ours is made from; of the user's own the server that it should be
+    recipe: str  # ours: the folder of `infra/images/` that it is made from; the user's own: the server in it
     name: str
     suite: str | None = None
     version: str | None = None
@@ -67,9 +67,9 @@ class Image:
 
 
 def spelled(pair: str) -> tuple[str, str]:
-    """Backend and version of `etcd=3.4`; of `valkey=8`, another server that stands for a backend, its and `valkey:8`.
+    """(backend, version) from `etcd=3.4`. Valkey stands for a backend, so `valkey=8` gives redis and `valkey:8`.
 
-    What is missing is empty; whether there is such a backend and version is for `resolve` to say.
+    A part that is missing is empty. `resolve` finds out whether there is such a backend and version.
     """
     server, _, version = pair.partition("=")
     if server in STANDS_FOR and version:
@@ -78,11 +78,11 @@ def spelled(pair: str) -> tuple[str, str]:
 
 
 def resolve(backend: str, version: str | None = None, say: Say = machine.say) -> Image:
-    """The image for a version: None is the default, `3.5.16` just that, `3.4` the newest of that series.
+    """The image for a version: None is the default, `3.5.16` exactly that, `3.4` the newest of that series.
 
-    A series is the default suite's if that has it, else another stable suite's, else what sid carries, else the newest
-    patch that a registry has. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
-    Raises UnknownName or UnknownVersion; both list what there is. What no stable suite has for life is asked for,
+    A series comes from the default suite if that has it, else from another stable suite, else from sid; else it is the
+    newest patch in a registry. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
+    Raises UnknownName or UnknownVersion; both list what there is. Anything but a series of a stable suite is asked for,
     once a day, unless its image is here.
     """
     if backend == "toxiproxy":
@@ -99,7 +99,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     if version.startswith("image:"):
         name = version.removeprefix("image:")
         recipe, _, bug = name.removeprefix("fencepost/").partition(":")
-        ours = name == f"fencepost/planted-{server}:{bug}"  # with a bug in it; made where it is missing
+        ours = name == f"fencepost/planted-{server}:{bug}"  # has a planted bug; built where it is missing
         return Image(recipe, name, base.SUITES[0], bug) if ours else Image(server, name)
     for suite, series in CARRIED[server].items():
         if f"{series}.".startswith(f"{version}."):
@@ -107,7 +107,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
     there_is = {source: f"{series} ({WHERE[source]})" for source, series in CARRIED[server].items()}
     if not VERSION.fullmatch(version):
         raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
-    # It must begin with the series of a stable suite; of other sources nothing is known.
+    # A stable suite can only have versions that begin with its series; of other sources nothing is known.
     begins = {source: f"{its}." for source, its in CARRIED[server].items()}
     having = [source for source in sources.of(server) if f"{version}.".startswith(begins.get(source, ""))]
     exact = {source: _exact(server, version, source) for source in having}
@@ -139,7 +139,7 @@ def _exact(server: str, version: str, source: str) -> Image:
 
 
 def _telling(had: Sequence[str], version: str) -> list[str]:
-    """Of many patches those of the same series, or, where there are none, the newest of each."""
+    """The versions to name in an error: those of the same series or, if there are none, the newest of each series."""
     series = [".".join(known.split(".")[:2]) for known in had]
     same = [known for known, its in zip(had, series, strict=True) if f"{version}.".startswith(f"{its}.")]
     return same or [known for i, known in enumerate(had) if series[i] not in series[:i]] or ["none"]
@@ -153,9 +153,9 @@ def _unknown(server: str, version: str, there_is: Iterable[str]) -> UnknownVersi
 
 
 def ensure(image: Image, say: Say = machine.say) -> None:
-    """Make the image exist and be of today's recipe; milliseconds when it is. Raises Failed or NotPossible.
+    """Make sure that the image exists, from today's recipe; takes milliseconds if so. Raises Failed or NotPossible.
 
-    Of many processes that want the same one, one builds and the others wait.
+    If many processes want the same image, one builds it and the others wait.
     """
     if image.suite is None:
         if not base.image_id(image.name) and not base.pull(image.name, say):
@@ -177,7 +177,7 @@ def ensure(image: Image, say: Say = machine.say) -> None:
 
 
 def is_current(image: Image) -> bool:
-    """Whether the image is there, of today's recipe, on today's base (or on one that was since deleted)."""
+    """Whether the image exists, from today's recipe and on today's base (or on a base that was deleted since)."""
     labels = '{{index .Config.Labels "fencepost.recipe"}} {{index .Config.Labels "fencepost.base"}}'
     try:
         made_by, made_on = docker("image", "inspect", "--format", labels, image.name).split(" ")
@@ -187,7 +187,7 @@ def is_current(image: Image) -> bool:
 
 
 def digest(image: Image) -> str:
-    """Digest of everything that an image is made from, its base apart."""
+    """Digest of everything that an image is made from, except its base."""
     made_from = hashlib.sha256(json.dumps([image.suite, image.version]).encode())
     folder = RECIPES / image.recipe
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -199,7 +199,7 @@ def digest(image: Image) -> str:
 
 
 def _still_there(image: Image, error: Failed, say: Say) -> None:
-    """Raises UnknownVersion where a suite has another version by now than it said."""
+    """Raise UnknownVersion if the suite no longer has the version that it listed."""
     if image.version is None or image.recipe not in CARRIED:
         return
     source = image.suite or ""
@@ -207,7 +207,7 @@ def _still_there(image: Image, error: Failed, say: Say) -> None:
     try:
         had = sources.ask(source, say).get(image.recipe, ())
     except Trouble:
-        return  # then why it was not built says more
+        return  # then the error of the build says more
     if image.version not in had:
         raise _unknown(image.recipe, image.version, [f"{', '.join(had) or 'none'} ({WHERE[source]})"]) from error
 
@@ -227,13 +227,13 @@ def _build(image: Image, base_id: str, say: Say) -> None:
         *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),
         *(word for pair in labels.items() for word in ("--label", "=".join(pair))),
         str(RECIPES / image.recipe),
-        # Values go by the environment: a proxy's password does not belong into a list of processes.
+        # Values go through the environment: a proxy's password must not show in a list of processes.
         env={"DOCKER_BUILDKIT": "0", **arguments},
         log=machine.cache_dir() / f"build-{label.replace(':', '-')}.log",
         timeout=BUILT_WITHIN,
     )  # fmt: skip
-    # What the build leaves untagged: the stage with the compiler in it, the image of yesterday's recipe.
-    # A Go compiler's takes long to remove where disks are busy. The engine prunes for one client at a time.
+    # Remove what the build leaves untagged: the stage with the compiler, and the image of the former recipe.
+    # A Go compiler's stage takes long to remove on busy disks. The engine prunes for one client at a time.
     with machine.alone("image-prune"):
         docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
     say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")

@@ -1,6 +1,6 @@
-"""This machine: running commands, its packages and settings, and taking turns with its other processes.
+"""This machine: run commands, use its packages and settings, and take turns with other processes.
 
-Standard library only: it serves the doctor, who is called when nothing else works yet.
+Standard library only: the doctor uses this module when nothing else works yet.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def run(
 ) -> str:
     """Run a command and return its stdout. Raises Failed with its last words if it cannot start, fails, or is too slow.
 
-    timeout: seconds at most. env: added to ours. log: gets everything said as well, stdout and stderr in one.
+    timeout: seconds at most. env: added to our environment. log: a file that also gets stdout and stderr, in one.
     """
     words = " ".join(argv[:3])
     try:
@@ -74,9 +74,9 @@ def cache_dir() -> Path:
 
 @contextlib.contextmanager
 def alone(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Be the only process (and thread) of this user that does `name`; calls `waiting` when another is at it.
+    """Be the only process (and thread) of this user that does `name`. Calls `waiting` if another one does it now.
 
-    The kernel lets go of the lock when its holder dies.
+    The kernel releases the lock when its holder dies.
     """
     with (cache_dir() / f"{name.replace('/', '-')}.lock").open("w") as file:
         try:
@@ -125,7 +125,7 @@ def install(packages: Sequence[str], say: Say) -> None:
 
 @functools.cache
 def refresh_apt() -> None:
-    """Bring apt's lists up to date, once per process. A source of the user's own that fails is not our trouble."""
+    """Bring apt's lists up to date, once per process. Ignores errors: a source of the user's own may fail."""
     with contextlib.suppress(Failed):
         run(["apt-get", "update", "-q"], timeout=300)
 
@@ -141,14 +141,14 @@ def candidate(package: str) -> str | None:
 
 @functools.cache
 def apt_settings() -> list[str]:
-    """Lines of this machine's apt.conf that a container needs as well: its proxies, and whether to trust its clock."""
+    """Lines of this machine's apt.conf that a container needs as well: its proxies, and whether apt checks dates."""
     output = run(["apt-config", "dump"]) if has_apt() else ""
     return [line for line in output.splitlines() if _SETTING.fullmatch(line)]
 
 
 @functools.cache
 def debian_mirror() -> str | None:
-    """Where this machine gets Debian from, as its apt says; None when it does not (Ubuntu, macOS)."""
+    """The Debian mirror that this machine's apt uses; None when there is none (Ubuntu, macOS)."""
     if not has_apt():
         return None
     for line in run(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)"]).splitlines():
@@ -158,7 +158,7 @@ def debian_mirror() -> str | None:
     return None
 
 
-# --- its ways to the world, which its containers need as well ---
+# --- its access to the network, which its containers need as well ---
 
 
 def proxies() -> list[str]:
@@ -172,14 +172,14 @@ def proxies() -> list[str]:
 
 
 def network() -> list[str]:
-    """Options of a container that must reach the world: a proxy on this machine's loopback needs its network."""
+    """Options of a container that needs the internet: it shares our network if a proxy is on our loopback."""
     ways = [*(os.environ[name] for name in proxies() if "no_" not in name.lower()), *apt_settings()]
     local = any(re.search(r"//([^/@]*@)?(127\.|localhost)", way) for way in ways)
     return ["--network", "host"] if local else []
 
 
 def go_settings() -> dict[str, str]:
-    """Where this machine's Go gets modules from, as far as it says so."""
+    """The settings that say where this machine's Go gets modules from, without those that are empty."""
     names = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE")
     if shutil.which("go"):
         settings: dict[str, str] = json.loads(run(["go", "env", "-json", *names]))

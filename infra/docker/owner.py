@@ -1,7 +1,7 @@
 """Who an environment belongs to, as a label that outlives its owner: `machine/boot/pid namespace/pid/start`.
 
-A process number alone would be mistaken for the one that got it next, so the label has the time at which the process
-started and the boot in which that counts. An owner that we cannot see (another machine on the same engine, another
+A later process may get the same number, so the label also has the time at which the process started, and the boot that
+this time belongs to. An owner that we cannot see (another machine on the same engine, another
 container's processes) is taken as alive: only what is certainly dead is reaped.
 """
 
@@ -21,7 +21,7 @@ def this_process() -> str:
 
 
 def label_of(pid: int) -> str:
-    """The label of a process that we can see; another one when it has ended."""
+    """The label of a process that we can see. The label is a different one after the process has ended."""
     return "/".join((_machine(), _boot(), _namespace(), str(pid), _started(pid)))
 
 
@@ -55,7 +55,7 @@ def _machine() -> str:
 def _boot() -> str:
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return "-"  # without /proc (macOS) the start of a process carries its date
+    return "-"  # without /proc (macOS) the start time of a process includes the date
 
 
 def _namespace() -> str:
@@ -65,7 +65,7 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in whatever unit the system has; empty when there is none of that number."""
+    """When a process started, in whatever unit the system has; empty when no process has this number."""
     if not Path("/proc/self/stat").exists():
         ps = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, check=False, text=True)
         return "-".join(ps.stdout.split())

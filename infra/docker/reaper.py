@@ -1,4 +1,4 @@
-"""Removing environments, whole, by their labels: our own at the end, and those whose owner died before it could.
+"""Remove whole environments by their labels: our own at the end, and those whose owner died before removing them.
 
 Containers, networks and volumes all carry `fencepost.env` and `fencepost.owner` from the moment of their creation, so
 a half-started environment is found like a whole one. Several processes may reap at once.
@@ -26,16 +26,16 @@ ENV: Final = "fencepost.env"
 OWNER: Final = "fencepost.owner"
 
 LEAKED: Final = "has active endpoints"
-"""What an engine says of a network whose endpoints it has miscounted; nothing but its own restart removes that."""
+"""The engine's error for a network whose endpoints it has miscounted; only a restart of the engine removes that."""
 
 LEAKED_AFTER: Final = 2.0
-"""Seconds for which it says so of networks without any container, until we believe it and leave them."""
+"""Seconds for which the engine gives this error for networks without containers, until we leave them."""
 
 LEAKED_LONG: Final = 60.0
-"""Seconds after which a network that is all that is left of an environment is no longer on its way out."""
+"""Seconds: if all that is left of an environment is a network that is older, it is leaked and not being removed."""
 
 REMOVED_WITHIN: Final = 120.0
-"""Seconds until we give up. It measures two, and 22 on a machine with ten times more to do than it can."""
+"""Seconds until we give up (measured: 2, and 22 on a machine with ten times more work than it can do)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FoundEnvironment:
 
     @property
     def dead(self) -> bool:
-        """Whether everyone who may have made it is certainly gone."""
+        """Whether every owner that its labels name is certainly gone."""
         return all(owner.is_dead(label) for label in self.owners)
 
 
@@ -69,7 +69,7 @@ def find(client: DockerClient) -> list[FoundEnvironment]:
 def reap(client: DockerClient, say: Say) -> list[str]:
     """Remove the environments whose owner is dead and return their names. Raises Failed.
 
-    Skips those of which only networks are left that the engine cannot remove.
+    Skips an environment if only networks are left of it that the engine cannot remove.
     """
     dead = [each.name for each in find(client) if each.dead and not _only_leaked(client, each.name)]
     for name in dead:
@@ -82,9 +82,9 @@ def reap(client: DockerClient, say: Say) -> list[str]:
 def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
     """Remove an environment: containers (paused ones too), networks, volumes. Idempotent. Raises Failed.
 
-    An empty network that the engine cannot remove before it is started anew is left: it is in nobody's way.
+    A network without containers is left if only a restart of the engine can remove it; it disturbs nobody.
 
-    threads: False while the interpreter exits, when it starts no more of them; then it takes three times as long.
+    threads: False while the interpreter exits, since no thread can start then; removal takes three times as long.
     """
     deadline = time.monotonic() + REMOVED_WITHIN
     leaked_since = 0.0
@@ -125,7 +125,7 @@ def _only_leaked(client: DockerClient, name: str) -> bool:
 
 
 def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | None:
-    """Remove something that another process may be removing too; returns what the engine had against it."""
+    """Remove something that another process may be removing too. Returns the error of the engine, or None."""
     try:
         removal(name_or_id, **how)
     except NotFound:
@@ -136,7 +136,7 @@ def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | No
 
 
 def _await_orphan(name: str) -> None:
-    """Wait for a `docker compose up` that its killed parent left behind: it would go on creating what we remove."""
+    """Wait for the end of a `docker compose up` whose parent was killed: it would go on creating what we remove."""
     deadline = time.monotonic() + REMOVED_WITHIN
     mark = f"\0FENCEPOST_ENV={name}\0".encode()
     while time.monotonic() < deadline and any(_mentions(process, mark) for process in Path("/proc").glob("[0-9]*")):

@@ -1,10 +1,10 @@
-"""`python -m infra planted`: servers with one bug each, for trials of the suite: does it say which bug that is?
+"""`python -m infra planted`: servers with one bug each, to test whether the suite names the bug.
 
-The server is the one that Debian packaged. A wrapper in its container starts it, and it is the first process there as
-ever, so that whatever is done to it, its clock or its disk is done as to any other. Of Redis a loaded module changes
-commands on their way in (`images/planted/planted.c`); before etcd, ZooKeeper, and what is slow, a relay delays or
-changes what passes (`relay.c`); in PostgreSQL other functions take the place of its own (`planted.sql`). To the suite
-it is an image like any other, which is made where it is missing:
+The server is the one that Debian packaged. A wrapper in its container starts it. The server is still the first process
+there, so every fault on it, its clock or its disk works as on any other server. In Redis a loaded module changes
+incoming commands (`images/planted/planted.c`). A relay in front of etcd, ZooKeeper and the slow servers delays or
+changes what passes (`relay.c`). In PostgreSQL other functions replace its own (`planted.sql`). To the suite, this is an
+image like any other, and it is built where it is missing:
 
     pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
 """
@@ -19,7 +19,7 @@ from infra.backends import BACKENDS
 class Plant:
     """A server with a bug."""
 
-    # A recipe of `infra.docker.images`, for which there is a recipe `planted-<server>`; its default version.
+    # The recipe in `infra.docker.images` of the server, in its default version; `planted-<server>` builds on it.
     server: str
     name: str  # what its wrapper calls the bug
     bug: str  # what the server does
@@ -29,7 +29,7 @@ class Plant:
 
     @property
     def version(self) -> str:
-        """As users ask for it."""
+        """The version as users ask for it."""
         return f"image:fencepost/planted-{self.server}:{self.name}"
 
     @property
@@ -44,7 +44,7 @@ PLANTS: Final = tuple(
 
 
 def main() -> int:
-    """A line for each plant, and what to ask for."""
+    """Print a line for each plant, and one with what to ask for."""
     for plant in PLANTS:
         print(f"{plant!s:<21} {plant.bug}\n{'':<21} --to {plant.spelling}")
     return 0

@@ -1,8 +1,8 @@
-"""Where versions come from: Debian's releases, and for some a registry of modules. What they have is asked of them.
+"""Where versions come from: Debian's releases, and for some servers a registry. We ask a source what it has.
 
-A stable release keeps its series for life, so a series (`3.5`) of one is known without asking. What exactly it has, and
-what there is in sid and in the registries, changes: each is asked when somebody needs to know, at most once a day,
-and never twice by one process, so that a run has one version from its beginning to its end.
+A stable release keeps its series for life, so its series (`3.5`) is known without asking. Its exact version changes,
+and so does what sid and the registries have. A source is asked only when its answer is needed, at most once a day and
+never twice by one process, so that a run has one version from its beginning to its end.
 """
 
 import hashlib
@@ -27,33 +27,33 @@ PACKAGES: Final[Mapping[str, Package]] = {
     for backend in BACKENDS.values()
     for package in (*backend.packages, *(beside.package for beside in backend.auxiliaries if beside.package))
 }
-"""Server -> how it can be had."""
+"""Server -> the package in which it can be had."""
 
 CARRIED: Final[Mapping[str, Mapping[str, str]]] = {server: package.series for server, package in PACKAGES.items()}
-"""Server -> stable suite -> its series; the default suite stands first."""
+"""Server -> stable suite -> the series in that suite; the default suite comes first."""
 
 STANDS_FOR: Final[Mapping[str, str]] = {
     package.server: name for name, backend in BACKENDS.items() for package in backend.packages[1:]
 }
-"""Another server for a backend -> that backend."""
+"""Server that stands for a backend -> that backend."""
 
 SERVERS: Final = [server for server in CARRIED if STANDS_FOR.get(server, server) in BACKENDS]
-"""Whose version can be chosen, who stands for a backend behind it."""
+"""The servers whose version can be chosen; a server that stands for a backend comes after that backend."""
 
 SID: Final = "sid"
 """Debian's unstable release: what it carries changes from day to day."""
 
 REGISTRIES: Final = {"modules": "Go module proxy", "maven": "Maven"}
-"""Registry -> what it is called. A server that it has is built by the recipe `SERVER-REGISTRY`."""
+"""Registry -> its name for people. The recipe `SERVER-REGISTRY` builds a server from it."""
 
 WHERE: Final[Mapping[str, str]] = {suite: f"Debian {suite}" for suite in (*base.SUITES, SID)} | REGISTRIES
-"""Source -> what it is called, in the order in which a version is looked for."""
+"""Source -> its name for people, in the order in which a version is looked for."""
 
 VERSION: Final = re.compile(r"\d+(\.\d+)*")
-"""What a version looks like. Betas of servers are left out: they are asked for by an image of the user's own."""
+"""What a version looks like. Betas of servers are left out: users give an image of their own for them."""
 
 ASKED_EVERY: Final = 86400.0
-"""Seconds for which an answer is believed."""
+"""Seconds for which an answer of a source is valid."""
 
 SUITE_ANSWERS_WITHIN: Final = 300.0
 PROXY_ANSWERS_WITHIN: Final = 10.0
@@ -78,7 +78,7 @@ _METADATA: Final = """
 mvn -B -q dependency:get -Dtransitive=false -Dartifact="$ARTIFACT:RELEASE" >/tmp/log || true
 cat ~/.m2/repository/$(echo "$ARTIFACT" | tr .: //)/maven-metadata-*.xml || { grep ERROR /tmp/log >&2; exit 1; }
 """
-"""Maven keeps a registry's list of versions once it was asked for the newest, whether or not it got that."""
+"""If Maven is asked for the newest version, it keeps the registry's list, whether or not it got that version."""
 
 Had = Mapping[str, Sequence[str]]
 """Server -> versions, the newest first."""
@@ -92,7 +92,7 @@ def of(server: str) -> list[str]:
 
 
 def ask(source: str, say: Say = machine.say) -> Had:
-    """What a source has. Raises Failed or NotPossible when it cannot be asked and was not within a day."""
+    """What a source has. Raises Failed or NotPossible when it cannot be asked and has no answer of the last day."""
     if source not in _known:
         kept = _kept(source)
         if not kept.exists() or time.time() - kept.stat().st_mtime > ASKED_EVERY:
@@ -105,7 +105,7 @@ def ask(source: str, say: Say = machine.say) -> Had:
 
 
 def ask_or_recall(source: str, say: Say = machine.say) -> Had:
-    """The same, but where a source cannot be asked its last answer is taken, however old; raises if it has none."""
+    """As `ask`, but takes the last answer, however old, if the source cannot be asked; raises if there is none."""
     try:
         return ask(source, say)
     except Trouble as trouble:
@@ -119,13 +119,13 @@ def ask_or_recall(source: str, say: Say = machine.say) -> Had:
 
 
 def forget(source: str) -> None:
-    """Have it asked again: it turned out not to have what it said."""
+    """Have a source asked again: it does not have a version that it listed."""
     _known.pop(source, None)
     _kept(source).unlink(missing_ok=True)
 
 
 def settings(source: str) -> dict[str, str]:
-    """Where this machine's client of a registry gets modules from, as build arguments; empty where it does not say."""
+    """The settings of this machine's client for a registry, as build arguments; empty where it has none."""
     return machine.go_settings() if source == "modules" else machine.maven_settings()
 
 
@@ -136,7 +136,7 @@ def upstream(version: str) -> str:
 
 
 def _kept(source: str) -> Path:
-    """The file that an answer is kept in: another question, or one to somebody else, has another."""
+    """The file that keeps a source's answer. It changes with the question, and with the settings of a registry."""
     names = [[package.debian, *package.elsewhere.items()] for package in PACKAGES.values()]
     question = [names, settings(source) if source in REGISTRIES else _POLICY]
     digest = hashlib.sha256(json.dumps(question).encode()).hexdigest()
@@ -144,7 +144,7 @@ def _kept(source: str) -> Path:
 
 
 def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:
-    """As apt says in the suite's own base; for sid, whose base is only made for who wants it, in the default one."""
+    """What apt lists in the suite's own base image; for sid, whose base is made only on demand, in the default one."""
     asked_in = suite if suite in base.SUITES else base.SUITES[0]
     base.ensure(asked_in, say)
     mirror = "" if asked_in == suite else machine.debian_mirror() or _ITS_OWN
@@ -171,7 +171,7 @@ def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:
 
 
 def _server(debian: str) -> str | None:
-    """The server of a Debian package that tells its version."""
+    """The server whose version this Debian package tells; None for other packages."""
     for server, package in PACKAGES.items():
         if re.fullmatch(rf"{package.debian}-\d+" if package.versioned else package.debian, debian):
             return server
@@ -190,8 +190,8 @@ def _ask_registry(registry: str, say: Say) -> dict[str, list[str]]:
 
 
 def _listed_by_go(server: str, module: str) -> list[str]:
-    """As the module proxy lists its versions, by its protocol: this machine needs no Go."""
-    import requests  # not before: the doctor looks into this module when nothing is installed yet
+    """The versions that the module proxy lists. We speak its protocol ourselves: this machine needs no Go."""
+    import requests  # not at the top: the doctor loads this module when nothing is installed yet
 
     ways = re.split(r"[,|]", machine.go_settings().get("GOPROXY", ""))
     trusted, why = base.certificate_file(), "GOPROXY, which names the module proxy, names none that could be asked"
@@ -202,14 +202,14 @@ def _listed_by_go(server: str, module: str) -> list[str]:
                 answer = requests.get(address, timeout=PROXY_ANSWERS_WITHIN, verify=str(trusted) if trusted else True)
                 answer.raise_for_status()
             except requests.RequestException as error:
-                why = type(error).__name__  # not its words: an address may have a password in it
+                why = type(error).__name__  # not the error's text: an address in it may have a password
                 continue
             return [line.strip().removeprefix("v") for line in answer.text.splitlines()]
     raise Failed(f"no list of {server}'s versions: {why}")
 
 
 def _listed_by_maven(server: str, artifact: str, say: Say) -> list[str]:
-    """As Maven keeps its registry's list, in a container: this machine needs no Maven."""
+    """The versions in the list of Maven's registry. Maven runs in a container: this machine needs none."""
     base.ensure(base.SUITES[0], say)
     say(f"asking Maven which versions of {server} there are (about a minute)")
     output = docker(
@@ -235,7 +235,7 @@ class Offer:
     server: str  # a backend, or another server for one
     version: str
     source: str  # see `WHERE`
-    series: str = ""  # what gives this version as well, empty where that gives another
+    series: str = ""  # the series, if asking for it gives this version as well; else empty
 
     @property
     def spellings(self) -> str:
@@ -244,7 +244,7 @@ class Offer:
 
 
 def offers(had: Mapping[str, Had]) -> Iterator[Offer]:
-    """had: what each source that could be asked has. What is looked for first stands first, the default at the top."""
+    """had: source -> what it has, if it could be asked. Offers come in the order of the search, the default first."""
     for server in SERVERS:
         offered: list[Offer] = []
         for source in of(server):
@@ -255,7 +255,7 @@ def offers(had: Mapping[str, Had]) -> Iterator[Offer]:
 
 
 def _shorthand(server: str, version: str, source: str, before: Sequence[Offer]) -> str:
-    """3.5 for 3.5.16, unless who asks for 3.5 gets another: a stable suite's, or one of those before it."""
+    """3.5 for 3.5.16; empty if 3.5 gives another version, that of a stable suite or of an offer before this one."""
     series = version.rpartition(".")[0]
     stable = [suite for suite, its in CARRIED[server].items() if its == series]
     taken = stable != [source] if stable else any(f"{offer.version}.".startswith(f"{series}.") for offer in before)
@@ -265,7 +265,7 @@ def _shorthand(server: str, version: str, source: str, before: Sequence[Offer]) 
 def main(say: Say = machine.say) -> int:
     """`python -m infra versions`: what can be had here, where from, and how to ask for it, a line for each version.
 
-    Makes what is asked: the base images of Debian's stable releases. Raises NotPossible when nobody could be asked.
+    Makes the base images of Debian's stable releases, in which apt is asked. Raises NotPossible if no source answers.
     """
     had: dict[str, Had] = {}
     silent: dict[str, str] = {}

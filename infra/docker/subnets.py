@@ -1,8 +1,8 @@
 """A /24 of its own for every environment: 10.77.N.0, N chosen so that nobody else has it.
 
-The engine refuses overlapping networks, so it is the judge; the lock file only keeps two processes of this user from
-choosing the same N in the second between the choice and the creation of the networks. Fixed subnets because the
-engine's own pools end at about thirty networks, three environments.
+The engine refuses overlapping networks, so the engine decides. The lock file only keeps two processes of this user from
+choosing the same N in the second between the choice and the creation of the networks. Subnets are fixed because the
+engine's own pools end at about thirty networks, which is three environments.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ SLOTS: Final = range(256)
 
 
 class Taken(Failed):
-    """Somebody took the subnet between our look and our use of it, or the engine lost it; the next one may do."""
+    """The subnet was taken between our check and our use of it, or the engine lost it; the next subnet may work."""
 
 
 def net(slot: int) -> str:
@@ -31,7 +31,7 @@ def net(slot: int) -> str:
 
 
 def free(client: DockerClient) -> Generator[int, None, None]:
-    """Slots that look free, each held by us until the next one is taken or this is closed. Raises Failed at the end."""
+    """Slots that look free. We lock a slot until the next one is drawn, or this is closed. Raises Failed at the end."""
     folder = machine.cache_dir()
     for slot in SLOTS:
         with (folder / f"slot-{slot}.lock").open("w") as file:
@@ -39,7 +39,7 @@ def free(client: DockerClient) -> Generator[int, None, None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            # Asked under the lock: whoever held it before has made its networks by now.
+            # Checked under the lock: a process that held it before has made its networks by now.
             ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
             if not any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
                 yield slot
@@ -56,7 +56,7 @@ def _of_engine(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:
 
 
 def _routes() -> Iterator[ipaddress.IPv4Network]:
-    """What this machine reaches elsewhere, a VPN say. Default routes cover everything and do not count."""
+    """The subnets that this machine has routes to, a VPN's say. Default routes cover everything and do not count."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/route").read_text().splitlines()[1:]:
             words = line.split()

@@ -10,9 +10,9 @@ from infra.faults.servers import clocks, disks, failover, maintenance, sequences
 from infra.faults.workers import between_requests, crash_points, holders, wall_clocks
 
 NO_FAULT: Final = "none"
-"""Not a fault: the name of the plan without any."""
+"""Not a fault: the name of the plan without faults."""
 
-# A seed draws from them in this order: what is new stands at the end.
+# A seed draws from the faults in this order, so a new fault goes to the end.
 _ALL: Final[tuple[Fault, ...]] = (
     *cuts.CUT_CLIENT,
     *partitions.CUT_NODES,
@@ -48,7 +48,7 @@ FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}
 
 
 def main() -> int:
-    """`python -m infra faults`: every fault in a line, with the backends that it can be done to where it is not all."""
+    """`python -m infra faults`: print each fault in a line, with its backends unless it can be done to all of them."""
     for fault in FAULTS.values():
         backends = [name for name in BACKENDS if fault.applies(name) is None]
         where = "" if len(backends) == len(BACKENDS) else f" ({', '.join(backends)})"

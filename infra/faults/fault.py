@@ -1,4 +1,4 @@
-"""What a fault is, and what several of them need: the leader, its successor, and the way back to a whole cluster."""
+"""What a fault is, and what several faults need: find the leader, await its successor, await a whole cluster."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -17,50 +17,50 @@ Need = Literal[
     "client-links", "peer-links", "store-link", "refusal", "pause", "kill", "stop", "wipe", "clock", "disk", "version",
     "failover", "workers", "tap", "load", "maintenance", "skew",
 ]  # fmt: skip
-"""What must be possible for a fault: `stop` is an orderly one, `refusal` that a client's connections are refused, `tap`
-that what passes between a client and its links can be read, `load` that keys are written beside the locks,
-`skew` that the wall clock of a worker is moved."""
+"""What must be possible for a fault. `stop`: stop a server in good order. `refusal`: refuse a client's connections.
+`tap`: read the messages between a client and its links. `load`: write keys beside the locks. `skew`: move the wall
+clock of a worker."""
 
 Group = Literal["links", "servers", "clocks", "workers", "store"]
-"""What faults are done to."""
+"""What a fault is done to."""
 
 PROVEN_WITHIN: Final = 3.0
-"""Seconds within which a cut must show; it measures 20-300 ms."""
+"""Seconds within which a cut must show; measured: 20-300 ms."""
 
 EFFECT_WITHIN: Final = 20.0
-"""Seconds within which peers must notice. ZooKeeper in a black hole takes 3, at times 8, longer on a busy box."""
+"""Seconds for peers to notice a fault. When bytes vanish, ZooKeeper takes 3, at times 8, longer on a busy machine."""
 
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
 
 SPANS: Final = (0.5, 1.0, 1.5, 2.0, 3.0)
-"""How long faults go on as a rule, in units of what they are about: a lease survives it, or ends, or the next does."""
+"""How long most faults last, in `Fault.unit`s: a lease outlives the fault, or ends during it, or the next ends too."""
 
 LOOK_EVERY: Final = 0.05
-"""Seconds between two questions to a node: asked without a pause, an election takes longer."""
+"""Seconds between two questions to a node. Questions without a pause make an election take longer."""
 
 
 class FaultInjection(Protocol):
-    """A fault with every choice made. Who leads and who holds is found out by `apply`.
+    """A fault with every choice made. Only `apply` finds out who leads and who holds.
 
-    Faults overlap. What is done to links and nodes is done under the key `target.by`, and healed under it.
+    Faults overlap. A fault acts on links and nodes under its key `target.by`, and heals them under the same key.
     """
 
     def describe(self) -> str:
         """For people, before the run: "cut clients c2 from all nodes (drop)"."""
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Do it, and return when it is proven; [] when there is nobody to be hit. After Failed `heal` is still due."""
+        """Apply the fault; return its hits once it is proven, [] if nobody can be hit. After Failed `heal` is due."""
 
     def heal(self, target: Target) -> None:
-        """Undo what this one did, whoever was hit, and nothing else. Idempotent. Raises Failed.
+        """Undo what this injection did, whoever was hit, and nothing else. Idempotent. Raises Failed.
 
-        Returns when it is undone: that the cluster is whole again is awaited when no other fault is on.
+        Returns when that is undone. The runner waits for a whole cluster only when no other fault is on.
         """
 
 
 class Momentary:
-    """A fault injection that is over at once. The classes below undo more, each before those that follow as bases."""
+    """A fault injection that is over at once. Each class below undoes its own part, then calls the next base class."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class Momentary:
 
 
 class OnNodes(Momentary):
-    """A fault injection that is undone where all nodes are let go."""
+    """A fault injection whose heal lets all nodes go (`Node.let_go`)."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class OnNodes(Momentary):
 
 
 class OnWorkers(Momentary):
-    """A fault injection that is undone where its workers are let go."""
+    """A fault injection whose heal lets its workers go (`Actors.let_go`)."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class World:
     members: Members = ()  # the names of the members of a target's cluster; () where the cluster is one of ours
 
     def without(self, need: Need, reason: str) -> Self:
-        """The same, but this is not possible either."""
+        """A copy in which this need is not possible either."""
         return replace(self, missing={**self.missing, need: reason})
 
 
@@ -105,7 +105,7 @@ OURS: Final = World()
 """Clusters of ours, reached over their bridges: everything is possible."""
 
 PUBLISHED: Final = "through a published port a refused connection is accepted first"
-"""Why `refusal` is not possible where clients come through published ports: Docker accepts them first."""
+"""Why `refusal` is not possible where clients come through published ports: Docker accepts a connection first."""
 
 NO_CLOCK: Final = "these servers run an image of your own, whose clock cannot be moved"
 """Why `clock` is not possible where `infra.cluster.clock_skew.in_image` says no."""
@@ -116,34 +116,34 @@ NO_TAP: Final = "messages are counted only where a trial starts the clients"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to hurt, as it stands in the register."""
+    """One kind of fault, as `all_faults` lists it."""
 
     name: str  # as in plans and on the command line
     kind: Kind  # what it does, as `FaultInterval.kind`
     summary: str  # one line for people who choose
     # (site, the checked options by name) -> the injection. Raises ValueError("option: what is wrong").
     inject: Callable[..., FaultInjection]
-    options: tuple[Option, ...] = ()  # what a plan fixes about it, in the order in which chance decides
-    # How long it goes on by default, in `Fault.unit`s, of which a seed draws one; () for what is over at once.
+    options: tuple[Option, ...] = ()  # what a plan fixes about the fault, in the order in which values are drawn
+    # How long the fault lasts by default, in `Fault.unit`s: a seed draws one of these; () if it is over at once.
     spans: tuple[float, ...] = ()
-    # What that unit is: a lease, an election (a lease where there are none), or the longest call of a client.
+    # The unit of `spans`: a lease, an election (a lease if the backend has none), or the longest call of a client.
     about: Literal["lease", "election", "call"] = "lease"
-    trait: Trait | None = None  # what the backend must have; the backend says why it has it not
+    trait: Trait | None = None  # what the backend must have; `Backend.lacks` says why it does not
     needs: tuple[Need, ...] = ()  # what must be possible
-    least: int = 1  # how many nodes there must be; a target may have fewer than ours
+    least: int = 1  # the fewest nodes that it takes; a target may have fewer than our clusters
     how: str = ""  # how it is done, in a few words
     sees: str = ""  # what a client sees of it, in a few words
-    planned: str = ""  # the reason why it is only done where a plan says how, "" where it can be asked for by its name
-    lasting: bool = False  # whether what it does is never undone, so that a plan with it can be run only once
-    # Of what strikes those who wait, in their sessions: seconds by which workers must be ready to wait longer for
-    # a lock than they are else, so that it can show.
+    planned: str = ""  # why the fault needs a plan that sets its options, "" if it can be asked for by its name alone
+    lasting: bool = False  # whether its effect is never undone, so that a plan with it can be run only once
+    # For a fault on the session of a waiting worker: by how many seconds an acquire must wait longer than usual, so
+    # that the fault can show.
     waits: float = 0.0
-    strikes: Literal["", "renewal", "cancel"] = ""  # what a lock must do to meet it: renew, or give up when told
-    workload: str = ""  # the workload whose lanes it strikes, which meet nothing else; "": all the others
+    strikes: Literal["", "renewal", "cancel"] = ""  # what the lock must support: renewals, or to give up when told
+    workload: str = ""  # the workload whose lanes it strikes; they meet only such faults. "": all other workloads
 
     @property
     def group(self) -> Group:
-        """What it is done to. What strikes at a step of a worker is a fault on workers, whatever else it does."""
+        """What the fault is done to. A fault at a step of a worker is a fault on workers, whatever else it does."""
         if "store-link" in self.needs:
             return "store"
         if self.kind in ("clock", "skew"):
@@ -164,30 +164,30 @@ class Fault:
 
     @property
     def passes(self) -> bool:
-        """Whether all of it happens while it is applied, so that nothing is left that could go on for a while."""
+        """Whether the whole fault happens in `apply`, so that nothing of it can stay on for a while."""
         return self.lasting or not (self.spans or self.planned)
 
     def make(self, backend: str, options: Options, members: Members = ()) -> FaultInjection:
-        """With these choices made. Raises ValueError("option: what is wrong")."""
+        """The injection with these options. Raises ValueError("option: what is wrong")."""
         site = Site.of(backend, members)
         return self.inject(site, **checked(self.asked(site), options, site))
 
     def choose(self, rng: random.Random, backend: str, members: Members = ()) -> dict[str, Any]:
-        """Everything that is left to chance, as plain JSON."""
+        """Random values for the options that are left to chance, as plain JSON."""
         site = Site.of(backend, members)
         return drawn(self.asked(site), rng, site)
 
     def asked(self, site: Site) -> list[Option]:
-        """The options that it has there."""
+        """The options that the fault has at this site."""
         return [option for option in self.options if not (option.unless and site.has(option.unless))]
 
     def unit(self, backend: str, ttl: float) -> float:
-        """Seconds of what it is about. ttl: the longest of the locks that are tried."""
+        """Seconds of one unit of `spans`. ttl: the longest of the locks that are tried."""
         kind = BACKENDS[backend]
         return {"lease": ttl, "election": kind.election or ttl, "call": kind.call}[self.about]
 
     def lasts(self, rng: random.Random, backend: str, ttl: float) -> float:
-        """Seconds for which it goes on, left to chance."""
+        """A random time for which the fault lasts, in seconds."""
         return round(rng.choice(self.spans) * self.unit(backend, ttl), 3) if self.spans else 0.0
 
     def applies(self, backend: str, world: World = OURS) -> str | None:
@@ -201,11 +201,11 @@ class Fault:
 
 
 class Nobody(Failed):
-    """There is nobody in the role that a fault is aimed at. While another fault is on that is no error."""
+    """No node or worker is in the role that a fault is aimed at. This is no error while another fault is on."""
 
 
 def leader(target: Target, within: float = EFFECT_WITHIN) -> Node:
-    """Who leads at this moment; waits for an election that is on, so many seconds. Raises Nobody when there is none."""
+    """The node that leads now. Waits at most `within` seconds for an election to end. Raises Nobody if none leads."""
     leaders: list[Node] = []
 
     def has_leader() -> bool:
@@ -219,13 +219,13 @@ def leader(target: Target, within: float = EFFECT_WITHIN) -> Node:
 
 
 def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -> str:
-    """Wait until nodes have noticed; "", or a remark that they have not. otherwise: "no successor within"."""
+    """Wait until nodes notice the fault. Returns "", or a remark if they do not. otherwise: "no successor within"."""
     patience = target.patience(EFFECT_WITHIN)
     return "" if target.clock.wait(patience, noticed, LOOK_EVERY) else f"; {otherwise} {patience:.0f} s"
 
 
 def await_successor(target: Target, old: Node) -> str:
-    """Wait until the other nodes follow one of themselves; "", or a remark that they did not."""
+    """Wait until the other nodes follow a new leader. Returns "", or a remark if they do not."""
     if len(target.cluster.nodes) == 1:
         return ""
 
@@ -239,7 +239,7 @@ def await_successor(target: Target, old: Node) -> str:
 def await_whole(target: Target) -> None:
     """Wait until every link answers and all members serve and follow one leader. Raises Failed.
 
-    Who ended by itself, as a server does that finds its disk full or none of its peers, is started again.
+    A server that ended by itself is started again: one that found its disk full, say, or none of its peers.
     A failover that could not be undone while other faults were on is undone first.
     """
     if target.kind.has(Trait.REPLICA) and (pair := target.environment.failover()):
@@ -259,5 +259,5 @@ def await_whole(target: Target) -> None:
 
 
 def always(injection: FaultInjection) -> Callable[[Site], FaultInjection]:
-    """`Fault.inject` of what leaves nothing to chance."""
+    """`Fault.inject` for a fault that leaves nothing to chance."""
     return lambda _: injection

@@ -1,4 +1,4 @@
-"""What a plan fixes about a fault: options, each with its check and its random choice, told once.
+"""What a plan fixes about a fault: options. The check and the random choice of an option stand in one place.
 
 NODES = nodes(most=2)
 HOW = choice("how", (Cut.DROP, Cut.HOLD))
@@ -21,7 +21,7 @@ Members = tuple[str, ...]
 """The names of the members of a cluster, in order."""
 
 Bound = int | Callable[["Site"], int]
-"""A number, or one that depends on the cluster."""
+"""A number, or a function that gives it for a cluster."""
 
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
@@ -29,7 +29,7 @@ LEADER: Final = "leader"
 """Stands for the node that leads at the moment of impact."""
 
 FOLLOWER: Final = "follower"
-"""Stands for the first node that does not."""
+"""Stands for the first node that does not lead at the moment of impact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Site:
 
     @classmethod
     def of(cls, backend: str, members: Members = ()) -> Self:
-        """By the name of the backend. members: of a target's cluster; () for those of ours."""
+        """The site of a backend. members: those of a target's cluster; () for those of ours."""
         return cls(BACKENDS[backend], members or BACKENDS[backend].members)
 
     def has(self, trait: Trait) -> bool:
@@ -50,11 +50,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that a fault needs to know.
+    """A value that a fault needs.
 
-    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError: what it
-            must be.
-    draw    (rng, site, the options before it) -> a value by chance, as plain JSON; None where only a plan says it.
+    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError with a text
+            that says what the value must be.
+    draw    (rng, site, the options before it) -> a random value, as plain JSON; None if only a plan can set it.
     unless  a trait: backends that have it do not have this option.
     """
 
@@ -65,7 +65,7 @@ class Option:
 
 
 def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, Any]:
-    """All of them. Raises ValueError("option: what is wrong") unless exactly these are there, and right."""
+    """The checked values. Raises ValueError("option: what is wrong") unless all known options are given and right."""
     names = [option.name for option in known]
     for name in options:
         if name not in names:
@@ -83,7 +83,7 @@ def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, 
 
 
 def drawn(known: Sequence[Option], rng: random.Random, site: Site) -> dict[str, Any]:
-    """All of them by chance, as plain JSON."""
+    """A random value for each of the options that is left to chance, as plain JSON."""
     options: dict[str, Any] = {}
     for option in known:
         if option.draw:
@@ -92,7 +92,7 @@ def drawn(known: Sequence[Option], rng: random.Random, site: Site) -> dict[str, 
 
 
 def must(condition: object, what: str) -> None:
-    """Raises ValueError unless it is so. what: "be one of a, b"."""
+    """Raises ValueError unless the condition holds. what: "be one of a, b"."""
     if not condition:
         raise ValueError(f"must {what}")
 
@@ -101,7 +101,7 @@ def must(condition: object, what: str) -> None:
 
 
 def choice(name: str, known: Sequence[str]) -> Option:
-    """One of a few words; by chance any of them."""
+    """One of a few words; the random choice is any of them."""
     return one_of(name, lambda _: known, lambda rng, _: str(rng.choice(known)))
 
 
@@ -155,7 +155,7 @@ def real(name: str, least: float, most: float, draw: Callable[[random.Random], f
 
 
 def within(bounds: tuple[int, int]) -> Callable[[random.Random, Site, Options], int]:
-    """The random choice of a whole number between two."""
+    """The random choice of a whole number within two bounds, both included."""
     return lambda rng, _, __: rng.randint(*bounds)
 
 
@@ -184,11 +184,11 @@ FEW_GROUPS: Final = Option(
     lambda rng, _, __: sorted(rng.sample(ALL_GROUPS, rng.randint(1, len(ALL_GROUPS) - 1))),
     unless=Trait.LEADER,
 )
-"""Client groups, not all of them: those that see one side where servers do not talk to each other."""
+"""Some client groups, not all: those that see one side of a split, if the servers do not talk to each other."""
 
 
 def some_nodes(rng: random.Random, site: Site, most: int, least: int) -> list[str]:
-    """So many nodes at random. See Trait.FIRST_NODE: then the first is always among them, and the first told."""
+    """From `least` to `most` random nodes. With Trait.FIRST_NODE, the first of the list is always the first node."""
     names, count = site.members, rng.randint(least, most)
     if site.has(Trait.FIRST_NODE):
         return [names[0], *sorted(rng.sample(names[1:], count - 1))]
@@ -202,9 +202,9 @@ def victims(
     known: Sequence[str] = (LEADER,),
     roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,),
 ) -> Option:
-    """The servers that are hit. Where there is a leader they are told by `known` roles or by name, `named` at most, and
-    by chance it is `roles`; else they are up to `most` nodes, and by chance as many: the first, where single-node locks
-    live, and others of the next, so that of five two are a minority, and a majority of the three that a lock may use.
+    """The servers that are hit. If there is a leader: at most `named`, by name or by a `known` role; the random choice
+    is `roles`. Else: at most `most` nodes; the random choice has as many: the first, where single-node locks live, and
+    others of the next `most`. So two are a minority of five nodes, but a majority of the three that a lock may use.
     """
 
     def count(site: Site) -> int:

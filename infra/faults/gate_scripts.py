@@ -1,4 +1,4 @@
-"""Faults on workers, who are caught at their gates: a script says step by step what is done to the workers of a lane.
+"""Faults on workers that are caught at gates. A script says step by step what is done to the workers of a lane.
 
 A script is a generator that yields whenever it has to wait. So it reads from top to bottom, while `run_traps` runs the
 scripts of all lanes at the same time:
@@ -27,19 +27,19 @@ _KINDS: Final[Mapping[Action, Kind]] = {
     "lose": "cut",
     "late": "slow",
     "reset": "reset",
-    "cancel": "slow",  # what a client makes of it is its own affair
+    "cancel": "slow",  # how the client reacts is up to the client
 }
-"""What a fault on a worker does -> what it is in a record."""
+"""The action on a worker -> the kind of the hit in a record."""
 
 
 def catch_within(ttl: float) -> float:
-    """Seconds to wait for somebody at a gate: a lock that a dead worker held is free again within that time."""
+    """Seconds to wait for a worker at a gate. A lock that a dead worker held is free again within that time."""
     return 2.0 + 2.0 * ttl
 
 
 @dataclass(slots=True)
 class GateTrap:
-    """One lane, or some of its workers, and whom it hit there. begun: ns. among: see `Aim`."""
+    """Catches workers of one lane, or some of its workers (among: see `Aim`), and keeps the hits. begun: ns."""
 
     lane: str
     target: Target
@@ -49,11 +49,11 @@ class GateTrap:
 
     @property
     def hits(self) -> list[Hit]:
-        """Who was hit so far, in that order."""
+        """The hits so far, in their order."""
         return list(self._hits.values())
 
     def only(self, among: tuple[int, ...]) -> "GateTrap":
-        """A trap for some of its workers; whom that hits is hit by this one as well."""
+        """A trap for some of the workers. It shares its hits with this trap."""
         return replace(self, among=among)
 
     @property
@@ -61,15 +61,15 @@ class GateTrap:
         return next(reversed(self._hits), None)
 
     def catch(self, gate: Gate, action: Action, **aim: Any) -> Generator[None, None, Victim]:
-        """Wait for a worker at the gate; aim: more fields of `Aim`. With several keys others may come at the same time:
-        they go on at once. Whoever is caught when this is given up stays as it is, and is among the hits.
+        """Wait for a worker at the gate. aim: more fields of `Aim`. In a lane with several keys, others may come at the
+        same time; they go on at once. A worker that is caught when the wait is given up stays caught, and is a hit.
         """
         caught = yield from self.catch_unless(lambda: False, gate, action, **aim)
         assert caught is not None, "nothing ends the wait"
         return caught
 
     def catch_unless(self, over: Callable[[], bool], gate: Gate, action: Action, **aim: Any) -> Catching:
-        """As `catch`, until `over` says that nobody is expected there any more: None then."""
+        """As `catch`, but None once `over` says that no worker is expected at the gate any more."""
         actors, aimed = self.target.actors, Aim(gate, action, by=self.target.by, among=self.among, **aim)
         caught: list[Victim] = []
         while not caught:
@@ -96,29 +96,29 @@ class GateTrap:
         self._hits[victim] = Hit("kill", victim.target, self.begun, victim.at, process=victim.process, lane=self.lane)
 
     def wait(self, seconds: float, until: Callable[[], bool]) -> Iterator[None]:
-        """Until the condition is true, but no longer than so many seconds."""
+        """Wait until the condition is true, but no longer than so many seconds."""
         deadline = self.target.clock.now() + int(seconds * 1e9)
         while not until() and self.target.clock.now() < deadline:
             yield
 
     def pause(self, seconds: float) -> Iterator[None]:
-        """For so many seconds."""
+        """Wait for so many seconds."""
         return self.wait(seconds, lambda: False)
 
     def settle(self, victim: Victim, within: float) -> Iterator[None]:
-        """Let it go on, until what it was at has ended, but no longer than so many seconds."""
+        """Let the victim go on, and wait until it is settled (`Actors.settled`), at most `within` seconds."""
         self.thaw(victim)
         yield from self.wait(within, lambda: self.target.actors.settled(victim))
 
     def thaw(self, victim: Victim) -> None:
-        """Let it go on, and note when."""
+        """Let the victim go on, and note when."""
         hit, healing = self._hits[victim], self.target.clock.now()
         if not hit.healed:
             self.target.actors.thaw(victim)
             self._hits[victim] = replace(hit, healing=healing, healed=self.target.clock.now())
 
     def thaw_all(self) -> None:
-        """Let everybody go on who was caught and does not yet, the earliest first."""
+        """Let every victim that was not killed and is still caught go on, the earliest first."""
         for victim in [victim for victim, hit in self._hits.items() if hit.kind != "kill"]:
             self.thaw(victim)
 
@@ -129,14 +129,14 @@ class GateTrap:
 
 
 def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:
-    """Every lane through the script, for `patience` seconds at most; then nobody is caught any more."""
+    """Run the script in every lane, for `patience` seconds at most. After that no worker is caught any more."""
     traps = [GateTrap(lane, target, target.clock.now()) for lane in target.actors.lanes()]
     run_scripts(target, [script(trap) for trap in traps], patience)
     return traps
 
 
 def run_scripts(target: Target, scripts: Sequence[Script | Catching], patience: float) -> None:
-    """All of them at the same time, for `patience` seconds at most; then nobody is caught any more."""
+    """Run all scripts at the same time, for `patience` seconds at most. After that no worker is caught any more."""
     going = list(scripts)
 
     def step_all() -> bool:
@@ -151,7 +151,7 @@ def run_scripts(target: Target, scripts: Sequence[Script | Catching], patience: 
 
 
 def let_go(traps: Sequence[GateTrap]) -> None:
-    """Thaw whoever is caught still, in all lanes."""
+    """Thaw every worker that is still caught, in all lanes."""
     for trap in traps:
         trap.thaw_all()
 
@@ -162,18 +162,18 @@ def hits_of(traps: list[GateTrap]) -> list[Hit]:
 
 @dataclass(frozen=True, slots=True)
 class HitWorkers(OnWorkers):
-    """A fault on workers: every lane goes through a script, each by itself; whoever comes too late is left alone."""
+    """A fault on workers: every lane goes through a script by itself. A worker that comes too late is left alone."""
 
     doing: str  # for people, before the run
     script: Callable[[GateTrap], Script]
     patience: Callable[[float], float] = catch_within  # (the longest TTL in seconds) -> seconds for a script
-    action: Action | None = None  # what is done to the holder, where that is all
+    action: Action | None = None  # the action on the holder, if the fault does nothing else
 
     def describe(self) -> str:
         return self.doing
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Returns when every lane is through, or too much time has passed; nobody is caught any more."""
+        """Returns when every lane is through, or `patience` has passed. After that no worker is caught any more."""
         return hits_of(run_traps(target, self.script, self.patience(target.actors.ttl)))
 
 

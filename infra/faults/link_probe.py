@@ -1,7 +1,7 @@
 """One fresh question through a link: the proof that a cut is a cut and that a healed link is whole.
 
-The question is the shortest that a backend answers whatever its state, so that only the link is on trial. Asked again
-and again, it tells when links or servers stood still.
+The question is the shortest that a backend answers in any state, so that only the link is tested. `Watch` asks it again
+and again, and so finds out when links or servers stood still.
 """
 
 import socket
@@ -21,7 +21,7 @@ T = TypeVar("T")
 PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
 EVERY: Final = 0.2
-"""Seconds between two questions of a `Watch`: enough to see what lasts a second. Each costs PostgreSQL a process."""
+"""Seconds between two questions of a `Watch`: a silence of a second shows. A question costs PostgreSQL a process."""
 
 
 class LinkAnswer(StrEnum):
@@ -44,16 +44,16 @@ class Prober:
         return self.timed(endpoint, patience)[0]
 
     def ask_all(self, endpoints: Sequence[str], patience: float = PATIENCE) -> list[LinkAnswer]:
-        """All of them at once: silence costs its patience only once."""
+        """Ask all of them at once, so that silence costs `patience` only once."""
         return self.at_once(endpoints, lambda endpoint: self.ask(endpoint, patience))
 
     def timed(
         self, endpoint: str, patience: float, size: int = 0, *, to_the_end: bool = False
     ) -> tuple[LinkAnswer, float]:
-        """The same, and the seconds from the question, of about `size` bytes, to the first byte of its answer.
+        """As `ask`, and the seconds from the question, of about `size` bytes, to the first byte of its answer.
 
-        to_the_end: say that nothing else will come, and take the time to the end of the connection. Every such server
-        ends one when its client does, some of them as soon as they have answered.
+        to_the_end: end our side of the connection, and take the time until the server ends its side. Every server here
+        ends a connection when its client does, some of them as soon as they have answered.
         """
         started = time.monotonic()
         try:
@@ -77,14 +77,14 @@ class Prober:
         return access.connect(endpoint, patience)
 
     def at_once(self, endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
-        """The question to all of them at the same time."""
+        """Ask all endpoints at the same time. Returns what `ask` returns for each."""
         if not endpoints:
             return []
         with ThreadPoolExecutor(max_workers=len(endpoints)) as pool:
             return list(pool.map(ask, endpoints))
 
     def answer(self, connection: socket.socket) -> LinkAnswer:
-        """What comes through a connection within its own patience."""
+        """What comes through a connection within its timeout."""
         try:
             return LinkAnswer.ANSWERED if connection.recv(1) else LinkAnswer.CLOSED
         except TimeoutError:
@@ -96,8 +96,8 @@ class Prober:
 class Watch:
     """Asks servers again and again, each by a `host:port`, in a thread of its own from each `begin` to the next `end`.
 
-    silences  ns of CLOCK_MONOTONIC: from one answer of all to the next, where that took `PATIENCE` seconds longer than
-              the pause between two questions. Who did not run, a server or we, is not known.
+    silences  (from, to), ns of CLOCK_MONOTONIC: from one answer of all to the next, if that took `PATIENCE` seconds
+              longer than the pause between questions. Whether a server or this process did not run is not known.
     """
 
     def __init__(self, prober: Prober, endpoints: Iterable[str]) -> None:
@@ -114,7 +114,7 @@ class Watch:
             self._thread.start()
 
     def end(self) -> None:
-        """Idempotent. A silence that goes on is noted up to now."""
+        """Idempotent. A silence that still goes on is noted up to now."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()

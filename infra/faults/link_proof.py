@@ -1,7 +1,7 @@
-"""What proves that a link is cut, and that it is whole again: fresh questions through it.
+"""Proofs that a link is cut, and that it is whole again: fresh questions through the link.
 
-While another fault is on, it may mask what a proof looks for: a link that should be silent may refuse, one that should
-be slow may be silent. Then a proof takes whatever the others can make of it, but never that nothing is.
+While another fault is on, it may mask the effect that a proof looks for: a link that should be silent may refuse, one
+that should be slow may be silent. Then a proof accepts any effect that the other faults can have, but never no effect.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,10 +16,10 @@ from infra.network.links import Cut
 Pairs = Sequence[tuple[str, str]]
 
 SHOWS: Final = {Cut.REFUSE: {LinkAnswer.CLOSED}, Cut.DROP: {LinkAnswer.SILENT}, Cut.HOLD: {LinkAnswer.SILENT}}
-"""How -> what becomes of a question."""
+"""How a link is cut -> what becomes of a question."""
 
 DOWN: Final = {LinkAnswer.CLOSED, LinkAnswer.SILENT}
-"""The same when only the replies are dropped, for some servers end a connection when they have replied."""
+"""What becomes of a question when only the replies are dropped: some servers end a connection after they reply."""
 
 _PATIENCE: Final = 1.0
 """Seconds for an answer through a link that is whole; it takes 1-2 ms."""
@@ -29,26 +29,26 @@ _MASKED: Final = 1.0
 
 
 def await_cut(target: Target, pairs: Pairs, shows: Collection[LinkAnswer]) -> None:
-    """Until this is all that becomes of questions through these links (group, node). Raises Failed."""
+    """Wait until questions through these links (group, node) have no other results than `shows`. Raises Failed."""
     await_silence(target, target.prober, [target.endpoints[pair] for pair in pairs], shows, f"{_words(pairs)} are cut")
 
 
 def await_silence(
     target: Target, prober: Prober, endpoints: Sequence[str], shows: Collection[LinkAnswer], what: str
 ) -> None:
-    """The same for any servers, each by its `host:port`. what: "c1, store are cut"."""
+    """As `await_cut`, for any servers, each by its `host:port`. what: "c1, store are cut"."""
     shown = set(shows if target.alone else DOWN)
     if not target.clock.wait(PROVEN_WITHIN, lambda: set(prober.ask_all(endpoints)) <= shown):
         raise Failed(f"{what}, but questions still pass")
 
 
 def await_answers(target: Target, pairs: Pairs) -> None:
-    """While no other fault is on, until questions through these links are answered. Raises Failed."""
+    """Unless another fault is on, wait until questions through these links are answered. Raises Failed."""
     await_voices(target, target.prober, [target.endpoints[pair] for pair in pairs], f"{_words(pairs)} are healed")
 
 
 def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what: str) -> None:
-    """The same for any servers, each by its `host:port`. what: "c1, store are healed"."""
+    """As `await_answers`, for any servers, each by its `host:port`. what: "c1, store are healed"."""
     if target.alone and not target.clock.wait(
         HEALED_WITHIN, lambda: set(prober.ask_all(endpoints, _PATIENCE)) <= {LinkAnswer.ANSWERED}, LOOK_EVERY
     ):
@@ -56,7 +56,7 @@ def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what:
 
 
 def await_slow(target: Target, pairs: Pairs, seconds: float, size: int = 0, *, to_the_end: bool = False) -> None:
-    """Until each question (size, to_the_end: see `Prober.timed`) takes so long, whatever its end. Raises Failed."""
+    """Wait until each question takes at least `seconds`, even if CLOSED ends it (see `Prober.timed`). Raises Failed."""
     endpoints = [target.endpoints[pair] for pair in pairs]
     patience = 30.0 + seconds if target.alone else _MASKED + seconds
     amiss: list[str] = []

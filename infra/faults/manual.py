@@ -6,9 +6,9 @@
     python -m infra fault --plan plan.json
     python -m infra heal
 
-What is left to chance is drawn from `--seed`, unless `--set` says it. Without `--for` a fault stays until `heal`.
-Faults on workers need a process: the gates are in the suite's own workers, so one of yours is hit wherever it is, and
-nothing can be done to it but what a signal does.
+Options that are left to chance are drawn from `--seed`, unless `--set` sets them. Without `--for` a fault stays until
+`heal`. Faults on workers need a process of yours. Only the suite's own workers have gates, so your process is hit
+wherever it is, and only with what a signal can do.
 """
 
 import json
@@ -40,14 +40,14 @@ from infra.waiting import MonotonicClock
 _Text = str | None
 
 LISTS: Final = ("nodes", "order", "groups")
-"""Options that take several names, and so may be told as `a,b`."""
+"""Options that take several names, and so may be given as `a,b`."""
 
 SIGNALS: Final = {"freeze": signal.SIGSTOP, "kill": signal.SIGKILL}
 """What can be done to a process without a gate in it."""
 
 
 def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, ttl: float, **drawn: Any) -> int:
-    """process: the number of the one in the place of workers. drawn: see `_of_words`."""
+    """process: the number of the process that takes the place of workers. drawn: see `_of_words`."""
     hit = None if process is None else pid(process)
     if not 0 < ttl < math.inf:
         raise UnknownName(f"--ttl: must be seconds, more than 0, not {ttl}")
@@ -74,7 +74,7 @@ def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, t
 
 
 def _check_workers(plan: Plan, pid: int | None) -> None:
-    """Whether what is done to workers can be done to a process without gates, and there is one."""
+    """Raises UnknownName if a fault on workers cannot be done to a process without gates, or no process is given."""
     for step in plan.steps:
         if "workers" not in FAULTS[step.fault].needs:
             continue
@@ -87,7 +87,7 @@ def _check_workers(plan: Plan, pid: int | None) -> None:
 
 
 def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
-    """Whether all of it can be done here."""
+    """Raises UnknownName if a step of the plan cannot be done in this environment."""
     if plan.backend not in environment.clusters:
         up = f"python -m infra up {plan.backend} --env {environment.name}"
         raise UnknownName(f"{plan.backend} does not run in {environment.name}; {up}")
@@ -100,7 +100,7 @@ def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
 
 
 def _words(injection: FaultInjection, pid: int | None) -> str:
-    """What is done, by hand: it is not a worker at a gate that is hit."""
+    """What the fault does by hand, in words: it hits a process, and not a worker at a gate."""
     if isinstance(injection, HitWorkers):
         return f"{injection.action} process {pid}, wherever it is,"
     return injection.describe()
@@ -116,7 +116,7 @@ def _of_file(name: str) -> Plan:
 
 
 def _of_words(name: str, backend: str, ttl: float, chosen: Sequence[str], seconds: float | None, seed: int) -> Plan:
-    """The plan of one step that the command line tells. chosen: `OPTION=VALUE`. seconds: None: it stays."""
+    """The plan of one step from the command line. chosen: `OPTION=VALUE`. seconds: None: the fault stays."""
     if name not in FAULTS:
         raise UnknownName(f"no fault {name!r}; {instead(name, FAULTS)}")
     if backend not in BACKENDS:
@@ -147,7 +147,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _leave(step: Step, target: Target) -> None:
-    """Do it and go; what was half done is healed."""
+    """Apply the fault and leave it on. If `apply` raises, what it did is healed."""
     injection = step.injection(target.backend)
     try:
         hits = injection.apply(target)
@@ -164,10 +164,10 @@ def _leave(step: Step, target: Target) -> None:
 
 
 class OneProcess:
-    """A process of the user's own in place of workers (see `Actors`): no gates, so hit at once. pid: None: nobody."""
+    """A process of the user's own in place of workers (see `Actors`). It has no gates, so it is hit at once."""
 
     def __init__(self, pid: int | None, ttl: float, environment: str = "") -> None:
-        """ttl: seconds. environment: on whose account it is frozen, for whoever heals that."""
+        """pid: None: no process. ttl: seconds. environment: its heal also lets the process go on, if it is frozen."""
         self.ttl = ttl
         self._pid = pid
         self._environment = environment
@@ -178,7 +178,7 @@ class OneProcess:
         return () if self._pid is None else ("by hand",)
 
     def arm(self, lane: str, aim: Aim) -> None:
-        """Signals it at once. Raises Failed where it has ended."""
+        """Signals the process at once. Raises Failed if the process has ended."""
         if self._pid is None:
             return
         if aim.action == "freeze":
@@ -192,12 +192,12 @@ class OneProcess:
         return () if self._victim is None else (self._victim,)
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
-        """Nobody can know whether it waits."""
+        """None: nobody can know whether the process waits."""
         del lane, key
         return None
 
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
-        """Its wall clock is not ours to move."""
+        """Does nothing: the wall clock of the process is not ours to move."""
         del seconds, by
         return ()
 
@@ -221,7 +221,7 @@ class OneProcess:
             self.thaw(self._victim)
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Whether it still lives: its number may be another's by now."""
+        """Send the signal. False if the process no longer lives: its number may be another process's by now."""
         if self._pid is None or owner.label_of(self._pid) != self._label:
             return False
         try:
@@ -232,7 +232,7 @@ class OneProcess:
 
 
 def pid(text: str) -> int:
-    """One that may be hit: it lives, is ours to signal, and does not run us. Raises UnknownName."""
+    """The number of a process that may be hit: it lives, is ours to signal, and does not run us. Raises UnknownName."""
     number = int(text) if text.strip().isdecimal() else 0
     if number <= 1:
         raise UnknownName(f"--pid: must be the number of your client's process, not {text!r}")
@@ -242,7 +242,7 @@ def pid(text: str) -> int:
         raise UnknownName(f"--pid: there is no process {number}") from None
     except PermissionError:
         raise UnknownName(f"--pid: process {number} is not ours to signal") from None
-    # What a thread belongs to, itself as a rule: a signal for one is for all.
+    # The number may be a thread's. Then its process counts, since a signal to a thread goes to the whole process.
     if _told(number, "Tgid", "pid") in {os.getpgrp(), os.getpid(), *_ancestors(os.getpid())}:
         raise UnknownName(f"--pid: process {number} is this command, or runs it")
     return number
@@ -256,7 +256,7 @@ def _ancestors(process: int) -> Iterator[int]:
 
 
 def _told(process: int, field: str, column: str) -> int:
-    """What /proc tells of it, or ps where there is none (macOS); 0 when it has ended."""
+    """A number that /proc tells of a process, or ps where there is no /proc (macOS); 0 when the process has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

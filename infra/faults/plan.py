@@ -1,7 +1,7 @@
 """A fault plan: what is done to one backend, when and for how long, as data.
 
-A plan is fixed before the run: whatever was left to chance is drawn from the seed and stored resolved, so that a plan
-read back from its file does the same again. Only who leads and who holds is found out at the moment of impact.
+A plan is fixed before the run. Random choices are drawn from the seed and their values are stored, so that a plan read
+back from its file does the same again. Only who leads and who holds is found out when a fault is applied.
 
     {"name": "isolate-leader-drop+freeze-holder", "backend": "etcd", "seed": 7,
      "steps": [{"fault": "isolate-leader-drop", "after": 1.0, "for": 1.5, "options": {}},
@@ -22,13 +22,13 @@ from infra.faults.fault_options import Members
 from infra.suggestions import instead
 
 Words = Callable[[FaultInjection], str]
-"""What is said of an injection: `FaultInjection.describe`, as a rule."""
+"""An injection -> its description; `FaultInjection.describe`, as a rule."""
 
 MOST_SECONDS: Final = 3600.0
 """Longest `after` and `for`."""
 
 AFTER: Final = (0.2, 0.6)
-"""Seconds before a step, least and most: time in which the lock works as it should."""
+"""Seconds before a step, least and most. In this time the lock works as it should."""
 
 BESIDE: Final = (0.0, 1.5)
 """Seconds from one fault to the next that overlaps it, least and most."""
@@ -37,11 +37,11 @@ TOGETHER: Final = "+"
 """Joins the names of faults that overlap."""
 
 STORM: Final = "storm-"
-"""Before the seed of a random plan: together they name it, whatever the backend."""
+"""The name of a random plan is this and its seed, whatever the backend."""
 
 
 class BadPlan(ValueError):
-    """A plan that cannot be run. One line that names the field and what it may be."""
+    """A plan that cannot be run. The text is one line that names the field and what it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Step:
 
     fault: str
     after: float  # seconds from the end of all that came before, or from the start of the cycle
-    # Seconds between the proof that it is applied and the start of its heal, without those in which another was
-    # being applied.
+    # Seconds from the proof that the fault is applied to the start of its heal. The time in which another fault is
+    # being applied does not count.
     for_: float
-    options: Mapping[str, Any]  # what the fault needs to know, as it chose it
-    beside: bool = False  # it overlaps the step before: `after` counts from the moment at which that one was applied
+    options: Mapping[str, Any]  # the values of the fault's options, by name
+    beside: bool = False  # whether it overlaps the step before; then `after` counts from when that step was applied
 
     def injection(self, backend: str, members: Members = ()) -> FaultInjection:
         """The fault with its choices made. Raises ValueError("option: what is wrong")."""
@@ -63,7 +63,7 @@ class Step:
     def describe(
         self, backend: str, words: Words = lambda injection: injection.describe(), members: Members = ()
     ) -> str:
-        """For people: "pause redis1 for 1.5 s"; of what passes by itself: "change the leader, then wait 1.5 s"."""
+        """For people: "pause redis1 for 1.5 s"; if the fault passes by itself: "change the leader, then wait 1.5 s"."""
         doing = words(self.injection(backend, members))
         if self.for_ and not FAULTS[self.fault].passes:
             return f"{doing} for {self.for_:.1f} s"
@@ -73,9 +73,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps, one after the other or side by side; run again until the trial has what it needs, if not `lasting`.
+    """Steps, one after the other or side by side. Unless `lasting`, they repeat until the trial has what it needs.
 
-    members: of the cluster that it is for, as in `Site.of`. They are no part of what is stored.
+    members: those of the plan's cluster, as in `Site.of`. They are not stored.
     """
 
     name: str
@@ -86,12 +86,12 @@ class Plan:
 
     @property
     def fault_names(self) -> tuple[str, ...]:
-        """What the trial is under, each once; `NO_FAULT` where nothing is done."""
+        """The faults of the plan, each once; `NO_FAULT` if the plan has no steps."""
         return tuple(dict.fromkeys(step.fault for step in self.steps)) or (NO_FAULT,)
 
     @property
     def lasting(self) -> bool:
-        """Whether it leaves a cluster that is not what it was, so that it is run only once."""
+        """Whether the plan changes the cluster for good, so that it is run only once."""
         return any(FAULTS[step.fault].lasting for step in self.steps)
 
     def describe(self, words: Words = lambda injection: injection.describe()) -> list[str]:
@@ -135,9 +135,9 @@ class Plan:
 
 
 def parse(text: str, members: Mapping[str, Members] = MappingProxyType({})) -> Plan:
-    """A plan from the text of its file. Raises BadPlan, also when it does nothing without being called `NO_FAULT`.
+    """A plan from the text of its file. Raises BadPlan, also for a plan without steps that is not named `NO_FAULT`.
 
-    members: backend -> those of its cluster, where it is none of ours.
+    members: backend -> the members of its cluster, if the cluster is not ours.
     """
     try:
         data = json.loads(text)
@@ -160,16 +160,16 @@ def fault_names(column: str) -> tuple[str, ...]:
 
 
 def storm_seed(column: str) -> int | None:
-    """17 of `storm-17`; None for what is no storm."""
+    """The seed of a storm: 17 of `storm-17`; None if the column is no storm."""
     seed = column.removeprefix(STORM)
     return int(seed) if seed != column and seed.isascii() and seed.isdigit() else None
 
 
 def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float, members: Members = ()) -> Plan:
-    """The plan that does these faults once each, each beginning while those before it go on.
+    """The plan that does each of these faults once. Each begins while the faults before it go on.
 
     ttl: the longest of the lanes, in seconds. Raises BadPlan for a fault that does not exist, does not apply to the
-    backend, or needs a plan that says more.
+    backend, or needs a plan that sets its options.
     """
     names = [name for name in fault_names if name != NO_FAULT]
     plan_name = TOGETHER.join(names) or NO_FAULT
@@ -187,7 +187,7 @@ def plan_of_steps(name: str, steps: Sequence[tuple[str, float, float]], seed: in
 
 
 def random_plan(seed: int, backend: str, ttl: float, members: Members = ()) -> Plan:
-    """Up to three overlapping faults, whichever can be done to the backend; ttl as in `compile_plan`."""
+    """A plan of up to three overlapping faults that can be done to the backend. ttl: as in `compile_plan`."""
     rng = random.Random(f"{seed}:{backend}")
     world = World(members=members)
     there_are = [
@@ -203,7 +203,7 @@ def _drawn(rng: random.Random, name: str, backend: str, ttl: float, members: Mem
         raise BadPlan(f"fault: {name} {fault.planned}")
     options = fault.choose(rng, backend, members)
     after = round(rng.uniform(*(BESIDE if beside else AFTER)), 2)
-    # Of its own, so that one fault does not go on for as long on every backend.
+    # A generator of its own, so that one fault does not last equally long on every backend.
     for_ = fault.lasts(random.Random(f"{rng.random()}:{backend}"), backend, ttl)
     return Step(name, after, for_, options, beside)
 
@@ -236,7 +236,7 @@ def _check_applies(name: object, backend: str, where: str, members: Members) -> 
 
 
 def _fields(data: object, where: str, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """Exactly these fields of an object, and maybe the optional ones. Raises BadPlan."""
+    """The object, which must have exactly these fields and may have the optional ones. Raises BadPlan."""
     if not isinstance(data, dict):
         raise BadPlan(f"{where}: must be an object, not {data!r}")
     for name in names:

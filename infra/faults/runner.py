@@ -1,9 +1,9 @@
-"""Runs a plan against a target: apply, hold, heal, and keeps what was done when.
+"""Runs a plan against a target: applies faults, holds them, heals them, and records what was done when.
 
-A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time:
-while one is being applied or healed the next waits, and the time of those that are on stands still while another is
-being applied: a holder that is frozen while a server is replaced stays so until its lease is over there too. Whatever
-happens on the way, everything is healed: by the step's own heal, and by `final_heal` when anything was raised.
+A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time: while
+a fault is being applied or healed, the next one waits. While a fault is being applied, the time of the others stands
+still: a holder that is frozen while a server is replaced stays frozen until its lease is over there too. Everything is
+healed in any case: by the heal of each step, and by `final_heal` when anything was raised.
 """
 
 import itertools
@@ -20,14 +20,14 @@ from infra.faults.target import Hit, Target
 
 @dataclass(frozen=True, slots=True)
 class Record(Hit):
-    """A hit of the fault of this name, all times known: `checkers.history.history.FaultInterval`, and its lane."""
+    """A hit with its fault's name and all times known: a `checkers.history.history.FaultInterval`, and its lane."""
 
     name: str = field(kw_only=True)
 
 
 @dataclass(slots=True)
 class _On:
-    """A fault that is on: applied, or about to be. until: ns; when it shall be healed."""
+    """A fault that is applied, or is about to be. until: ns; when its heal is due."""
 
     step: Step
     injection: FaultInjection
@@ -40,7 +40,7 @@ class Runner:
     """One plan on one target, for one trial. Not for two threads at once; `records` may be read at any time."""
 
     def __init__(self, plan: Plan, target: Target, say: Callable[[str], None] = lambda _: None) -> None:
-        """Does nothing yet. say: called with a line for whatever has just happened, or begins."""
+        """Does nothing yet. say: called with a line of text when something has just happened, or begins."""
         self._plan = plan
         self._say = say
         self._target = target
@@ -53,7 +53,7 @@ class Runner:
         return tuple(self._records)
 
     def cycle(self) -> None:
-        """Every step of the plan once. Raises Failed, after healing everything."""
+        """Do every step of the plan once. Raises Failed, after healing everything."""
         on: list[_On] = []
         try:
             for group in _groups(self._plan.steps):
@@ -72,7 +72,7 @@ class Runner:
     def final_heal(self) -> None:
         """Let every worker go on, heal every link, resume or start every node, and prove that all is whole.
 
-        Idempotent. Each is done even if another fails; raises Failed for what fails last.
+        Idempotent. Each of these is done even if another fails. Raises Failed for the last that fails.
         """
         with ExitStack() as stack:
             stack.callback(fault.await_whole, self._target)
@@ -80,7 +80,7 @@ class Runner:
             stack.callback(self._target.actors.release_all)
 
     def _overlapping(self, group: Sequence[Step], on: list[_On]) -> None:
-        """Steps side by side, one change at a time; `on` holds what is on at every moment, and nothing at the end."""
+        """Run steps side by side, one change at a time. `on` holds the faults that are on; it is empty at the end."""
         clock = self._target.clock
         coming = deque(group)
         begin = clock.now() + _ns(coming[0].after)
@@ -111,7 +111,7 @@ class Runner:
             self._say(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
         if not active.hits:
             self._say(f"{step.fault}: there is nobody to be hit")
-        # Counted from the last victim: a lane whose worker was caught late is frozen as long as any.
+        # Counted from the last victim, so that a lane whose worker was caught late is frozen as long as any other.
         since = max((hit.applied for hit in active.hits), default=0)
         active.until = since + _ns(step.for_) if active.hits else clock.now()
 
@@ -139,7 +139,7 @@ class Runner:
 
 
 def _groups(steps: Sequence[Step]) -> list[Sequence[Step]]:
-    """Each step with those beside it."""
+    """Groups of steps that overlap: a step, and the steps beside it that follow."""
     begins = [number for number, step in enumerate(steps) if number == 0 or not step.beside]
     return [steps[begin:end] for begin, end in itertools.pairwise([*begins, len(steps)])]
 

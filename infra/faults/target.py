@@ -1,6 +1,6 @@
 """What a fault is applied to: the nodes and links of one backend, the workers that use it, and the clock.
 
-Who leads, who holds and whom it hits is found out at the moment of impact. Times are ns, see `infra.waiting`.
+Who leads, who holds and who is hit is found out when the fault is applied. Times are ns, see `infra.waiting`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Gate = Literal[
 ]  # fmt: skip
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call", "lose", "late", "reset", "cancel"]
-"""What is done to it there: see `checkers.row_format.Action`. `die` is for the renewal alone."""
+"""What is done to the worker at the gate: see `checkers.row_format.Action`. `die` is for the renewal alone."""
 Verb = Literal["acquire", "renew", "release"]
 """What a client asks of a lock."""
 
@@ -47,7 +47,7 @@ class Victim:
 
     lane: str
     process: int
-    owner: int  # the grant that it held, or the session of one who waits
+    owner: int  # the grant that it held; if it waited, its session
     at: int  # ns; when it reached the gate, just before the action
     target: str  # for people: "worker 2 of redis/register/unfenced"
     key: int = -1  # index of the key that it holds, or waits for; -1 where a lane has only one
@@ -56,24 +56,24 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is done to whom, and where: to a worker that nothing has been done to yet."""
+    """Which action is done at which gate, and to which workers. A worker that is still caught is left out."""
 
     gate: Gate
     action: Action
-    key: int = -1  # only to who holds, or waits for, the key of this index; -1: to any
-    group: str = ""  # only to workers of this client group; "": of any
-    # Only to the worker of this victim, though something has been done to another thread of it; None: to any.
+    key: int = -1  # only a worker that holds, or waits for, the key of this index; -1: any
+    group: str = ""  # only workers of this client group; "": any
+    # Only the worker of this victim, although another thread of it is caught; None: any.
     worker: Victim | None = None
-    # How long a `call` takes; how long after the worker has asked for what comes next a `freeze` does.
+    # How long a `call` takes. For a `freeze`: how long after the start of the worker's next request; 0: at the gate.
     seconds: float = 0.0
-    by: str = BY_HAND  # under whose key: see `Actors.let_go`
-    among: tuple[int, ...] = ()  # only workers of these numbers; (): of all
-    verb: Verb = "acquire"  # at a request or an answer: of what; message: its number in that, from 1
+    by: str = BY_HAND  # the key of the fault: see `Actors.let_go`
+    among: tuple[int, ...] = ()  # only workers of these numbers; (): all
+    verb: Verb = "acquire"  # for gates at requests and answers: the verb; message: the number in that verb, from 1
     message: int = 0
 
 
 class Actors(Protocol):
-    """The workers of all lanes of a trial; the suites fill it in."""
+    """The workers of all lanes of a trial; the suites implement this."""
 
     @property
     def ttl(self) -> float:
@@ -83,69 +83,69 @@ class Actors(Protocol):
         """The names of the lanes whose workers can be hit."""
 
     def arm(self, lane: str, aim: Aim) -> None:
-        """From now on a worker of the lane that reaches the gate takes the action, several if they come at once.
+        """From now on a worker of the lane that reaches the gate takes the action. Several do if they come at once.
 
-        Forgets whom an earlier arming of the same `Aim.among` caught (`caught` starts empty): they do not go on.
+        Forgets the victims of an earlier arming of the same `Aim.among`, so `caught` starts empty; does not thaw them.
         """
 
     def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
-        """Who took the action since the lane was armed for these workers, the earliest first."""
+        """The victims since the lane was armed for these workers, the earliest first."""
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
-        """Kill who has waited longest for this key, if another waits behind it or none comes soon. None: nobody yet."""
+        """Kill the longest waiter for the key, if another waits behind it or none comes soon. None: nobody yet."""
 
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
-        """Move the wall clocks of as many workers of each lane, each by so many seconds, until `let_go` of this key.
+        """Move wall clocks in each lane, the n-th living worker's by the n-th of `seconds`, until `let_go` of this key.
 
-        Those are returned whose clocks have followed: not who is frozen.
+        Returns the workers whose clocks have followed; the clock of a frozen worker does not.
         """
 
     def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
-        """Nobody of these takes the action from now on. When it returns, `caught` knows everybody who did."""
+        """From now on none of these workers takes the action. When this returns, `caught` knows all that did."""
 
     def thaw(self, victim: Victim) -> None:
-        """Let it go on, or end a call early; one whose renewal died gets another. Idempotent."""
+        """Let the victim go on, or end its call early. A worker whose renewal died gets a new one. Idempotent."""
 
     def settled(self, victim: Victim) -> bool:
-        """Whether what it was doing when it was caught has ended since it was thawed, its release included (only its
-        renewal, where it was caught in that), or the worker no longer lives.
+        """Whether the victim, since it was thawed, has ended the round that it was caught in, release included (if it
+        was caught in a renewal: only that renewal), or the worker no longer lives.
         """
 
     def let_go(self, by: str) -> None:
-        """Disarm what this key armed, thaw whom that caught, the latest first, set its clocks right. Idempotent."""
+        """Disarm what this key armed, thaw its victims, the latest first, set right the clocks it moved. Idempotent."""
 
     def release_all(self) -> None:
-        """Disarm every lane and let everybody go on. Idempotent; also when workers have died."""
+        """Disarm every lane and let every worker go on. Idempotent; works also when workers have died."""
 
 
 class TappedActors(Actors, Protocol):
-    """Workers with a tap between them and their links, for faults that need one: who they are, and what it counted."""
+    """Workers with a tap between them and their links, for faults that need a tap: their pairs, and what is counted."""
 
     def pairs(self, lane: str) -> Sequence[tuple[int, ...]]:
-        """The numbers of the workers of a lane that have a lock to themselves, for each of its locks."""
+        """For each lock of a lane: the numbers of the workers that have the lock to themselves."""
 
     def rounds(self, lane: str, among: tuple[int, ...], verb: Verb) -> int:
-        """How many rounds the threads of these workers that do this have ended, all in all."""
+        """How many rounds have ended, all in all, in those threads of these workers that do this verb."""
 
     def messages(self, lane: str, among: tuple[int, ...], verb: Verb) -> Sequence[int]:
-        """How many such verbs of these workers had a first message from the server, how many a second, and so on."""
+        """How often this verb of these workers got a first message from the server, how often a second, and so on."""
 
     def revive(self, lane: str) -> None:
         """Replace the dead workers of a lane."""
 
     def note(self, lane: str, verb: str, messages: int, hit: Sequence[int]) -> None:
-        """What was found out of a verb of the lane's lock: how many messages it takes, and at which it was hit."""
+        """Note how many messages a verb of the lane's lock takes, and at which of them the verb was hit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What was hit, and when. Zero times are filled in by the runner: healed with the rest.
+    """What was hit, and when. The runner fills in times that are 0: such a hit is healed with the rest.
 
     target           for people, resolved: "etcd2 (leader) from etcd1, etcd3".
     begun, applied   ns; from the start of the application to its proof.
-    healing, healed  ns; 0 unless the fault healed this one by itself.
-    owner, process   the grant held, or the session of one who waits, and the process, for faults on workers.
-    lane             of such a worker; "" for what hits all lanes.
+    healing, healed  ns; 0 unless the fault healed this hit by itself.
+    owner, process   for faults on workers: the grant (of a waiting worker: the session), and the process.
+    lane             the lane of that worker; "" for a fault that hits all lanes.
     """
 
     kind: Kind
@@ -162,7 +162,7 @@ class Hit:
 STORE_PROBER: Final = Prober(STORE)
 
 MASKED_FOR: Final = 5.0
-"""Seconds to wait for an effect while another fault is on, which may prevent it altogether."""
+"""Seconds to wait for an effect while another fault is on: the other fault may prevent the effect altogether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +179,13 @@ class Target:
     prober: Prober  # asks the nodes through the links
     environment: Environment  # for what only it can do: the store's links, disks, failover
     writes: BackgroundWrites  # the client that writes beside the locks
-    by: str = BY_HAND  # the key under which this fault does what it does, for the verbs of links and nodes
+    by: str = BY_HAND  # the key under which this fault acts, for the verbs of links and nodes
     alone: bool = True  # whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`
     store_prober: Prober = STORE_PROBER  # asks the store
 
     @classmethod
     def of(cls, environment: Environment, backend: str, actors: Actors, clock: Clock) -> Self:
-        """A backend of an environment that was booted there; KeyError otherwise."""
+        """The target of a backend in an environment. Raises KeyError unless the backend was booted there."""
         cluster = environment.cluster(backend)
         endpoints = {
             (topology.client(group), node.name): endpoint
@@ -210,13 +210,13 @@ class Target:
 
     @property
     def own(self) -> OwnEnvironment:
-        """The environment, for faults whose needs (`Fault.needs`) are met where the clusters are ours alone."""
+        """The environment, for faults whose needs (`Fault.needs`) are met only if the clusters are ours."""
         return cast("OwnEnvironment", self.environment)
 
     def patience(self, seconds: float) -> float:
-        """Seconds to wait for an effect that takes so long at most while no other fault is on."""
+        """Seconds to wait for an effect. seconds: the most that the effect takes while no other fault is on."""
         return seconds if self.alone else MASKED_FOR
 
     def node(self, name: str) -> Node:
-        """By name; KeyError for one of another backend."""
+        """The node of this name. Raises KeyError for a node of another backend."""
         return {node.name: node for node in self.cluster.nodes}[name]

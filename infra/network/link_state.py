@@ -1,18 +1,18 @@
-"""Who wants what of the links, and how to get there. Pure, no I/O.
+"""What each key wants of the links, and the changes that lead there. Pure, no I/O.
 
-Faults overlap, and so do their links. Each wish stands under the key of who has it; what is done to a proxy is the
-union of the wishes, and what two want goes when neither wants it any more. `transition` leads a proxy from what it is
-to what it shall be, with the care that Toxiproxy needs (link.go, bandwidth.go and proxy.go of 2.12):
+Faults overlap, and so do their links. Each wish is stored under the key of the fault that has it. A proxy gets the
+union of all wishes, so an effect that two faults want ends when neither wants it. `transition` brings a proxy from its
+present state to the wanted one, with the care that Toxiproxy needs (link.go, bandwidth.go and proxy.go of 2.12):
 
-- A toxic that is taken away while bytes wait for a connection whose ends are gone blocks its proxy for 5 s a piece, so
-  what keeps bytes is opened first and taken away a moment later; and a proxy that is to be opened again after it was
-  closed is made anew where it has toxics, for all of its connections are dead.
-- A toxic cannot be taken away while a later one of its chain is busy, so a chain is changed like a stack: from its end
-  down to the first difference, and up again.
-- A toxic that is added lets a piece of what the last one holds slip through. So a cut is always the last, and as long
-  as it stays nothing else of its direction changes: where no byte passes nothing else could be seen anyway. A second
-  kind of cut waits until the first is lifted, as everything else of that direction does.
-- A change of a bandwidth's rate may crash the whole server: only delays are changed in place.
+- Removing a toxic while bytes wait for a connection whose ends are gone blocks its proxy for 5 s per piece. So a toxic
+  that keeps bytes is opened first, and removed a moment later. If a closed proxy has toxics, it is created anew when it
+  opens again, since all of its connections are dead.
+- A toxic cannot be removed while a later one of its chain is busy. So a chain changes like a stack: toxics are removed
+  from its end down to the first difference, and then added.
+- Adding a toxic lets a piece of what the last toxic holds slip through. So a cut is always the last toxic. While it
+  stays, nothing else changes in its direction: no byte passes there, so no other effect could be seen. A second kind of
+  cut, like any other change of that direction, waits until the first cut is lifted.
+- Changing the rate of a bandwidth toxic may crash the whole server, so only delays are changed in place.
 """
 
 from collections.abc import Collection, Iterable
@@ -24,20 +24,20 @@ from infra.network.toxics import STREAMS, Cut, Stream, Toxic
 from infra.network.toxiproxy_api import ProxyChange, ProxyState
 
 REFUSED: Final = "refused"
-"""The name of the wish that a proxy be closed; the others go by the names of their toxics."""
+"""The name of the wish that a proxy be closed. Every other wish has the name of its toxic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What all together want of a proxy."""
+    """All wishes for a proxy together."""
 
-    refused: bool = False  # that it be closed
+    refused: bool = False  # whether the proxy shall be closed
     # In the order in which they were wished. Two may want different cuts of the same direction.
     toxics: tuple[Toxic, ...] = ()
 
 
 class Wishes:
-    """Who wants what of which proxy. Not for two threads at once."""
+    """What each key wants of each proxy. Not for two threads at once."""
 
     def __init__(self) -> None:
         self._wishes: dict[str, dict[tuple[str, str], Toxic | None]] = {}  # key -> (proxy, name) -> toxic; None: refuse
@@ -47,35 +47,35 @@ class Wishes:
         self._wishes.setdefault(by, {})[proxy, REFUSED] = None
 
     def put(self, by: str, proxy: str, toxic: Toxic) -> None:
-        """`by` wants the toxic, instead of what it wanted by this name before."""
+        """`by` wants this toxic; it replaces the toxic of the same name that `by` wanted before."""
         self._wishes.setdefault(by, {})[proxy, toxic.name] = toxic
 
     def drop(self, by: str, proxy: str, names: Iterable[str]) -> None:
-        """`by` no longer wants what goes by these names."""
+        """Drop the wishes of `by` that have these names."""
         for name in names:
             self._wishes.get(by, {}).pop((proxy, name), None)
 
     def lift(self, by: str) -> set[str]:
-        """`by` no longer wants anything; the proxies of which it wanted something."""
+        """Drop all wishes of `by`; returns the proxies that the wishes were for."""
         return {proxy for proxy, _ in self._wishes.pop(by, {})}
 
     def wanted(self, proxy: str) -> Wanted:
-        """The union of the wishes."""
+        """The union of the wishes for a proxy."""
         here = [(name, toxic) for his in self._wishes.values() for (of, name), toxic in his.items() if of == proxy]
         return Wanted(any(name == REFUSED for name, _ in here), tuple(toxic for _, toxic in here if toxic))
 
 
 Transition = tuple[tuple[Toxic, ...], ProxyChange]
-"""The way of a proxy to what is wanted of it: open these toxics, wait a moment, make the change."""
+"""The steps of a proxy to its wanted state: open these toxics, wait a moment, make the change."""
 
 
 def transition(
     state: ProxyState, wanted: Wanted, *, enabled: bool | None, ours: Collection[str] | None
 ) -> Transition | None:
-    """From what a proxy is to what it shall be; None when it is there. The rest is for where nobody wants anything:
+    """The steps from a proxy's state to the wanted one; None when it is there. Two arguments decide where no wish does:
 
     enabled  whether connections pass; None leaves that as it is.
-    ours     the names of toxics that go; the others are another process's and stay. None: all go.
+    ours     the names of the toxics to remove; other toxics belong to another process and stay. None: remove all.
     """
     if wanted.refused or enabled is False:
         return ((), ProxyChange(state.name, enabled=False)) if state.enabled else None
@@ -123,7 +123,7 @@ def _now(state: ProxyState, stream: Stream) -> list[Toxic]:
 
 
 def _fits(now: Toxic, then: Toxic) -> bool:
-    """Whether the one can become the other where it stands."""
+    """Whether a toxic can be changed into another one in place."""
     return now == then or (
         (now.name, now.type) == (then.name, then.type) and toxics.keeps(now) and not toxics.is_cut(now)
     )

@@ -1,22 +1,22 @@
 """Links: what lies between two ends of the star, and how it is cut, slowed and healed.
 
 An end is a client group (`c1`), a node (`etcd2`) or `store`. A link of two nodes is several proxies, since each side
-dials the other (ZooKeeper's for two purposes), and every connection carries bytes both ways. So the bytes from A to B
-are the upstream of what A dialled and the downstream of what B dialled.
+dials the other (in ZooKeeper for two purposes), and every connection carries bytes both ways. So the bytes from A to B
+are the upstream of the connections that A dialled, and the downstream of those that B dialled.
 
 How a link is cut decides what its ends see, and what an operation on its way may still do:
 
-    refuse  connections are closed at once, new ones are refused: everybody knows. Heal: only new connections.
-    drop    bytes vanish, new connections open and stay silent. Heal: those connections are closed; what was
-            dropped never arrives.
-    hold    bytes are kept, new connections open and stay silent. Heal: connections live on and what was held
-            arrives late, as after a real partition of a network that TCP survives.
+    refuse  connections are closed at once, new ones are refused: both ends notice. Heal: only new connections pass.
+    drop    bytes vanish, new connections open and stay silent. Heal: these connections are closed; dropped bytes
+            never arrive.
+    hold    bytes are kept, new connections open and stay silent. Heal: connections live on, and held bytes arrive
+            late, as after a real network partition that TCP survives.
 
-Whatever is done is done in somebody's name (`by`), for several may do things to the same link at once: `lift` undoes
-what one of them did, unless another wants it too (`link_state`). What another process did stays, unless it is what was
-asked for here, and until `heal_all`.
+Every change is stored under a key (`by`), since several faults may change the same link at once. `lift` undoes the
+changes of one key, except those that another key wants too (`link_state`). A change that another process made stays
+until `heal_all`, unless the same change was asked for here.
 
-Every change is proven by asking Toxiproxy for the result. `active` is read from there, not remembered.
+Every change is proven by asking Toxiproxy for the result. `active` asks Toxiproxy too; it does not rely on memory.
 """
 
 import contextlib
@@ -36,15 +36,15 @@ from infra.network.toxiproxy_api import Api, ProxyChange, ProxyState
 __all__ = ["BY_HAND", "Cut", "Links"]
 
 BY_HAND: Final = "hand"
-"""The key of whoever does something by hand; a fault has a key of its own."""
+"""The key of changes that are made by hand; every fault has a key of its own."""
 
 _DRAIN: Final = 0.05
-"""Seconds in which Toxiproxy forgets the connections that were dead when their held bytes were let go (measured: 1 ms).
-It does not tell, so this cannot be awaited."""
+"""Seconds in which Toxiproxy forgets connections that were dead when their held bytes were released (measured: 1 ms).
+It does not report this, so we cannot wait for it."""
 
 
 class Links:
-    """All links of an environment. Safe to call from several threads, one after the other."""
+    """All links of an environment. Several threads may call it; their calls run one after the other."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -52,14 +52,14 @@ class Links:
         self._proxies = _of_links(self._all)
         self._changing = threading.RLock()
         self._wishes = Wishes()
-        self._due: set[str] = set()  # proxies that are yet to become what is wanted of them
+        self._due: set[str] = set()  # proxies that are not in their wanted state yet
         self._together = False
         self._ours: dict[str, set[str]] = defaultdict(set)  # proxy -> toxics that we put there
         self._closed: set[str] = set()  # proxies that we closed
         self._dead: set[str] = set()  # nodes whose process was killed
 
     def use(self, proxies: Iterable[Proxy]) -> None:
-        """From now on have these proxies instead of the star's. Before anything is done to any of them."""
+        """Use these proxies instead of the star's from now on. Call this before any change to a proxy."""
         with self._changing:
             self._all = tuple(proxies)
             self._proxies = _of_links(self._all)
@@ -73,7 +73,7 @@ class Links:
         return tuple(dict.fromkeys((proxy.source, proxy.target) for proxy in self._proxies.values()))
 
     def cut(self, a: str, b: str, how: Cut, by: str = BY_HAND) -> None:
-        """Cut everything between two ends, both ways, instead of what `by` cut there before."""
+        """Cut everything between two ends, both ways. The cut replaces what `by` cut there before."""
         with self._change(self._between(a, b)) as proxies:
             for proxy in proxies:
                 self._wishes.drop(by, proxy.name, [REFUSED])
@@ -85,7 +85,7 @@ class Links:
                         self._wishes.put(by, proxy.name, toxics.cut(how, stream))
 
     def block(self, a: str, b: str, how: Cut, by: str = BY_HAND) -> None:
-        """Stop the bytes from `a` to `b`, instead of how `by` stopped them before; those from `b` to `a` still arrive.
+        """Stop the bytes from `a` to `b`, in place of an earlier stop by `by`. Bytes from `b` to `a` still arrive.
 
         Raises ValueError for REFUSE: a connection is closed for both directions or for none.
         """
@@ -97,13 +97,13 @@ class Links:
                 self._wishes.put(by, proxy.name, toxics.cut(how, _stream(proxy, a)))
 
     def impair(self, a: str, b: str, impairment: Impairment, by: str = BY_HAND) -> None:
-        """Do this to the bytes from `a` to `b`, instead of what `by` did to them of the same kind before."""
+        """Impair the bytes from `a` to `b`. This replaces an impairment of the same kind that `by` made before."""
         with self._change(self._between(a, b)) as proxies:
             for proxy in proxies:
                 self._wishes.put(by, proxy.name, toxics.impairment(impairment, _stream(proxy, a), by))
 
     def lift(self, by: str) -> None:
-        """Undo what `by` did, but for what another wants as well. Idempotent."""
+        """Undo what `by` did, except what another key wants as well. Idempotent."""
         with self._changing:
             names = self._wishes.lift(by)
             with self._change(self._proxies[name] for name in names):
@@ -119,7 +119,7 @@ class Links:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What is done within this happens at once, at its end."""
+        """Collect the changes of the block, and make all of them at once at its end."""
         with self._changing:
             outer, self._together = self._together, True
             try:
@@ -132,7 +132,7 @@ class Links:
     def bury(self, node: str) -> None:
         """Refuse connections to a node whose process was killed, as its machine would do.
 
-        The address of a dead container is gone: whoever dials it waits until the neighbour table finds out.
+        The address of a dead container is gone: a connection to it would wait until the neighbour table finds out.
         """
         with self._changing:
             self._dead.add(node)
@@ -144,7 +144,7 @@ class Links:
         with self._changing:
             self._dead.discard(node)
             with self._change(self._leading_to(node)) as proxies:
-                self._closed.update(proxy.name for proxy in proxies)  # whoever closed them
+                self._closed.update(proxy.name for proxy in proxies)  # also those that another process closed
 
     def active(self) -> list[str]:
         """What is done to links now, a line per pair: `etcd1 <-> etcd2: bytes dropped`. [] when all is well."""
@@ -156,7 +156,7 @@ class Links:
                     effects[a, b].add(effect)
         lines = [f"proxy {name} is missing" for name in self._proxies if name not in state]
         for (a, b), seen in effects.items():
-            # A line for both directions where the same is done to both; then the first seen stands for it.
+            # If both directions have an effect, one line tells it for both, under the direction that was seen first.
             back = effects.get((b, a), set())
             if both := seen & back:
                 lines.append(f"{a} <-> {b}: {', '.join(sorted(both))}")
@@ -167,7 +167,7 @@ class Links:
 
     @contextlib.contextmanager
     def _change(self, proxies: Iterable[Proxy]) -> Iterator[list[Proxy]]:
-        """Note among the wishes what is wanted of these proxies; then it is done."""
+        """The block records wishes for these proxies; after it, the proxies are brought to their wanted state."""
         with self._changing:
             proxies = list(proxies)
             yield proxies
@@ -176,7 +176,7 @@ class Links:
                 self._settle()
 
     def _settle(self, *, whole: bool = False) -> None:
-        """Bring what is due to what is wanted of it; what fails stays due. whole: whoever did what to it."""
+        """Bring due proxies to their wanted state; on an error they stay due. whole: undo changes by others, too."""
         if not self._due:
             return
         state = self._api.state()
@@ -199,7 +199,7 @@ class Links:
             time.sleep(_DRAIN)
         if transitions:
             self._api.apply(change for _, change in transitions)
-        for name in self._due - shut:  # what is closed is left as it is until it opens again
+        for name in self._due - shut:  # a closed proxy is left as it is until it opens again
             self._closed.discard(name)
             if not wanted[name].toxics:
                 self._ours[name].clear()
@@ -210,11 +210,11 @@ class Links:
         return [proxy for name, proxy in self._proxies.items() if name in state and self._node_at(state[name]) == node]
 
     def _node_at(self, state: ProxyState) -> str:
-        """The node at its end, which after a failover is another than at first."""
+        """The node that a proxy leads to; after a failover that is another node than at first."""
         return next((proxy.target for proxy in self._all if proxy.upstream == state.upstream), state.name)
 
     def _between(self, a: str, b: str) -> list[Proxy]:
-        """The proxies between two ends, whoever dials. Raises UnknownName with the list of what there is."""
+        """The proxies between two ends, whichever end dials. Raises UnknownName with the list of what there is."""
         ends = self.ends()
         for end in (a, b):
             if end not in ends:
@@ -227,7 +227,7 @@ class Links:
 
 
 def _of_links(proxies: Iterable[Proxy]) -> dict[str, Proxy]:
-    """By name; those of who judges are no links."""
+    """The proxies that are links, by name. The proxies for judges are no links."""
     return {proxy.name: proxy for proxy in proxies if proxy.source != topology.client(GOD)}
 
 
@@ -238,7 +238,7 @@ def _stream(proxy: Proxy, a: str) -> Stream:
 
 def _effects(proxy: Proxy, state: ProxyState) -> Iterable[tuple[str, str, str]]:
     """(from, to, what happens to the bytes) of one proxy."""
-    if not state.enabled:  # whatever else is on is without effect
+    if not state.enabled:  # then no toxic has an effect
         yield proxy.source, proxy.target, "refused"
         yield proxy.target, proxy.source, "refused"
         return

@@ -1,11 +1,11 @@
 """The shape of the star: its nodes, where they stand, and the proxy of every ordered pair. Pure data, no I/O.
 
 Toxiproxy is the centre. It stands on every bridge, and each node that has peers has a bridge of its own, so the only
-way from one node to another, or from a client to a node, is a proxy. On the bridge of node A it answers to `via-A` and
-to the names of A's peers; the port tells which peer: (bridge, port) is the ordered pair. Clients come in groups, each
-with links of its own, so that one can lose a node that another still reaches.
+way from one node to another, or from a client to a node, is a proxy. On the bridge of node A, Toxiproxy answers to
+`via-A` and to the names of A's peers. The port tells the peer, so (bridge, port) is the ordered pair. Clients come in
+groups, each with links of its own, so that one group can lose a node that another group still reaches.
 
-Some nodes stand beside a backend's members: auxiliaries. What they dial is a proxy on the bridge `data`, `via-data`.
+Auxiliaries are nodes beside a backend's members. They dial proxies at `via-data`, on the bridge `data`.
 
 Members and addresses are those of `infra.backends` and of docker-compose.yml.
 """
@@ -24,12 +24,12 @@ GROUPS: Final = (1, 2, 3)
 """Client groups: `c1`, `c2`, `c3` as ends of a link."""
 
 GOD: Final = 0
-"""The group of those who judge: links that no fault touches, for machines that cannot reach a node's own address."""
+"""The group of the judges: no fault touches its links. For machines that cannot reach a node's own address."""
 
 STORE: Final = "store"
 
 API_PORT: Final = 8474
-"""Of Toxiproxy."""
+"""The port of Toxiproxy's API."""
 
 AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
     name: tuple(auxiliary.name for auxiliary in backend.auxiliaries) for name, backend in BACKENDS.items()
@@ -39,20 +39,20 @@ AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
 _BESIDE: Final = {auxiliary.name: auxiliary for backend in BACKENDS.values() for auxiliary in backend.auxiliaries}
 
 FIRST_BYTES: Final = "10.77"
-"""Of every address in an environment; its subnet (`infra.docker.subnets`) is the third byte."""
+"""The first bytes of every address in an environment. The third byte is its subnet (`infra.docker.subnets`)."""
 
 TOXIPROXY_HOST: Final = 2
 """Last byte of Toxiproxy's address on the bridge of the clients."""
 
 DATA_HOST: Final = 18
-"""The same on the bridge `data`."""
+"""Last byte of Toxiproxy's address on the bridge `data`."""
 
 _MEMBERS: Final = [pair for kind in BACKENDS.values() for pair in zip(kind.members, kind.hosts, strict=True)]
 
 HOSTS: Final[Mapping[str, int]] = {
     **dict(sorted(_MEMBERS, key=lambda pair: pair[1])),
     STORE: 83,
-    # Those without a way for clients last: the ports that infra/published.yml names have no gaps then.
+    # Nodes that clients cannot reach come last, so the ports in infra/published.yml have no gaps.
     **{each.name: each.host for each in sorted(_BESIDE.values(), key=lambda auxiliary: not auxiliary.reached)},
 }
 """Node -> last byte of its own address."""
@@ -72,7 +72,7 @@ class Proxy:
 
 
 def nodes_of(backend: str) -> tuple[str, ...]:
-    """Its members and its auxiliaries."""
+    """The members and the auxiliaries of a backend."""
     return BACKENDS[backend].members + AUXILIARIES[backend]
 
 
@@ -82,7 +82,7 @@ def image_variable(name: str) -> str:
 
 
 def own_image_variable(node: str) -> str:
-    """The one that names the image of this node alone. One that is called as its backend is has a number in it."""
+    """The variable for the image of this node alone. If the node has the name of its backend, the variable adds a 1."""
     return image_variable(f"{node}1" if node in BACKENDS else node)
 
 
@@ -93,7 +93,7 @@ def backend_of(node: str) -> str:
 
 
 def dialled(node: str) -> int:
-    """The port of Toxiproxy's, on the bridge `data`, at which an auxiliary node dials its member."""
+    """Toxiproxy's port on the bridge `data` at which an auxiliary dials its member."""
     return _BESIDE[node].dials[2]
 
 
@@ -108,12 +108,12 @@ def client_port(node: str) -> int:
 
 
 def kind_of(node: str) -> Backend:
-    """The kind of server that a node is, or stands beside: the store is one as well. KeyError for unknown names."""
+    """The backend of a member or an auxiliary, and the one that the store runs on. KeyError for unknown names."""
     return STORE_KIND if node == STORE else BACKENDS[backend_of(node)]
 
 
 def primary_of(node: str) -> str | None:
-    """Whom a replica follows; None for what is no replica."""
+    """The node that a replica follows; None for a node that is no replica."""
     auxiliary = _BESIDE.get(node)
     return auxiliary.dials[0] if auxiliary and kind_of(node).replication else None
 
@@ -144,7 +144,7 @@ def proxies() -> Iterator[Proxy]:
 
 
 def _proxy(source: str, target: str, what: str, listen: str, port: int) -> Proxy:
-    """what: ends its name. port: of the node itself."""
+    """what: the end of the proxy's name. port: the port of the node itself."""
     return Proxy(f"{source}-{target}{what}", source, target, listen, f"{target}-node:{port}")
 
 
@@ -157,26 +157,26 @@ def address(slot: int, host: int) -> str:
 class Reach:
     """How this machine reaches into an environment: by the addresses of the bridges, or by published ports.
 
-    On Linux the bridges are ours to reach. Where the engine runs in a virtual machine (macOS, Docker Desktop, rootless)
-    they are not, and ports of Toxiproxy published on 127.0.0.1 stand in. Those go through a helper of the engine that
-    accepts connections which Toxiproxy then refuses and turns resets into orderly ends, so some faults look different.
+    On Linux this machine reaches the bridges. Where the engine runs in a virtual machine (macOS, Docker Desktop,
+    rootless) it does not, and uses Toxiproxy's ports published on 127.0.0.1. A helper of the engine serves those. It
+    accepts connections that Toxiproxy then refuses, and turns resets into orderly ends, so some faults look different.
     """
 
     slot: int
     published: Mapping[int, int] | None  # Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached
 
     def through(self, node: str, group: int) -> tuple[str, int]:
-        """A node, through the link of a client group."""
+        """Host and port of a node, through the link of a client group."""
         return self.listens(listener(node, group))
 
     def past(self, node: str) -> tuple[str, int]:
-        """A node, by a way that no fault touches."""
+        """Host and port of a node, by a way that no fault touches."""
         if self.published is None:
             return address(self.slot, HOSTS[node]), client_port(node)
         return self.through(node, GOD)
 
     def listens(self, port: int) -> tuple[str, int]:
-        """Where Toxiproxy takes the connections that it knows by this port; KeyError where it is not published."""
+        """Host and port by which we reach this port of Toxiproxy; KeyError where the port is not published."""
         if self.published is None:
             return address(self.slot, TOXIPROXY_HOST), port
         return "127.0.0.1", self.published[port]

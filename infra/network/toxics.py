@@ -1,10 +1,10 @@
-"""What can be done to the bytes of a link: each as a toxic of Toxiproxy's, and in words.
+"""The effects on the bytes of a link: each as a toxic of Toxiproxy, and in words.
 
     cut         nothing passes: dropped or held (refusing is no toxic, it closes the proxy itself)
     Impairment  a delay, a bandwidth, slices, ends that come late, resets
 
-All of them concern one direction of a proxy. A cut goes by the same name whoever wants it; any other toxic carries the
-key of who wants it in its name, so that several may be on at once.
+Each of them concerns one direction of a proxy. A cut has the same name for every key. The name of any other toxic
+contains the key that wants it, so that several toxics of one kind may be on at once.
 """
 
 import re
@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import Final, Literal
 
 Stream = Literal["upstream", "downstream"]
-"""Direction of bytes as Toxiproxy names it: upstream runs from who dialled to who listens."""
+"""Direction of bytes as Toxiproxy names it: upstream runs from the side that dialled to the side that listens."""
 
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
 
 MOST_MS: Final = 3_600_000
-"""Longest delay in ms; HOLD is a longer one."""
+"""Longest delay of an impairment in ms; Cut.HOLD is a longer delay."""
 
 
 class Cut(StrEnum):
@@ -42,7 +42,7 @@ class Toxic:
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """Something that is done to bytes without stopping them all: its kind and its numbers as Toxiproxy calls them."""
+    """An effect on bytes that does not stop them all: its type and its attributes, as Toxiproxy names them."""
 
     type: str
     attributes: Mapping[str, int]
@@ -56,7 +56,7 @@ def delay(ms: int, jitter_ms: int = 0) -> Impairment:
 
 
 def bandwidth(rate: int) -> Impairment:
-    """At most `rate` kB pass in a second. 0 would crash the whole server when the toxic goes. Raises ValueError."""
+    """At most `rate` kB pass in a second. 0 would crash the server when the toxic is removed. Raises ValueError."""
     if rate < 1:
         raise ValueError(f"a bandwidth is at least 1 kB/s, not {rate}; to stop everything is to hold")
     return Impairment("bandwidth", {"rate": rate})
@@ -77,7 +77,7 @@ def late_end(ms: int) -> Impairment:
 
 
 RESET: Final = Impairment("reset_peer", {"timeout": 0})
-"""Instead of the next byte, the connection ends: at once, whatever else is under way."""
+"""The connection ends at once, in place of the next byte, whatever else is under way."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "latency": "slow by {latency} ± {jitter} ms",
@@ -87,7 +87,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "reset_peer": "connections reset",
     "limit_data": "ends after {bytes} bytes",
 }
-"""For people."""
+"""Type of a toxic -> its words for people."""
 
 _CUT: Final[Mapping[Cut, tuple[str, Mapping[str, int]]]] = {
     Cut.DROP: ("timeout", {"timeout": 0}),
@@ -96,40 +96,40 @@ _CUT: Final[Mapping[Cut, tuple[str, Mapping[str, int]]]] = {
 
 
 def cut_name(stream: Stream) -> str:
-    """The name of the toxic of any cut."""
+    """The name of a cut's toxic, which is the same for all cuts of a direction."""
     return f"cut-{stream}"
 
 
 def cut(how: Cut, stream: Stream) -> Toxic:
-    """The toxic of a cut; KeyError for REFUSE, which is none."""
+    """The toxic of a cut; KeyError for REFUSE, which has no toxic."""
     kind, attributes = _CUT[how]
     return Toxic(cut_name(stream), kind, stream, attributes)
 
 
 def impairment(what: Impairment, stream: Stream, by: str) -> Toxic:
-    """The toxic of an impairment that `by` wants: one of each kind for a key and a direction."""
-    # The key can stand in a URL then; different keys stay different.
+    """The toxic of an impairment that `by` wants. A key has one toxic of each kind and direction."""
+    # So the key can stand in a URL, and different keys stay different.
     plain = re.sub(r"[^A-Za-z0-9.-]", lambda match: f"_{ord(match[0]):x}_", by)
     return Toxic(f"{what.type}-{stream}.{plain}", what.type, stream, what.attributes)
 
 
 def is_cut(toxic: Toxic) -> bool:
-    """Whether it is one of `cut`."""
+    """Whether a toxic is a cut."""
     return toxic.name == cut_name(toxic.stream)
 
 
 def keeps(toxic: Toxic) -> bool:
-    """Whether it keeps bytes back in a buffer, so that they are to be let go before it is taken away."""
+    """Whether a toxic keeps bytes in a buffer, so that they must be released before the toxic is removed."""
     return toxic.type == "latency"
 
 
 def opened(toxic: Toxic) -> Toxic:
-    """The same when it lets go what it kept: a delay of nothing."""
+    """The toxic with a delay of 0, with which it releases the bytes that it kept."""
     return replace(toxic, attributes={"latency": 0, "jitter": 0})
 
 
 def words(toxic: Toxic) -> str:
-    """For people: "bytes held"."""
+    """A toxic in words for people: "bytes held"."""
     for how, word in ((Cut.DROP, "bytes dropped"), (Cut.HOLD, "bytes held")):
         if _CUT[how] == (toxic.type, toxic.attributes):
             return word

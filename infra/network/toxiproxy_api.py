@@ -2,7 +2,7 @@
 
 Added: a time limit on every request, errors on every status that is not success, the update of a toxic, all proxies
 in one request, proxies made anew, and a look at the result after every change. The package keeps the server's address
-in a class, which allows one server per process; every `Api` here has a subclass of its own.
+in a class, which allows one server per process, so every `Api` here has a subclass of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,26 +19,26 @@ from infra.network.topology import Proxy
 from infra.network.toxics import Toxic
 
 TIMEOUT: Final = 5.0
-"""Seconds for one request; they measure 2 ms."""
+"""Seconds for one request (measured: 2 ms)."""
 
 SLOWEST: Final = 25.0
-"""Seconds to take a toxic away: Toxiproxy waits 5 for each piece that it cannot deliver, of which there are few."""
+"""Seconds to remove a toxic: Toxiproxy waits 5 s for each piece that it cannot deliver, and pieces are few."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyChange:
-    """A proxy as it shall be: switched on or off, leading elsewhere, some toxics gone, some there.
+    """A change of a proxy: switch it on or off, lead it elsewhere, remove some toxics, add some.
 
-    None leaves the switch, and where it leads, alone.
+    None for `enabled` or `upstream` leaves that as it is.
     """
 
     proxy: str
     enabled: bool | None = None
     remove: tuple[str, ...] = ()
     add: tuple[Toxic, ...] = ()
-    # Whether it is deleted and created again first: with it go its connections and all of its toxics.
+    # Whether the proxy is first deleted and created again, which ends its connections and removes all its toxics.
     anew: bool = False
-    upstream: str | None = None  # `host:port`; another than before closes what lives through it
+    upstream: str | None = None  # `host:port`; a new one closes the proxy's live connections
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Api:
     def apply(self, changes: Iterable[ProxyChange]) -> None:
         """Make the changes, in parallel, and prove that the server lists their result. Raises Failed.
 
-        Idempotent: what is so already is left alone, and connections through it live on.
+        Idempotent: a proxy that is as wanted already is left alone, and its connections live on.
         """
         changes = list(changes)
         before = self.state()
@@ -136,7 +136,7 @@ class Api:
         if change.upstream not in (None, now.upstream):
             self._ask("post", path, json={"upstream": change.upstream})
         if change.enabled is not None and change.enabled != now.enabled:
-            # It may be dialling an address that is gone, and waits until nobody is found there.
+            # The proxy may be dialling an address that is gone; then the answer comes when that dial has failed.
             self._ask("post", path, json={"enabled": change.enabled}, timeout=SLOWEST)
 
     def _ask(
@@ -146,7 +146,7 @@ class Api:
         call: Callable[..., requests.Response] = getattr(self._server, verb)
         options = {"json": json} if json is not None else {}
         try:
-            # Never by way of the user's http_proxy: this address means something here only.
+            # Never through the user's http_proxy: the address is valid only on this machine.
             answer = call(path, timeout=timeout, proxies={"http": None}, **options)
             answer.raise_for_status()
         except requests.ReadTimeout as error:
@@ -167,7 +167,7 @@ def _is_so(change: ProxyChange, now: ProxyState) -> bool:
 
 
 def _port(proxy: Proxy | ProxyState) -> str:
-    """Where it listens; the server tells the address that the name stands for."""
+    """The port that a proxy listens on. The server lists the address of the host, not its name."""
     return proxy.listen.rpartition(":")[2]
 
 

@@ -1,11 +1,11 @@
-"""libpq with deadlines: a connection to PostgreSQL no step of which waits without limit, for the store and for locks.
+"""libpq with deadlines, for the store and for locks: no step of a connection to PostgreSQL waits without limit.
 
     NoAnswer
     ├── Unavailable    no connection could be made: nothing was sent and certainly nothing happened
     └── Unknown        sent, but its answer was lost: it may have happened, may happen later, or never
 
-Through `psycopg.pq`, because psycopg's cursors wait without limit for an answer and a test of lost answers must not.
-What a server refuses comes out as psycopg's error for it. Imports psycopg and the standard library only.
+It uses `psycopg.pq`, because psycopg's cursors wait without limit for an answer and a test of lost answers must not.
+If a server refuses a statement, psycopg's error for that is raised. Imports psycopg and the standard library only.
 """
 
 import select
@@ -20,7 +20,7 @@ from psycopg import conninfo, errors, pq
 from infra.access import Access
 
 DATABASE: Final = "postgres"
-"""Where locks live: every server has it."""
+"""The database of the locks: every server has it."""
 
 _LOST: Final = ("08", "57")
 """SQLSTATE classes that say nothing about the statement: connection exception, operator intervention."""
@@ -31,7 +31,7 @@ class NoAnswer(Exception):
 
 
 class Unavailable(NoAnswer):
-    """It was never sent: it certainly did not happen. refused: the server said so when asked to let us in."""
+    """The operation was never sent: it certainly did not happen. refused: whether the server refused the login."""
 
     def __init__(self, text: str, *, refused: bool = False) -> None:
         super().__init__(text)
@@ -39,11 +39,11 @@ class Unavailable(NoAnswer):
 
 
 class Unknown(NoAnswer):
-    """It was sent and its answer was lost: it may have happened, may happen later, or never."""
+    """The operation was sent and its answer was lost: it may have happened, may happen later, or never."""
 
 
 def login(endpoint: str, access: Access) -> dict[str, Any]:
-    """What libpq needs to know to log in at `host:port`. Raises OSError for a host that does not exist."""
+    """The parameters with which libpq logs in at `host:port`. Raises OSError for a host that does not exist."""
     host, _, port = endpoint.rpartition(":")
     return {
         "host": access.name_of(endpoint),
@@ -60,7 +60,7 @@ def login(endpoint: str, access: Access) -> dict[str, Any]:
 
 
 class Connection:
-    """A libpq connection every step of which has a deadline. Broken by the first step that misses it."""
+    """A libpq connection. Every step has a deadline, and the first step that misses it breaks the connection."""
 
     __slots__ = ("_pg", "_timeout")
 
@@ -71,10 +71,10 @@ class Connection:
         statements: Mapping[bytes, str] | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """Connect and prepare the statements by name. Raises Unavailable: none was sent for execution.
+        """Connect and prepare the statements by name. Raises Unavailable: no statement was sent for execution.
 
-        timeout: seconds for the connection, and for an answer. settings: parameters of the session; None: its
-        statements end a little later than we give up, since nobody waits any more for what the server cancels then.
+        timeout: seconds for the connection, and for an answer. settings: parameters of the session. None: the server
+        cancels a statement after twice `timeout`, when nobody waits for it any more.
         """
         self._timeout = timeout
         if settings is None:
@@ -93,7 +93,7 @@ class Connection:
             raise Unavailable(str(error).strip(), refused=refused) from error
 
     def usable(self) -> bool:
-        """Whether nothing says that the connection is broken. The server's farewell shows as unread bytes."""
+        """Whether nothing says that the connection is broken. A server's last message shows as unread bytes."""
         return self._pg.status == pq.ConnStatus.OK and not self._ready(select.POLLIN, 0.0)
 
     def run(self, name: bytes, params: Sequence[str]) -> list[tuple[str, ...]]:
@@ -101,7 +101,7 @@ class Connection:
         return self._exchange(lambda: self._pg.send_query_prepared(name, [text.encode() for text in params]))
 
     def query(self, text: str, params: Sequence[str], within: float | None = None) -> list[tuple[str, ...]]:
-        """Likewise, a statement that is not prepared. within: seconds for the answer, if it takes longer than usual."""
+        """As `run`, for a statement that is not prepared. within: seconds for the answer, in place of `timeout`."""
         return self._exchange(
             lambda: self._pg.send_query_params(text.encode(), [param.encode() for param in params]), within
         )
@@ -132,7 +132,7 @@ class Connection:
             if state == pq.PollingStatus.OK:
                 break
             if state == pq.PollingStatus.FAILED:
-                # Whoever was asked for a password, and did not get in for it.
+                # The server asked for a password, and did not let us in.
                 refused = bool(self._pg.used_password or self._pg.needs_password)
                 raise Unavailable(self._pg.get_error_message(), refused=refused)
             self._wait(deadline, select.POLLIN if state == pq.PollingStatus.READING else select.POLLOUT)

@@ -1,9 +1,9 @@
 """The fenced store: the resource that locks protect, with a fence of the chosen strength in front of it.
 
 It lives in PostgreSQL. Every operation is one statement and one transaction, so it is atomic as a whole: the fence
-is compared and raised in the same instant in which the value is read or replaced. That rests on READ COMMITTED doing
-two things, which `infra.tests.live.test_store` hammers: an upsert locks the row before it evaluates its ``WHERE``, and
-does so on the newest committed version; and each statement of a volatile function sees what was committed before it.
+is compared and raised in the same instant in which the value is read or replaced. That needs two properties of READ
+COMMITTED, which `infra.tests.live.test_store` hammers: an upsert locks the row before it evaluates its ``WHERE`` on
+the newest committed version; and each statement of a volatile function sees what was committed before it.
 
     StoreError
     ├── Unavailable    no connection could be made: the operation was never sent and certainly did not happen
@@ -23,7 +23,7 @@ from infra.store.libpq import Unavailable as Unavailable
 from infra.store.libpq import Unknown as Unknown
 
 MAX_ELEMENTS: Final = 4096
-"""Longest list of a set: a set is rewritten as a whole, so an unbounded one would turn a trial quadratic."""
+"""Longest list of a set: a set is rewritten as a whole, so without a limit a trial would take quadratic time."""
 
 INITIAL: Final = -1
 """The value of a key that was never written."""
@@ -37,13 +37,13 @@ class Mode(StrEnum):
 
     UNFENCED                nothing.
     FENCE_WRITES            a write is accepted iff token >= highest token of an accepted write; reads are free.
-    FENCE_WRITES_STRICT     a write is accepted iff token > that; it refuses a holder's second write.
+    FENCE_WRITES_STRICT     a write is accepted iff token > that highest one; a holder's second write is refused.
     FENCE_READS_AND_WRITES  a read or write is accepted iff token >= highest token accepted so far, and raises it.
     COMPARE_OWNER           the first access under a grant, read or write, makes it the owner, unconditionally; a
                             later write is accepted iff the grant is still the owner; a later read is always accepted.
-    COMPARE_AND_SET         a write is accepted iff the value is still the one that it was made from: an optimistic
-                            version, which needs no lock.
-    IDEMPOTENCY_KEY         reads and writes as in UNFENCED; beside them a job can be claimed, once and for all.
+    COMPARE_AND_SET         a write is accepted iff the value is still the one that the write was made from. This is
+                            optimistic versioning, which needs no lock.
+    IDEMPOTENCY_KEY         reads and writes as in UNFENCED; in addition a job can be claimed, only once ever.
     """
 
     UNFENCED = "unfenced"
@@ -115,7 +115,7 @@ ON CONFLICT (key) DO UPDATE SET highest = excluded.highest
 WHERE c.highest <= excluded.highest RETURNING value, elements""",
     Mode.COMPARE_OWNER: "SELECT value, elements FROM fencepost.access($1, $2, NULL, NULL)",
 }
-"""Those that are not plain."""
+"""The reads for which `_PLAIN_READ` is not enough."""
 _WRITES: Final = {
     Mode.UNFENCED: _UPSERT.format(condition="true"),
     Mode.FENCE_WRITES: _UPSERT.format(condition="c.highest <= excluded.highest"),
@@ -128,7 +128,7 @@ _WRITES: Final = {
 
 
 class Store:
-    """A worker's connection, in one mode; not for two threads. One that broke is replaced at the next call, once."""
+    """A worker's connection, in one mode; not for two threads. The next call replaces a broken connection, once."""
 
     __slots__ = ("_connection", "_dsn", "_mode", "_timeout")
 
@@ -140,7 +140,7 @@ class Store:
 
     @classmethod
     def open(cls, dsn: str, mode: str, timeout: float = 1.0) -> Self:
-        """Connect. mode: a `Mode` or its text. timeout: seconds, of each step. Raises Unavailable, or ValueError."""
+        """Connect. mode: a `Mode` or its text. timeout: seconds for each step. Raises Unavailable, or ValueError."""
         store = cls(dsn, Mode(mode), timeout)
         store._connected()
         return store
@@ -162,7 +162,7 @@ class Store:
         elements: Sequence[int] | None = None,
         base: int | None = None,
     ) -> bool:
-        """Replace value and elements; False: stale. base: what they are made from. Raises StoreError, or ValueError."""
+        """Replace value and elements; False: stale. base: the value they build on. Raises StoreError, or ValueError."""
         if elements is not None and len(elements) > MAX_ELEMENTS:
             raise ValueError(f"{len(elements)} elements, more than {MAX_ELEMENTS}")
         listed = "{" + ",".join(map(str, elements or ())) + "}"
@@ -170,7 +170,7 @@ class Store:
         return bool(self._connected().run(b"write", [key, str(compared), str(value), listed]))
 
     def claim(self, key: str, job: int) -> bool:
-        """Whether nobody has claimed this job of the key before. Raises Unknown, Unavailable, or ValueError."""
+        """Claim a job of the key; False: it was claimed before. Raises Unknown, Unavailable, or ValueError."""
         if self._mode is not Mode.IDEMPOTENCY_KEY:
             raise ValueError(f"{self._mode} has no jobs to be claimed")
         return bool(self._connected().run(b"claim", [key, str(job)]))
@@ -210,7 +210,7 @@ def prepare(dsn: str, timeout: float = 10.0) -> None:
 
 
 def final(dsn: str, *keys: str, timeout: float = 10.0) -> list[Read]:
-    """What these keys hold, past every fence and without raising any. timeout: of each answer. Raises StoreError."""
+    """What these keys hold, past every fence and without raising one. timeout: s per answer. Raises StoreError."""
     with contextlib.closing(Connection(dsn, timeout, {b"read": _PLAIN_READ})) as connection:
         answers = [connection.run(b"read", [key]) for key in keys]
     return [_read(rows[0]) if rows else Read(INITIAL) for rows in answers]

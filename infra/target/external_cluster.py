@@ -1,9 +1,9 @@
-"""Clusters that exist already: what was asked for, and whether they let us in.
+"""Targets: clusters that exist already. Parses the options `--target`, and checks that every node lets us in.
 
     --target redis=10.1.2.3:6379,10.1.2.4:6379,10.1.2.5:6379 --target etcd=tls://etcd-a.example:2379,...
 
-The nodes are called as ours are (redis1, redis2, ... in the order given). User, password and files of certificates come
-from the environment: see `infra.access`. `infra/target/external_environment.py` is the environment that reaches them.
+The nodes get the names that our nodes have (redis1, redis2, ... in the order given). User, password and certificate
+files come from environment variables: see `infra.access`. `infra/target/external_environment.py` reaches the clusters.
 """
 
 import re
@@ -32,7 +32,7 @@ class BadTarget(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A cluster of somebody else's. addresses: host and port of each node, in order."""
+    """A cluster that is not ours. addresses: host and port of each node, in order."""
 
     backend: str
     addresses: tuple[tuple[str, int], ...]
@@ -40,18 +40,18 @@ class External:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its nodes are called here."""
+        """The names of its nodes here, in order."""
         return tuple(map(BACKENDS[self.backend].member, range(1, len(self) + 1)))
 
     def __len__(self) -> int:
         return len(self.addresses)
 
     def where(self, index: int) -> str:
-        """For people: "redis2 (10.1.2.4:6379)"."""
+        """The name and the address of a node, for people: "redis2 (10.1.2.4:6379)"."""
         return f"{self.names[index]} ({endpoint(*self.addresses[index])})"
 
     def probe(self) -> Probe:
-        """Asks a node what it says of itself."""
+        """The function that asks a node for its health."""
         return lambda host, port: BACKENDS[self.backend].probe(host, port, self.access)
 
 
@@ -61,7 +61,7 @@ def endpoint(host: str, port: int) -> str:
 
 
 def parse(pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, External]:
-    """Backend -> its cluster, out of `BACKEND=[tls://]HOST:PORT,...`. Raises BadTarget."""
+    """Backend -> its cluster, from options `BACKEND=[tls://]HOST:PORT,...`. Raises BadTarget."""
     externals: dict[str, External] = {}
     for pair in pairs:
         backend, _, rest = pair.partition("=")
@@ -89,7 +89,7 @@ def parse(pairs: Sequence[str], environ: Mapping[str, str]) -> dict[str, Externa
 
 
 def world(external: External, hooks: Hooks) -> World:
-    """What can be done to a cluster of somebody else's."""
+    """What faults can be done to a cluster that is not ours."""
     missing: dict[Need, str] = {
         "peer-links": "the links between the nodes of a target are not ours to cut",
         "clock": "the clocks of a target are not ours to set",
@@ -109,7 +109,7 @@ def world(external: External, hooks: Hooks) -> World:
 
 
 def check(external: External) -> None:
-    """Whether every node is there and lets us in, asked from here. Raises Failed: a line that names who does not."""
+    """Check from here that every node is there and lets us in. Raises Failed: one line that names those that fail."""
     with ThreadPoolExecutor(max_workers=len(external)) as pool:
         answers = list(pool.map(partial(_examine, external), range(len(external))))
     wrong: dict[str, list[str]] = {}
@@ -131,7 +131,7 @@ def _address(text: str, pair: str) -> tuple[str, int]:
 
 
 def _examine(external: External, index: int) -> Health | str:
-    """What a node says of itself, or why it says nothing."""
+    """The health of a node, or the reason why clients cannot use the node."""
     backend, access, (host, port) = BACKENDS[external.backend], external.access, external.addresses[index]
     try:
         health = external.probe()(host, port)

@@ -1,8 +1,8 @@
-"""An environment beside clusters of somebody else's: ours is what lies between them and the workers, and the store.
+"""An environment for clusters that are not ours: we run the store, and the proxies between clusters and workers.
 
-Every client group reaches every node through a proxy of its own, so whatever is done to client links, to the store's or
-to workers can be done here too. What happens to the nodes themselves is left to the user's hooks, and proven from
-outside. Nothing is sent to a cluster but what locks do with their keys and what a node answers about itself.
+Every client group reaches every node through a proxy of its own, so all faults on client links, on links to the store
+and on workers are possible here too. Only the user's hooks act on the nodes themselves; their effect is proven from
+outside. We send a cluster only the locks' operations on their keys, and questions that a node answers about itself.
 """
 
 import ipaddress
@@ -39,7 +39,7 @@ GATEWAY: Final = 1
 """Last byte of this machine's own address on the bridge of the clients."""
 
 DESKTOP: Final = "host.docker.internal"
-"""This machine, for a container of an engine that runs in a virtual machine."""
+"""The name of this machine in a container, where the engine runs in a virtual machine."""
 
 SHOWS_WITHIN: Final = 10.0
 """Seconds after a hook ended until its effect must show: the node is silent, or answers again."""
@@ -52,17 +52,17 @@ REACHED_WITHIN: Final = 3.0
 
 
 class HookedServer(ServerProcess):
-    """A server of somebody else's, by way of hooks. What it does is what we last had done to it."""
+    """A server that is not ours, controlled by hooks. Its `state` is what we last had done to it; nobody asks it."""
 
     def __init__(self, name: str, hooks: Hooks, places: Mapping[str, str], answers: Callable[[], bool]) -> None:
-        """places: what stands in the commands of hooks. answers: asks it past the links."""
+        """places: placeholder in commands of hooks -> its value. answers: whether it answers, asked past the links."""
         self._name = name
         self._hooks = hooks
         self._places = places
         self._answers = answers
         self._done: State = "running"
         self._unsure = False
-        """A hook failed, or showed no effect in time: it may have worked all the same."""
+        """Whether a hook failed, or showed no effect in time: it may have worked all the same."""
 
     def state(self) -> State:
         return self._done
@@ -89,14 +89,14 @@ class HookedServer(ServerProcess):
         raise Failed(f"{self._name}: the clock of a target is not ours to set")
 
     def _do(self, verb: str, state: State) -> None:
-        """Have it done; if that fails it may be done all the same, so it counts as done until it is undone."""
+        """Run a hook and await its effect. A hook that fails may have worked, so it counts as done until undone."""
         self._done, self._unsure = state, True
         self._hooks.run(verb, self._places)
         self._await(verb, answers=False, within=SHOWS_WITHIN)
         self._unsure = False
 
     def _undo(self, verb: str, within: float) -> None:
-        """Have it undone. Where an earlier hook may have done so already, what a failing one did shows at the node."""
+        """Run a hook that undoes. If it fails and an earlier one is in doubt, it counts as done if the node answers."""
         try:
             self._hooks.run(verb, self._places)
         except Failed:
@@ -107,7 +107,7 @@ class HookedServer(ServerProcess):
         self._done, self._unsure = "running", False
 
     def _await(self, verb: str, *, answers: bool, within: float) -> None:
-        """Until it answers, or does not any more. Raises Failed."""
+        """Wait until the server answers, or no longer answers. Raises Failed."""
         if not comes_true(lambda: self._answers() is answers, within):
             how = "does not answer" if answers else "still answers"
             raise Failed(f"{self._name}: hook {verb} ended well, but after {within:.0f} s it {how}")
@@ -124,7 +124,7 @@ class ExternalEnvironment(Environment):
 
     @classmethod
     def beside(cls, externals: Mapping[str, External], hooks: Hooks, say: Say = machine.say) -> Self:
-        """Toxiproxy and the store, and links to these clusters; `ensure` looks whether they are there."""
+        """Start Toxiproxy and the store, with links to these clusters. `ensure` checks that a cluster is there."""
         self = cls.start(say=say)
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -133,7 +133,7 @@ class ExternalEnvironment(Environment):
         return self
 
     def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:  # noqa: ARG002
-        """As `Environment.ensure`, of what was named, whatever its version. Raises Failed, naming what is not there."""
+        """See `Environment.ensure`. Takes the named cluster in any version. Raises Failed, naming what is not there."""
         with self._changing:
             if backend not in self._externals:
                 raise Failed(f"there is no --target {backend}=..., and what is not named is left alone")
@@ -151,7 +151,7 @@ class ExternalEnvironment(Environment):
         return self._externals[backend].names
 
     def access(self, backend: str) -> Access:
-        """How its endpoints let us in, with the names of the servers behind them."""
+        """How the endpoints of a backend let us in, with the names of the servers behind them."""
         given = self._externals[backend]
         hosts = [host for host, _ in given.addresses]
         names = dict(zip(self.direct(backend), hosts, strict=True))
@@ -182,7 +182,7 @@ class ExternalEnvironment(Environment):
         return lines
 
     def _close(self, *, threads: bool) -> None:
-        """Nodes first: what a hook paused is not ours to remove."""
+        """Heal the nodes first: a hook may have paused servers, and those outlive the environment."""
         with ExitStack() as stack:
             stack.callback(super()._close, threads=threads)
             for node in self._nodes():
@@ -220,14 +220,14 @@ class ExternalEnvironment(Environment):
                     yield Proxy(f"{topology.client(group)}-{name}", topology.client(group), name, listen, upstream)
 
     def _seen_from_container(self, host: str, port: int) -> str:
-        """The address of a host for Toxiproxy's container, to which this machine's loopback is its own."""
+        """The address by which Toxiproxy's container reaches a host. The loopback of the container is its own."""
         address = min(_addresses(host, port), key=lambda address: (address.version, address))
         if not (address.is_loopback or address.is_unspecified):
             return str(address)
         return topology.address(self._settings.slot, GATEWAY) if sys.platform == "linux" else DESKTOP
 
     def _await_reached(self, given: External, access: Access) -> None:
-        """Until every node answers through every group's link. Raises Failed, naming who does not."""
+        """Wait until every node answers through every group's link. Raises Failed, naming a node that does not."""
         prober = Prober(BACKENDS[given.backend], access)
 
         def reached(where: str) -> bool:
@@ -248,12 +248,12 @@ class ExternalEnvironment(Environment):
 
 
 def _listener(number: int, group: int) -> int:
-    """Where Toxiproxy takes the connections of a client group to the n-th node, as `topology.listener` does."""
+    """The port on which Toxiproxy takes a client group's connections to the n-th node; see `topology.listener`."""
     return topology.listener(topology.NODES[0], group) - 1 + number
 
 
 def _addresses(host: str, port: int | None = None) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """All that the name stands for. Raises gaierror."""
+    """All addresses of a host. Raises gaierror."""
     return {ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
 
 

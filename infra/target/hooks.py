@@ -3,8 +3,8 @@
     --hook pause='ssh {node} systemctl kill -s STOP redis' --hook resume='ssh {node} systemctl kill -s CONT redis'
 
 A command is split into words as a shell would (no shell runs), and {node} (the host as it was given), {port}, {name}
-(redis1) and {backend} are filled in word by word. Exit status 0 says that it is done; that is not believed but proven
-from outside, by who uses this. A fault is possible only if what undoes it can be called as well.
+(redis1) and {backend} are filled in word by word. Exit status 0 says that the command worked. The caller does not trust
+that, and proves the effect from outside. A fault is possible only if there is also a hook that undoes it.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ class Hooks:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is ours to handle, and the hook may be what heals
+                start_new_session=True,  # Ctrl-C is ours to handle, and this hook may be the one that heals
             )
         except OSError as error:
             raise Failed(f"{what}: {words[0]}: {error.strerror}") from error
@@ -75,7 +75,7 @@ class Hooks:
             output, _ = called.communicate(timeout=within)
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(called.pid, signal.SIGKILL)  # what it called as well: it must not take effect later
+                os.killpg(called.pid, signal.SIGKILL)  # and its children: nothing may take effect later
             called.communicate()
             if isinstance(error, subprocess.TimeoutExpired):
                 raise Failed(f"{what}: no end after {within:.0f} s") from error
@@ -86,7 +86,7 @@ class Hooks:
 
 
 def parse(pairs: Sequence[str]) -> Hooks:
-    """Out of `VERB=COMMAND`s. Raises BadHook."""
+    """The hooks from options `VERB=COMMAND`. Raises BadHook."""
     commands: dict[str, tuple[str, ...]] = {}
     for pair in pairs:
         verb, equals, command = pair.partition("=")

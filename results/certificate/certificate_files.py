@@ -1,15 +1,15 @@
-"""The files of a certificate, made from what a run stored, and written into its folder: certificate.json with a digest
-of it and digests of its evidence, its page, and what follows from it. The same certificate gives the same bytes.
+"""Makes a certificate's files from what a run stored, and writes them into the run's folder: certificate.json with its
+own digest and those of its evidence, the page, and the derived files. The same certificate gives the same bytes.
 
 Canonical JSON: UTF-8, sorted keys, no spaces, finite numbers. `digest` is the SHA-256 of all keys but itself.
 
-junit.xml has a test for each promise of each stage, for each time and rate, and for each doubt. A promise or a time
-that makes it a regression is a failure, a doubt is an error. What is not applicable is skipped, and so is what failed
-but was not lost by the upgrade. The XML is canonical (C14N 2.0).
+junit.xml has a test for each promise in each stage, for each time and rate, and for each doubt. A promise, time or rate
+that makes the certificate a regression is a failure. A doubt is an error. A test is skipped if it is not applicable, if
+a time or rate is undecided, or if it failed but the upgrade did not lose the promise. The XML is canonical (C14N 2.0).
 
 attestation.json is the certificate as an in-toto test-result statement, to be kept with the images. The subjects are
-the images of both versions, by the ids of the engine. The configuration is the fault plans and the certificate, which
-has all the rest. The statement is not signed: who vouches for it wraps it in an envelope.
+the images of both versions, with the ids that the engine gives them. The configuration is the fault plans and the
+certificate, which has all the rest. The statement is not signed: whoever vouches for it puts it into an envelope.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ FORMAT: Final = 4
 """A certificate of another format can be verified only by the version that wrote it."""
 _OF_A_SPEED: Final = ("backend", "lock", "measure", "unit", "before", "after", "ratio", "interval", "trials")
 _ASKED: Final = ("command", "seed", "profile", "interruptions")
-"""Keys of what was asked for that the file has."""
+"""The keys of `RunFolder.about` that the file has."""
 
 
 def to_json(
@@ -51,7 +51,7 @@ def to_json(
     root: Path,
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The whole file. root: of the run; about: what was asked for. Raises BadFile where evidence cannot be read."""
+    """The file's content. root: the run's folder. about: what was asked for. Raises BadFile on unreadable evidence."""
     fields = {
         "format": FORMAT,
         "run": root.name,
@@ -88,13 +88,13 @@ def to_json(
         "asked": {name: about[name] for name in _ASKED if name in about},
         "evidence": evidence(root),
     }
-    # As it will be read: lists for tuples, so that the written and the read value are equal.
+    # Tuples become lists, as when the file is read, so that the written and the read value are equal.
     plain: dict[str, Any] = json.loads(canonical(fields))
     return {**plain, "digest": digest(plain)}
 
 
 def canonical(data: Mapping[str, Any]) -> bytes:
-    """Raises ValueError where it is not plain JSON."""
+    """The bytes of canonical JSON. Raises ValueError if a number is not finite, TypeError if a value is not JSON."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace")
 
@@ -105,8 +105,8 @@ def digest(data: Mapping[str, Any]) -> str:
 
 
 def evidence(root: Path) -> dict[str, str]:
-    """Path in the run folder → SHA-256, of all evidence: what was asked for, what was not tried, and of each trial the
-    histories, the plan and what was done. All else follows from these. Raises BadFile.
+    """Path in the run folder → SHA-256 of each file of evidence: what was asked for, what was not tried, and each
+    trial's histories, plan and trial.json. All other files follow from these. Raises BadFile.
     """
     problems: list[str] = []
     paths = [root / "run.json", *files.entries(root / "not-run", problems)]
@@ -247,11 +247,11 @@ def _subjects(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 DERIVED: Final[dict[str, Callable[[Mapping[str, Any]], bytes]]] = {files.JUNIT: junit, files.ATTESTATION: attestation}
-"""File → what renders it from the content of certificate.json."""
+"""File → the function that renders it from the content of certificate.json."""
 
 
 class _Requested(TypedDict, total=False):
-    """What was asked for. Runs from before rolling upgrades have no parts."""
+    """What was asked for (from run.json). Runs that were stored before rolling upgrades existed have no `parts`."""
 
     stages: Mapping[str, Mapping[str, str]]
     libraries: Mapping[str, tuple[str, str]]
@@ -260,7 +260,7 @@ class _Requested(TypedDict, total=False):
 
 
 def issue(run: Run) -> tuple[Certificate, Path]:
-    """Make and store a run's certificate, on its page too. Returns it and the path of its own page. Raises BadFile."""
+    """Make and store a run's certificate, on the run's page too. Returns it and its own page's path. Raises BadFile."""
     run.complete_trials()
     certificate, stored = made(run)
     page = write(run, certificate, stored)
@@ -281,7 +281,7 @@ def write(run: Run, certificate: Certificate, stored: Mapping[str, Any]) -> Path
 def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, dict[str, Any]]:
     """The certificate of a run, and the content of certificate.json. Raises BadFile, also if the run tried no upgrade.
 
-    came: how the run ended, if it is about to be closed; else that is read from its summary.
+    came: how the run ended, if the run is about to be closed. If it is None, the run's summary says how.
     """
     about = run.about()
     requested = decoded(about, _Requested, run.path / "run.json")
@@ -303,7 +303,7 @@ def made(run: Run, came: Mapping[str, Any] | None = None) -> tuple[Certificate, 
 
 
 def _cut_short(came: Mapping[str, Any] | None) -> str:
-    """Why there is less than was asked for, or empty. came: how the run ended; None: it was not closed."""
+    """Why the run has less than was asked for, or empty. came: how the run ended; None if the run was not closed."""
     if came is None:
         return "the run did not come to its end"
     if came.get("interrupted"):

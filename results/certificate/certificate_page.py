@@ -1,6 +1,6 @@
 """The certificate as one printed page: the decision, each promise in every stage, what changes, and the evidence.
 
-What differs, broke or was lost is listed. The rest is counted and folded, so that the list fits on one sheet of paper.
+The page lists what differs, broke or was lost. It counts and folds the rest, so that the list fits on one sheet.
 """
 
 import shlex
@@ -32,7 +32,7 @@ SIGNS: Final[Mapping[Decision, Verdict]] = {
 """Decision → the verdict whose sign it has."""
 
 ALWAYS: Final = ("acquire p50", "acquire p99", "recovery", "longest gap", "grants")
-"""Measures that are shown of each backend even if they did not change."""
+"""Measures that the page shows for each backend even if they did not change."""
 
 ROWS: Final = 6
 """The most rows of a list that are shown unfolded."""
@@ -93,13 +93,13 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
 
 
 def _again(command: object) -> str:
-    """The command line that runs it again; empty where none was stored."""
+    """The command line that repeats the run; empty if none was stored."""
     typed_in = words(command)
     return shlex.join([".venv/bin/python", "-m", *typed_in] if typed_in[:1] == ["pytest"] else typed_in)
 
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """(backend, [from, to]) as they were asked for, and in brackets what the servers reported if that is different."""
+    """(backend, [from, to]): the versions asked for; in brackets what the servers reported, if that differs."""
     reported = {(image["backend"], image["stage"]): image["version"] for image in images}
 
     def told(wanted: str, version: str) -> str:
@@ -132,14 +132,14 @@ def _rolled(steps: Iterable[ServerStep]) -> list[dict[str, Any]]:
 
 
 def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
-    """Sorts columns in the order in which they are run."""
+    """The key that sorts columns by the order in which they are run."""
     known = COLUMNS.get(stage, ())
     return backend, list(TITLES).index(stage), known.index(column) if column in known else len(known), column
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A time or rate: whose, what in the baseline and in the candidate, the ratio, what became of it."""
+    """The row of a time or rate. who: a lock or all locks. cells: baseline, candidate, ratio, and what became of it."""
 
     who: str
     measure: str
@@ -149,14 +149,14 @@ class _Row:
 
 
 def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
-    """Times and rates that are shown unasked: of each backend as a whole, then those that changed; and the others."""
+    """Rows that are shown unfolded (each backend as a whole, then times and rates that changed), and the other rows."""
     speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
     chosen += [speed for speed in speeds if (speed.worse or speed.better) and speed not in chosen]
     chosen = chosen[: len(whole) + ROWS]
     gaps = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.handover_gaps}
-    # A measure has a row, though nothing was timed in both versions.
+    # A measure gets a row even if nothing was timed in both versions.
     timed = {(speed.backend, speed.measure) for speed in whole}
     untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.handover_gaps if not gap.lock)
 

@@ -1,11 +1,11 @@
-"""Decides on an upgrade: what a run with `--from` and `--to` found, and the decision. Pure.
+"""Decides on an upgrade from what a run with `--from` and `--to` found. Pure.
 
-A regression is what `results.comparison` calls worse from the baseline to the candidate, and what is violated while
-servers of both versions serve together, or after they went back. There are exceptions. If the baseline broke the same
-promise of the same lock, in another lane or under another fault, the promise was broken already and the upgrade lost
-nothing. A positive control that fell silent is inconclusive: this run was not able to detect what it should. A server
-that refuses to go back is a warning. What missed its bound of time while the machine did not run the workers is
-inconclusive. A regression outranks everything inconclusive.
+A regression is a verdict, time or rate that `results.comparison` calls worse from the baseline to the candidate, a
+weakness that shows more often (see `promise_losses`), or a promise that is violated while servers of both versions
+serve together or after they went back. There are exceptions. If the baseline broke the same promise of the same lock,
+in another lane or under another fault, the upgrade lost nothing. A positive control that fell silent is inconclusive:
+this run was not able to detect what it should. A server that refuses to go back is a warning. A bound of time that was
+missed while the machine did not run the workers is inconclusive. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,10 +67,10 @@ class Certificate:
     comparison: Comparison  # from the baseline to the candidate
     promises: tuple[Promise, ...]  # the heaviest first
     absent: Mapping[tuple[str, str], str]  # (backend, stage) → why there can be no trial of it
-    regressed: tuple[Loss, ...]  # what makes it a regression; slower: the times and rates that do
+    regressed: tuple[Loss, ...]  # losses that make it a regression; slower: times and rates that do
     slower: tuple[Speed, ...]
     known: tuple[Loss, ...]  # failures of promises that the baseline had broken elsewhere
-    weaknesses: tuple[Weakness, ...]  # those that showed in the candidate alone, though not often enough to decide
+    weaknesses: tuple[Weakness, ...]  # those that showed in the candidate alone, but not often enough to decide
     one_version: Mapping[str, str]  # backend → the version that all its servers report, before and after
     steps: tuple[ServerStep, ...]
     # Messages of servers of the new version that did not start on the old data, each once.
@@ -93,7 +93,7 @@ class Certificate:
 
     @property
     def turned(self) -> tuple[Promise, ...]:
-        """Properties without a promise that the baseline kept and the candidate broke."""
+        """Properties that nobody promised, which the baseline kept and the candidate broke."""
         return tuple(promise for promise in self.promises if promise.turned())
 
     @property
@@ -111,7 +111,7 @@ class Certificate:
 
     @property
     def no_way_back(self) -> tuple[str, ...]:
-        """Messages of servers that did not go back, and from where, each once."""
+        """Messages of servers that refused to go back, each once, with the point of the upgrade (`WHENCE`) in front."""
         refused = [step for step in self.steps if step.refused]
         return tuple(dict.fromkeys(f"{WHENCE.get(step.column, '')}{step.backend}: {step.what}" for step in refused))
 
@@ -125,8 +125,8 @@ def certify(
     parts: Collection[str] = ALONE,
     trials: Sequence[UpgradeTrial] = (),
 ) -> Certificate:
-    """The certificate of a run. cut_short: why there is less than was asked for. libraries: as of `Certificate`, where
-    the upgrade is one of client libraries. parts: the stages asked for.
+    """The certificate of a run. cut_short: why the run has less than was asked for. libraries: client library → (from,
+    to), if the upgrade is one of client libraries. parts: the stages asked for.
     """
     before, after = (_of(contents, stage) for stage in ALONE)
     comparison, replaced = compare(before, after), steps(trials)
@@ -206,7 +206,7 @@ def _where(losses: Sequence[Loss]) -> str:
 
 
 def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterator[str]:
-    """Whether the new version lacks judgements of the old one."""
+    """A line if the new version lacks judgements that the old version has."""
     if not comparison.common:
         yield "no judgement is there on both versions"
     elif alone := len(_unanswered(comparison.changes, contents.cells)):
@@ -216,7 +216,7 @@ def without_counterpart(contents: RunContents, comparison: Comparison) -> Iterat
 def not_exercised(
     backends: Iterable[str], parts: Collection[str], known: Collection[tuple[str, str]], exposures: Iterable[Exposure]
 ) -> Iterator[str]:
-    """Parts that were asked for and not tried, and events that did not happen. known: parts tried, or impossible."""
+    """Lines on stages asked for but not tried, and on events that did not happen. known: stages tried or impossible."""
     for backend, stage in product(backends, TOGETHER):
         if stage in parts and (backend, stage) not in known:
             yield f"{backend}: nothing was tried {WHEN[stage]}"
@@ -226,7 +226,7 @@ def not_exercised(
 
 
 def same_clients(trials: Sequence[UpgradeTrial], libraries: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    """Whether the locks of a backend loaded the same client libraries before and after, though releases differ."""
+    """A line for each backend whose locks loaded the same client libraries before and after, though releases differ."""
     if all(old == new for old, new in libraries.values()):
         return
     for backend, mine in grouped(trials, lambda trial: trial.backend).items():
@@ -238,7 +238,7 @@ def same_clients(trials: Sequence[UpgradeTrial], libraries: Mapping[str, tuple[s
 
 
 def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent: Sequence[Loss]) -> Iterator[str]:
-    """Judgements that came to no verdict. silent: positive controls that fell silent."""
+    """Lines on judgements that came to no verdict. silent: positive controls that fell silent."""
     for stage in (*ALONE[1:], *TOGETHER):
         if silenced := [loss for loss in silent if loss.stage == stage]:
             yield f"{_first(silenced)} fell silent {WHEN[stage]}: this run could not have seen what it was to see"
@@ -264,9 +264,9 @@ def left_out(contents: RunContents) -> Iterator[str]:
 
 
 def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:
-    """Judgements of the old version that the new one lacks, but for what did not come up there and is no promise,
-    such as a stale attempt without a fence, or is judged elsewhere: a hand-over away from faults, for
-    instance, where faults may take up all of the time.
+    """Judgements of the old version that the new one lacks. A judgement is left out if its question did not come up on
+    the new version, and it either is no promise (a stale attempt without a fence), or the new version judged the same
+    property of the lock elsewhere (a hand-over away from faults, where faults may take up all of the time).
     """
     on_the_new = [cell for cell in cells if cell.stage == CANDIDATE and cell.trial]
     did_not_come_up = {question(cell) for cell in on_the_new if cell.word is Verdict.NOT_APPLICABLE}
@@ -288,7 +288,7 @@ def late_of_the_machine(losses: Iterable[Loss], trials: Iterable[UpgradeTrial]) 
 
 
 def lateness(late: Sequence[Loss]) -> Iterator[str]:
-    """late: see `late_of_the_machine`."""
+    """A line if there are late losses. late: see `late_of_the_machine`."""
     if late:
         busy = f"while the machine was too busy to run the workers for more than {BUSY:.0%} of the time"
         yield f"{_first(late)} missed its bound {busy}: try again on an idle one"

@@ -1,12 +1,12 @@
 """What a run was able to notice. Pure.
 
-Exposure: how often the events that stress a promise happened in each stage: contention, expired leases, ... If one did
-not happen in a stage, the certificate is inconclusive, unless it could not happen there. And how long locks had no
-holder while versions change.
+Exposure: how often the events that stress a promise happened in each stage: contention, expired leases, ... If an event
+did not happen in a stage, the certificate is inconclusive, unless the event could not happen there. Hand-over gaps: how
+long locks had no holder while versions change.
 
 Calibration: how much of what is known to be broken was detected. A positive control is a hazard that is certain to
-show. A lock is broken by design if it is one of the suite's anti-patterns. A run also tries planted bugs: in locks, on
-the new version, and in servers.
+show. A lock is broken by design if it is one of the suite's anti-patterns. A run also tries planted bugs: in locks that
+run on the new version, and in servers.
 """
 
 import re
@@ -39,7 +39,7 @@ _TIMED: Final = ("recovery", "longest gap")
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How often an event happened. why: if it did not, why it could not; empty without a reason."""
+    """How often an event happened. why: if the event did not happen, why it could not; empty without a reason."""
 
     backend: str
     what: str
@@ -80,7 +80,7 @@ def exposures(
 
 
 def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool, uncounted: bool) -> str:  # noqa: FBT001
-    """Why it could not happen, or empty. refused: a server was not replaced. uncounted: no unfenced lane counts it."""
+    """Why `what` cannot happen, or empty. refused: a server was not replaced. uncounted: no unfenced lane counts it."""
     stores = {lane.store for lane in lanes}
     reasons = (
         (what == MIXED and stage in ALONE, "one version only"),
@@ -97,7 +97,7 @@ def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool,
 
 
 def _counted(cells: Iterable[Cell]) -> defaultdict[tuple[str, str, str], float]:
-    """(what, backend, stage) → the sum over lanes of the largest counter: a lane's properties all saw one history."""
+    """(what, backend, stage) → the sum of each lane's largest counter: all properties of a lane see one history."""
     most: dict[tuple[str, str, str, str, str], int] = {}
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):
@@ -124,15 +124,15 @@ def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class HandoverGap:
-    """How long a lock had no holder while versions change: one measure in one stage. Without a lock: of all of the
-    backend. It decides nothing: a cluster that is upgraded member by member has no baseline.
+    """How long a lock had no holder while versions change: one measure in one stage. An empty `lock` means all locks of
+    the backend. The gap decides nothing: a cluster that is upgraded member by member has no baseline.
     """
 
     backend: str
     lock: str
     measure: str
     stage: str
-    middle: float  # the median over trials of the median over their lanes; worst: of any lane. In the unit
+    middle: float  # in `unit`; the median over trials of the median over lanes; worst: the largest of any lane
     worst: float
     unit: str
     trials: int
@@ -156,7 +156,7 @@ def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
 
 
 _MUTANTS: Final = re.compile("^(mutant|suites.locks.mutants):")
-"""What the name of a lock with a planted bug begins with; the second is that of older runs."""
+"""The beginnings of names of locks with a planted bug; older runs have the second one."""
 _PLANTS: Final = "image:fencepost/planted-"
 """The beginning of the versions of servers with a planted bug."""
 
@@ -187,10 +187,10 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is known to be broken."""
+    """What is known to be broken, and how much of it was detected."""
 
-    hazards: tuple[Shown, ...]  # of each stage with any: judgements in which a hazard was certain to show
-    locks: tuple[Shown, ...]  # of each stage with any: locks that are broken by design and had such a judgement
+    hazards: tuple[Shown, ...]  # for each stage that has any: judgements in which a hazard was certain to show
+    locks: tuple[Shown, ...]  # for each stage that has any: locks broken by design that had such a judgement
     planted: tuple[Planted, ...]  # bugs, each in a lock or in a server; empty if none were tried
 
 

@@ -1,9 +1,9 @@
 """Each promise in each stage of an upgrade, and which of them were lost. Pure.
 
 A promise is a property of a lock on a backend, under all faults together: if the old version broke it anywhere, the
-upgrade did not lose it. What breaks as a known weakness, or without a promise, is lost by counts: where it showed in so
-many more trials of the new version that this comes by chance, in any one column, less often than `BY_CHANCE` (Fisher's
-exact test, one-sided; all locks of a backend together, since a trial strikes the service that they share).
+upgrade did not lose it. A known weakness, or a break of what nobody promised, is a loss only if it shows in so many
+more trials of the new version that chance would do so, in any one column, less often than `BY_CHANCE` (Fisher's exact
+test, one-sided; all locks of a backend together, since a trial strikes the service that they share).
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ class Promise:
         return self.backend, self.lock, self.property
 
     def turned(self) -> bool:
-        """Whether the candidate broke what the baseline kept without a promise: that is no loss."""
+        """Whether the baseline kept a property that is no promise, and the candidate broke it: that is no loss."""
         old, new = (self.stages[stage].word if stage in self.stages else None for stage in ALONE)
         return old is Verdict.NOT_PROMISED_HELD and new in (Verdict.NOT_PROMISED_BROKEN, Verdict.WEAKNESS_SHOWN)
 
@@ -53,15 +53,15 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A judgement that failed in one stage, and not in the baseline. fault: the matrix' column. why: it is worse."""
+    """A judgement that got worse in the candidate, or a violation or silent positive control while versions change."""
 
     backend: str
     lock: str
     lane: str
-    fault: str
+    fault: str  # the column of the matrix
     property: str
     stage: str
-    why: str
+    why: str  # how it is worse
     seen: Seen
 
     def name(self) -> Name:
@@ -69,7 +69,7 @@ class Loss:
 
 
 def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
-    """All promises that were judged in any stage, the heaviest first. cells: also of what was not tried."""
+    """All promises that were judged in any stage, the heaviest first. cells: also those of what was not tried."""
     cells = list(cells)
     of_stages = (cell for cell in judged(cells) if cell.stage in STAGES)
     not_judged = _all_reasons(cells)
@@ -85,7 +85,7 @@ def promises(cells: Iterable[Cell]) -> tuple[Promise, ...]:
 
 
 def _all_reasons(cells: Iterable[Cell]) -> dict[str, dict[Name, str]]:
-    """Stage → what was not judged in it → why. Empty names mean all."""
+    """Stage → the promises that were not judged in it → why. Empty names mean all."""
     reasons: dict[str, dict[Name, str]] = {stage: {} for stage in STAGES}
     for cell in cells:
         if cell.word is Verdict.NOT_APPLICABLE:
@@ -96,13 +96,13 @@ def _all_reasons(cells: Iterable[Cell]) -> dict[str, dict[Name, str]]:
 
 
 def _why_not(name: Name, why: Mapping[Name, str]) -> str | None:
-    """The most special reason for this promise; None without any."""
+    """The most specific reason for this promise; None if there is none."""
     names = product(*((part, "") for part in name))
     return next((why[backend, lock, what] for backend, lock, what in names if (backend, lock, what) in why), None)
 
 
 def not_applicable(cells: Iterable[Cell], named: Iterable[Promise]) -> dict[tuple[str, str], str]:
-    """(backend, stage) → why there can be no trial of it, if that is so for every lock with a promise."""
+    """(backend, stage) → why the backend can have no trial of the stage, if it is so for every lock with a promise."""
     locks: dict[str, set[str]] = defaultdict(set)
     for promise in named:
         locks[promise.backend].add(promise.lock)
@@ -124,8 +124,8 @@ class Weakness:
     """In how many trials of each version a known weakness showed, or something broke that nobody promised, by one
     mechanism under one fault.
 
-    shown, trials  of the baseline, and of the candidate.
-    cells          those of the candidate in which it showed.
+    shown, trials  (baseline, candidate): the number of trials in which the weakness showed, and of all trials.
+    cells          cells of the candidate in which the weakness showed.
     """
 
     backend: str
@@ -137,12 +137,12 @@ class Weakness:
 
     @property
     def suspected(self) -> bool:
-        """Whether it showed again and again, and in the candidate alone, though not often enough to decide."""
+        """Whether the weakness showed repeatedly, and in the candidate alone, but not often enough to decide."""
         return self.shown[0] == 0 and self.shown[1] > 1 and self.chance > BY_CHANCE
 
     @property
     def chance(self) -> float:
-        """How often the candidate would show it in so many of these trials, if it were alike in both."""
+        """How likely the candidate is to show the weakness in so many trials or more, if both versions are alike."""
         (few, many), (old, new) = self.shown, self.trials
         ways = range(many, min(few + many, new) + 1)
         return sum(comb(new, k) * comb(old, few + many - k) for k in ways) / comb(old + new, few + many)
@@ -153,7 +153,7 @@ class Weakness:
 
 
 def weaknesses(cells: Iterable[Cell]) -> list[Weakness]:
-    """Those that showed in a larger part of the candidate's trials, and that both versions had a chance to show."""
+    """Weaknesses that showed in a larger part of the candidate's trials, and that both versions could have shown."""
     alone = [cell for cell in judged(cells) if cell.stage in ALONE]
     shown = [cell for cell in alone if cell.word in (Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)]
     tried = grouped(alone, lambda cell: (cell.lane, cell.fault, cell.property, cell.stage))
@@ -171,7 +171,7 @@ def weaknesses(cells: Iterable[Cell]) -> list[Weakness]:
 
 
 def losses(comparison: Comparison, cells: Iterable[Cell]) -> list[Loss]:
-    """All that got worse in the candidate and while versions change, positive controls included."""
+    """All losses (see `Loss`), those included that `certify` does not count as regressions."""
     cells = list(cells)
     lost = [
         Loss(*question(change), CANDIDATE, change.worse, change.after)

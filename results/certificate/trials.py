@@ -1,5 +1,5 @@
-"""What a certificate needs of trials beside their judgements: replaced servers, refused writes, errors of clients; the
-conditions under which an upgrade was tried, and what was not covered, as plain JSON.
+"""What a certificate needs of trials beside their judgements (replaced servers, refused writes, errors of clients), and
+as plain JSON the conditions under which an upgrade was tried and what was not covered.
 """
 
 import re
@@ -26,7 +26,7 @@ from results.storage.reading import load_trial
 from results.text import cut, in_a_line
 
 BUSY: Final = 0.2
-"""The part of their time for which workers may be stopped by the machine. On an idle machine it is 0.01 to 0.1."""
+"""The share of their time for which the machine may stop the workers. On an idle machine it is 0.01 to 0.1."""
 
 _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
 """Packages of the locks that are broken by design."""
@@ -39,8 +39,8 @@ class UpgradeLane:
     lane: str
     store: str
     lease: str  # see `checkers.history.history.Facts`
-    refused: int = 0  # writes that the store refused under a token that a later holder had overtaken
-    controls: frozenset[str] = frozenset()  # properties that it is certain to break, as its lock declares
+    refused: int = 0  # writes that the store refused because a later holder's token had overtaken theirs
+    controls: frozenset[str] = frozenset()  # properties that the lane is certain to break, as its lock declares
     errors: Mapping[str, int] = field(default_factory=dict)  # text of an error → how often
     servers: int = 0  # the number of servers, 0 if that was not stored
 
@@ -64,7 +64,7 @@ class UpgradeTrial:
 
     @property
     def stalled(self) -> float:
-        """The part of their time for which the machine did not run its workers; 0 if that was not stored."""
+        """The share of their time for which the machine did not run the workers; 0 if that was not stored."""
         return float(self.about.get("stalled") or 0)
 
 
@@ -96,7 +96,7 @@ def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
 
 
 def steps(trials: Iterable[UpgradeTrial]) -> tuple[ServerStep, ...]:
-    """The steps of all trials, those of one trial by time."""
+    """The steps of all trials; those of one trial are in order of time."""
     return tuple(
         ServerStep(
             trial.backend, trial.stage, trial.name, trial.column, float(step["at"]), step["what"], step["refused"]
@@ -137,7 +137,7 @@ def _lane(history: History) -> UpgradeLane:
 
 
 _LONGEST: Final = 120
-"""Characters that are compared and shown."""
+"""The most characters of an error's text that are compared and shown."""
 
 _VARIES: Final = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "ID"),
@@ -146,11 +146,11 @@ _VARIES: Final = (
     (re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}\b", re.IGNORECASE), "ID"),
     (re.compile(r"\d+(?:\.\d+)?"), "N"),
 )
-"""Parts that differ between errors of the same kind, and what replaces them."""
+"""Parts of a text that differ between errors of the same kind, and what replaces them."""
 
 
 class Turn(StrEnum):
-    """In which stages a text occurs, the most notable first."""
+    """In which stages the text of an error occurs; the most notable first."""
 
     NEW = "new"
     BETWEEN = "only while versions change"
@@ -160,7 +160,7 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """One text on one backend. stages: stage → how often."""
+    """The text of an error on one backend. stages: stage → how often."""
 
     backend: str
     text: str
@@ -174,7 +174,7 @@ class ErrorText:
 
 
 def normalised(text: str) -> str:
-    """In one line, not too long, without numbers, addresses and ids."""
+    """The text of an error in one line, not too long, without numbers, addresses and ids."""
     text = in_a_line(text[: 4 * _LONGEST])
     for pattern, word in _VARIES:
         text = pattern.sub(word, text)
@@ -182,7 +182,7 @@ def normalised(text: str) -> str:
 
 
 def errors(trials: Iterable[UpgradeTrial]) -> tuple[ErrorText, ...]:
-    """All texts in the order of `Turn`, those of one turn by frequency."""
+    """All texts of errors in the order of `Turn`; those of one turn by frequency."""
     counted: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for trial in trials:
         for lane in trial.lanes:
@@ -217,13 +217,13 @@ NEVER: Final = (
 def conditions(about: Mapping[str, Any], trials: Sequence[UpgradeTrial]) -> dict[str, Any]:
     """{suite, hosts, pythons, clocks, began, ended, stalled, images, configuration, plans}. about: of the run.
 
-    began, ended: in UTC, of the first and the last trial; null if no trial has its time.
-    stalled: the part of their time for which the machine did not run the workers: {middle, most, trial}, of all trials;
-    busy: the number of trials in which it was more than `BUSY`.
+    began, ended: when the first trial began and the last one ended, in UTC; null if no trial has its time.
+    stalled: {middle, most, trial, busy}, of all trials; the share of their time for which the machine did not run the
+    workers. busy: the number of trials in which the share was more than `BUSY`.
 
     images: {backend, stage, version, image, digest, packager, nodes: [name]} of the servers of baseline and candidate.
-    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is missing)} of settings and client
-    libraries that differ; of a command line only the words that differ.
+    configuration: {backend, nodes: [name], name, baseline, candidate (null: it is missing)} for each setting or
+    client library that differs; of a command line only the words that differ.
     plans: {backend, stage, column, seed, trial}.
     """
     alone = [trial for trial in trials if trial.stage in ALONE]
@@ -251,7 +251,7 @@ def conditions(about: Mapping[str, Any], trials: Sequence[UpgradeTrial]) -> dict
 
 
 def one_version(trials: Iterable[UpgradeTrial]) -> dict[str, str]:
-    """Backend → the version that its servers report, if those of the baseline and of the candidate report the same."""
+    """Backend → the version that its servers report, if baseline and candidate report the same one."""
     reported: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for trial in trials:
         if trial.stage in ALONE:
@@ -291,7 +291,7 @@ def _images(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
         versions = trial.about.get("versions") or {}
         stored = mapping(trial.about.get("nodes"))
         for node in nodes(trial.about):
-            if node.name in versions:  # all else has no version and is the same in both stages
+            if node.name in versions:  # other nodes have no version and are the same in both stages
                 packager = _text(mapping(stored.get(node.name)).get("packager"))
                 nodes_of[trial.backend, trial.stage, node.version, node.image, node.digest, packager].add(node.name)
     names = ("backend", "stage", "version", "image", "digest", "packager")
@@ -300,7 +300,7 @@ def _images(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
 
 
 def _differences(trials: Iterable[UpgradeTrial]) -> list[dict[str, Any]]:
-    """Differences of nodes that both stages have. Of each stage the first trial with the node counts."""
+    """Differences of nodes that both stages have. For each stage the first trial with the node counts."""
     settings: dict[tuple[str, str], dict[str, Mapping[str, str]]] = defaultdict(dict)
     for trial in trials:
         settings[trial.backend, "workers"].setdefault(trial.stage, trial.clients)

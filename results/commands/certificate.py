@@ -1,8 +1,8 @@
-"""`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that one was not
-changed, and that its histories support it.
+"""`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that a
+certificate was not changed, and that its histories support it.
 
-Exit status: that of the certificate, 0 no regression, 1 a regression, 5 inconclusive; 4 if its evidence does not
-support it; 2 bad usage or input.
+Exit status: that of the certificate (0 no regression, 1 a regression, 5 inconclusive), or 4 if its evidence does not
+support it, or 2 for bad usage or input.
 """
 
 import json
@@ -27,7 +27,7 @@ NOT_BORNE_OUT: Final = 4
 
 
 def main(results: Path, run: str) -> int:
-    """Returns the exit status. Prints what the replaced certificate said, if that was another."""
+    """Make a certificate again. Prints what the replaced one said, if the two differ. Returns the exit status."""
     certified = find(run, results)
     file = certified.path / files.CERTIFICATE
     before = b""
@@ -92,7 +92,7 @@ class _Certificate(TypedDict):
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Raises BadFile."""
+    """The content of a certificate of the current format. Raises BadFile."""
     stored = files.read_json(file, formats=None)
     number = decoded(stored, _Certificate, file)["format"]
     if number != certificate_files.FORMAT:
@@ -116,13 +116,13 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
         elif there[name] != then[name]:
             yield f"{name} was changed"
     for folder in files.entries(run.path / "trials", []):
-        with suppress(BadFile):  # this is a doubt of the certificate, which is compared
+        with suppress(BadFile):  # a damaged trial is a doubt of the certificate, and doubts are compared
             yield from (f"{folder.name}  {line}" for line in verdicts.otherwise(folder))
     names = sorted((again.keys() | stored.keys()) - {"digest", "evidence", "run"})  # the name of the run may differ
     other = [name for name in names if _canonical(again, name) != _canonical(stored, name)]
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
-    if there == then and not other:  # else these files differ without having been changed
+    if there == then and not other:  # otherwise these files differ although nobody changed them
         for name, render in DERIVED.items():
             try:
                 if files.read_bytes(run.path / name) != render(stored):

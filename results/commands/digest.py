@@ -133,7 +133,7 @@ def _listed(items: Sequence[str]) -> Iterator[str]:
 
 
 def compare_(results: Path, before: str, after: str, form: str | None, html: Path | None, *, all: bool) -> int:
-    """The exit status. Raises BadFile, or OSError where the page cannot be written."""
+    """Print a comparison. Returns the exit status. Raises BadFile, or OSError if the page cannot be written."""
     a, b = (Side.of(find(name, results)) for name in (before, after))
     comparison = compare(*apart([a.contents, b.contents]))
     if html is not None:

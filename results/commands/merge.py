@@ -1,6 +1,6 @@
 """`python -m results merge OUT RUN...`: merges shards of one run, also from several machines, to one run.
 
-What one shard did not run and another did is not listed as not run. A trial is identified by what it recorded, so
+What one shard did not run, but another did, is not listed as not run. A trial is identified by what it recorded, so
 merging a run again adds nothing. Damaged trials are copied as they are: the merged run names them as their own run did.
 """
 
@@ -32,7 +32,7 @@ _SELECTING: Final = (
     *("--shard", "--backend", "--lock", "--faults", "--version-of", "-k", "--results"),
     *("-n", "--numprocesses", "--maxprocesses", "--dist", "--junitxml", "--junit-xml", "--color", "--tb", "-r"),
 )
-"""Options with a value for the part of a run to run, and for its output. Versions are compared apart from these."""
+"""Options with a value that choose the part of a run, or its output. Versions are compared apart from these."""
 _TELLING: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep")
 _STATUSES: Final = (1, 4, 3, 2, 0, 5)
 """Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
@@ -49,7 +49,7 @@ class _Part(TypedDict):
 
 
 def main(results: Path, out: Path, runs: Sequence[str], *, force: bool) -> int:
-    """Returns 0 if the runs were merged, damaged trials included; 2 if one cannot be merged: then none was."""
+    """Returns 0 if the runs were merged, damaged trials included. Raises BadFile if one cannot be: then none was."""
     page, problems = merge(out, [find(name, results) for name in runs], force=force)
     if out.resolve().parent == results.resolve():
         problems += trend.refresh(results)
@@ -103,7 +103,7 @@ def _merged(out: Path) -> list[_Part]:
 
 
 def _parts(run: Run) -> list[_Part]:
-    """The parts of a run: itself, or the parts of which it was merged. Raises BadFile."""
+    """The parts of a run: the run itself, or the parts from which it was merged. Raises BadFile."""
     about = run.about()
     if about.get("merged"):
         return decoded(about["merged"], list[_Part], run.path / "run.json")
@@ -166,7 +166,7 @@ def _prepare(out: Path, parts: Sequence[Mapping[str, Any]]) -> Run:
 
 
 def _about(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How all parts ended, as one."""
+    """How the parts ended, as the end of one run."""
     abouts = [part["about"] for part in parts]
     about: dict[str, Any] = {"runs": [part["run"] for part in parts]}
     if finished := [str(each["finished"]) for each in abouts if each.get("finished")]:
@@ -196,7 +196,7 @@ def _identity(folder: Path) -> bytes:
 
 
 def _take(folder: Path, made: Run, known: set[bytes]) -> None:
-    """Copy a trial, unless it is there already. Its page is drawn again, since it has the folder's name."""
+    """Copy a trial, unless it is there already. Its page is drawn again, since the page has the folder's name."""
     if folder.is_symlink() or not folder.is_dir() or (identity := _identity(folder)) in known:
         return
     trials = made.path / "trials"
@@ -208,7 +208,7 @@ def _take(folder: Path, made: Run, known: set[bytes]) -> None:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     known.add(identity)
-    with suppress(BadFile):  # damaged: it keeps the page that it has; readers of the run report it
+    with suppress(BadFile):  # a damaged trial keeps the page that it has; readers of the run report it
         made.draw_trial(place)
 
 
@@ -243,6 +243,6 @@ def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:
 
 
 def _covers(item: NotRun, cell: Cell) -> bool:
-    """Whether a cell is what another shard did not run. Empty names mean all."""
+    """Whether `item`, which one shard did not run, includes `cell`, which another shard ran. Empty names mean all."""
     names = ("lock", "backend", "fault", "workload", "store", "lane", "property")
     return all(getattr(item, name) in ("", getattr(cell, name)) for name in names)

@@ -23,7 +23,7 @@ _REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 
 
 def main(results: Path, keep: int | None, younger_than: timedelta | None, named: Sequence[str], **flags: bool) -> int:
-    """Returns 0 if all is done; 2 if nothing was removed without a criterion or an answer, or if something remained."""
+    """Returns 0; 2 if the removal was not confirmed, or if a part of it failed. Raises BadFile without a criterion."""
     if keep is None and younger_than is None:
         raise BadFile("say what to keep: --keep N, --younger-than AGE, or both")
     names = {find.find(name, results).path.resolve() for name in named}

@@ -1,5 +1,5 @@
-"""`python -m results redraw`, `export`, `rejudge`, `scorecard`: a run's pages again, one page as a file, its verdicts
-again; and may I use this lock where lost data costs money?
+"""`python -m results redraw`, `export`, `rejudge`, `scorecard`: draw a run's pages again, write one page to a file,
+judge its histories again, and answer: may I use this lock where lost data costs money?
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from results.text import typed
 
 
 def redraw(results: Path, run: str) -> int:
-    """Returns 0; 2 if a trial is damaged: its page is not drawn, all others are."""
+    """Returns 0; 2 if a page could not be drawn, such as that of a damaged trial: all others are."""
     drawn = find(run, results)
     problems: list[str] = []
     for folder in files.entries(drawn.path / "trials", problems):
@@ -76,7 +76,7 @@ def rejudge(results: Path, of: str) -> int:
 def scorecard_(
     results: Path, lock: str, runs: Sequence[str], beside: str | None, output: Path | None, *, without_links: bool
 ) -> int:
-    """Returns 0, whatever the verdicts. runs: none for the last one. Raises BadFile."""
+    """Returns 0, whatever the verdicts. runs: empty for the last run. Raises BadFile."""
     named = {run.path.resolve(): run for run in (find(name, results) for name in runs or ["last"])}
     in_time = sorted(named.values(), key=lambda run: str(run.about()["started"]))
     tried = [scorecard.Tried.of(run.path, run.read()) for run in in_time]
@@ -99,7 +99,7 @@ def _lock(name: str, cells: Sequence[Cell]) -> str:
 
 
 def _place(tried: Sequence[scorecard.Tried], locks: Sequence[str]) -> Path:
-    """In the folder of the last run. Only what a run's own page links to has the lock's name alone."""
+    """A path in the last run's folder. Only a scorecard that the run's own page links to has the lock's name alone."""
     run, own = tried[-1], scorecard.places(tried[-1].cells)
     if len(tried) == 1 and len(locks) == 1:
         return scorecard.inside(run.root, Path(own[locks[0]]).parent.name)

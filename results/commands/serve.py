@@ -1,6 +1,6 @@
 """`python -m results serve`: serves the stored runs to a browser on this machine.
 
-Only files of run folders, read only, on 127.0.0.1. No link is followed, and no folder is listed but a trial's logs.
+It serves only files of run folders, read only, on 127.0.0.1. It follows no link, and lists no folder but trials' logs.
 """
 
 import io
@@ -128,7 +128,7 @@ class _Handler(SimpleHTTPRequestHandler):
             return self._refuse(HTTPStatus.NOT_FOUND)
 
     def _asked_for_us(self) -> bool:
-        """Whether the request names this machine: a page from elsewhere could make another name lead here."""
+        """Whether the request's `Host` names this machine. A page from elsewhere could make another name lead here."""
         port = self.connection.getsockname()[1]
         return self.headers.get("Host", "") in (f"{ADDRESS}:{port}", f"localhost:{port}")
 

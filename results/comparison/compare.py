@@ -1,11 +1,11 @@
 """Compares two runs, A and B, verdict by verdict. Pure: no files, no output.
 
-A single verdict can be worse: a promise that became `violated`, or a weakness that must show and did not, needs no
-statistics, and nothing outweighs it. Where B lost its evidence (`unknown`, `not stressed`, or the trial was left out)
-the cell is lost: it is neither worse nor the same. So a version that breaks its trials is no better than one that does
-not. Times and rates are compared in `results.comparison.speeds`.
+A single verdict can make B worse: a promise that became `violated`, or a weakness that must show and did not. That
+needs no statistics, and nothing outweighs it. If B lost its evidence of a cell (`unknown`, `not stressed`, or the trial
+was left out), the cell is lost: it is neither worse nor the same. So a version that breaks its trials is no better than
+one that does not. Times and rates are compared in `results.comparison.speeds`.
 
-The news of a run is what is red compared with an earlier one, what was known, what does not fail any more. Red is a
+The news of a run: what is red compared with an earlier run, what was known, what does not fail any more. Red is a
 regression, a new violation, or a positive control that fell silent. A failing verdict that the same cell had before is
 known. Without an earlier run every failing verdict is red.
 """
@@ -44,7 +44,7 @@ class Seen:
 
     @classmethod
     def of(cls, cells: Sequence[Cell]) -> Self:
-        """Of cells with the same question; there must be one."""
+        """What was seen of cells that ask the same question. There must be at least one."""
         word = heaviest(cell.word for cell in cells)
         heavy = [cell for cell in cells if cell.word is word]
         return cls(word, len(heavy), len(cells), heavy[0].because, heavy[0].story, heavy[0].page)
@@ -52,7 +52,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class CellChange:
-    """A property of a lane under a fault on a backend, in both runs. worse, lost (evidence, in B): why, or empty."""
+    """A property of a lane under a fault, in both runs. worse: why it is; lost: why B's evidence is lost; or empty."""
 
     backend: str
     lock: str
@@ -110,9 +110,9 @@ def compare(before: RunContents, after: RunContents) -> Comparison:
 
 
 def apart(runs: Sequence[RunContents]) -> list[RunContents]:
-    """The same runs. If one has several versions of a backend, each version counts as a backend, in all of them.
+    """The same runs. If any run has several versions of a backend, each version counts as a backend in all runs.
 
-    Else what one version broke could hide behind another version that broke it before.
+    Otherwise what one version broke could hide behind another version that broke it before.
     """
     known = [{(cell.backend, cell.version) for cell in run.cells if cell.version} for run in runs]
     if all(len(versions) == len({backend for backend, _ in versions}) for versions in known):
@@ -165,7 +165,7 @@ INCONCLUSIVE: Final = NOT_COMPARABLE
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The changes of a run, by what they mean. first: there is no earlier run; `comparison` is with an empty one."""
+    """The changes of a run by meaning. first: there is no earlier run, and `comparison` compares with an empty run."""
 
     first: bool
     comparison: Comparison
@@ -187,9 +187,9 @@ class News:
 
 
 def news(before: RunContents | None, after: RunContents, older: Sequence[RunContents] = ()) -> News:
-    """before: the earlier run, or None. older: the runs before it, the last one first.
+    """The news of the run `after`. before: the earlier run, or None. older: runs before that one, the last one first.
 
-    What failed in one of those, and had no evidence since, is known. If a run has several versions of a backend, each
+    What failed in an older run, and had no evidence since, is known. If a run has several versions of a backend, each
     version counts as a backend.
     """
     after, *earlier = apart([after, *([] if before is None else [before, *older])])
@@ -205,8 +205,8 @@ def news(before: RunContents | None, after: RunContents, older: Sequence[RunCont
 
 
 def _recalled(earlier: Sequence[RunContents], after: RunContents) -> RunContents:
-    """The first of the earlier runs. A cell without evidence there that is broken in `after` gets the verdict of the
-    last run with evidence, if that was broken too: a night without evidence makes no old violation new.
+    """The latest earlier run. A cell that is broken in `after` and has no evidence in that run gets the verdict of the
+    last run with evidence, if it was broken there too: a night without evidence makes no old violation new.
     """
     last, *older = [by_name(run.cells) for run in earlier]
     recalled: dict[Name, list[Cell]] = {}

@@ -1,7 +1,7 @@
 """Statistics of paired differences: their size, how certain it is, and the correction for many comparisons.
 
 A difference belongs to a *unit* (here a trial). All that lies within a unit (its lanes, fault cycles, operations) has
-been reduced to one number before, so nothing is assumed about how those depend on one another.
+been reduced to one number before, so nothing is assumed about how the parts of a unit depend on one another.
 """
 
 import math
@@ -16,15 +16,15 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 EXACT_UP_TO: Final = 200
-"""The most differences for which the exact distribution of the signed ranks is used; beyond, the normal one."""
+"""The most differences for which the exact distribution of the signed ranks is used; for more, the normal one."""
 
 
 def signed_rank(differences: Sequence[float]) -> float:
-    """P value, one-sided, of Wilcoxon's signed-rank test that their centre is above 0; 1 where there is none.
+    """One-sided P value of Wilcoxon's signed-rank test that the differences' centre is above 0; 1 if there are none.
 
-    Exact for up to `EXACT_UP_TO` differences, those of equal size included: given the sizes, all 2^n signs are equally
-    likely if the centre is 0 and the distribution symmetric, and a table of how many of them give each sum of ranks is
-    made by adding one rank after the other. Zeros say nothing and are left out.
+    The test is exact for up to `EXACT_UP_TO` differences, also with equal sizes: given the sizes, all 2^n signs are
+    equally likely if the centre is 0 and the distribution symmetric. A table says how many of them give each sum of
+    ranks. It is made by adding one rank after the other. Zeros say nothing and are left out.
     Source: Wilcoxon, Biometrics Bulletin 1, 1945; Pratt and Gibbons, Concepts of Nonparametric Theory, 1981, ch. 3.
     """
     values = np.asarray([difference for difference in differences if difference], np.float64)
@@ -44,9 +44,9 @@ def least(units: int) -> float:
 
 
 def centre(differences: Sequence[float]) -> float:
-    """The median of the means of all pairs, each with itself as well: the centre that goes with the signed ranks.
+    """The median of the means of all pairs, a number with itself included: the centre that goes with the signed ranks.
 
-    Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. Raises ValueError where there is none.
+    Source: Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. Raises ValueError if there is no difference.
     """
     if not differences:
         raise ValueError("no differences")
@@ -72,8 +72,8 @@ def interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[fl
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P values corrected for how many there are: the chance that even one of those below the bound is a false alarm
-    stays below it, however they depend on one another.
+    """P values corrected for their number: the chance that even one value below a bound is a false alarm stays below
+    that bound, however the values depend on one another.
 
     Source: Holm, Scandinavian Journal of Statistics 6, 1979.
     """
@@ -88,7 +88,7 @@ def holm(values: Sequence[float]) -> list[float]:
 def able(leasts: Sequence[float], alpha: float) -> list[bool]:
     """Which of many tests could be significant at all, by the smallest P values that they can have.
 
-    The others are not worth correcting for. Only how many differences there are decides this, not how large they are.
+    The other tests are not worth correcting for. Only the number of differences decides this, not their sizes.
     Source: Tarone, Biometrics 46, 1990.
     """
     for many in range(1, len(leasts) + 1):
@@ -98,7 +98,7 @@ def able(leasts: Sequence[float], alpha: float) -> list[bool]:
 
 
 def _double_ranks(sizes: Floats) -> npt.NDArray[np.int64]:
-    """Twice the ranks, from 2 on; equal sizes share the mean of theirs."""
+    """Twice the ranks of the sizes, from 2 on; equal sizes share the mean of their ranks."""
     _, place, count = np.unique(sizes, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     doubled: npt.NDArray[np.int64] = (2 * last - count + 1)[place]
@@ -107,9 +107,9 @@ def _double_ranks(sizes: Floats) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=1024)
 def _sums(ranks: tuple[int, ...]) -> Floats:
-    """The chance of each sum of ranks, from 0 on, where each is counted or not with equal chances.
+    """The chance of each sum of ranks, from 0 on, if each rank is counted or not with equal chances.
 
-    It depends on the ranks alone, so on hardly more than how many they are.
+    The result depends on the ranks alone, and so on hardly more than the number of ranks.
     """
     chance = np.zeros(sum(ranks) + 1)
     chance[0] = 1.0

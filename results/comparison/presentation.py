@@ -29,7 +29,7 @@ from results.terminal.output import Printer
 from results.text import count, typed
 
 FORMAT: Final = 1
-"""Of the JSON object."""
+"""The format of the JSON object."""
 
 _MOST: Final = 40
 """The most changes that are shown."""
@@ -42,7 +42,7 @@ _HEIGHT: Final = 20
 _MOST_LISTED: Final = 1000
 """The most cells that are listed without being notable. The JSON has all."""
 _SPAN: Final = math.log(8)
-"""Ratios from an eighth to eight are drawn; others are drawn at the end."""
+"""Ratios from an eighth to eight are drawn where they belong, others at the ends of the scale."""
 
 _AB: Final = {"before": "a", "after": "b"}
 
@@ -52,7 +52,7 @@ _ODD_MACHINE: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two runs. versions: (backend, version), perhaps several of one. state: see `RunFolder.state`."""
+    """One of the two runs. versions: (backend, version), perhaps several of a backend. state: see `RunFolder.state`."""
 
     name: str
     path: Path
@@ -62,7 +62,7 @@ class Side:
 
     @classmethod
     def of(cls, run: RunFolder) -> Self:
-        """Reads it. Raises BadFile."""
+        """Read a run. Raises BadFile."""
         contents = run.read()
         versions = sorted({(cell.backend, cell.version) for cell in contents.cells if cell.version})
         return cls(run.path.resolve().name, run.path, contents, tuple(versions), run.state())
@@ -134,7 +134,7 @@ def counts(comparison: Comparison) -> dict[str, int]:
 
 
 def notable(change: CellChange) -> bool:
-    """Whether a change is shown by itself: it is worse or lost, or it fails in one run, or in both in another way."""
+    """Whether a change is shown by itself: it is worse or lost, or its verdict changed and fails in one run or both."""
     both = [seen.word for seen in (change.before, change.after) if seen is not None]
     differs = len(both) == 2 and both[0] is not both[1]
     return bool(change.worse or change.lost) or (differs and any(word.fails for word in both))
@@ -340,7 +340,7 @@ def page(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
 
 
 def _interval(speed: Speed) -> Markup:
-    """The ratio and its interval on a logarithmic scale. Lines mark no difference and the threshold on both sides."""
+    """The ratio and its interval on a logarithmic scale. Lines mark the ratio 1 and the threshold on both sides."""
 
     def x(ratio: float) -> float:
         return _WIDTH / 2 * (1 + min(max(math.log(ratio) / _SPAN, -1.0), 1.0))

@@ -1,16 +1,16 @@
 """Times and rates of two runs, compared trial by trial.
 
-The unit is the trial, not the operation: a trial of one run is compared with that of the same backend, fault and seed
-in the other run, or of the same backend and fault if the runs have no seed in common. All that lies within a trial (a
-lock's lanes, fault cycles, operations) is reduced to one number for each lock (why: `results.comparison.paired`): the
-median over its lanes of the logarithm of the ratio.
+The unit is the trial, not the operation: a trial of one run is compared with the trial of the same backend, fault and
+seed in the other run, or with those of the same backend and fault if the runs have no seed in common. All that lies
+within a trial (a lock's lanes, fault cycles, operations) is reduced to one number for each lock (why:
+`results.comparison.paired`): the median over the lock's lanes of the logarithm of the ratio.
 
-The machine is measured by the protected resource, whose version is pinned and which no fault touches. Where its median
-access took n times as long in a trial's second run, a measure is expected to be worse by n to the power of its `share`:
-a release is as slow as the machine, an acquire also waits for holders, and what ends with a lease hardly changes. The
-fastest tenth of all releases ran on an idle machine, so it is the first to show a slow server. The shares were
-measured: slopes of logarithms over pairs of trials of one version, the machine being up to 14 times as slow in one as
-in the other (`results/tests/test_compare_power.py`).
+The machine's speed is measured at the protected resource, whose version is pinned and which no fault touches. If its
+median access took n times as long in the second run's trial, a measure is expected to be worse by n to the power of
+its `share`: a release is as slow as the machine, an acquire also waits for holders, and what ends with a lease hardly
+changes. The fastest tenth of all releases ran on an idle machine, so it is the first to show a slow server. The shares
+were measured: they are slopes of logarithms over pairs of trials of one version, with a machine that was up to 14 times
+as slow in one trial as in the other (`results/tests/test_compare_power.py`).
 
 A difference counts if it is certainly more than `RATIO` beyond what the machine explains, if it was measured as more
 than `RATIO`, and if it is above a floor. The signed-rank test asks whether the centre lies beyond `RATIO`, not beyond
@@ -54,8 +54,8 @@ class TimeOrRate:
     unit: str
     floor: float  # the least difference that counts, in its unit
     rises: bool  # whether more is worse
-    share: float  # how much of the machine's slowness it shows: 0 none, 1 all
-    read: Callable[[Measures], float | None]  # reads it from a lane's measures; None if it was not measured
+    share: float  # how much of the machine's slowness the measure shows: 0 none, 1 all
+    read: Callable[[Measures], float | None]  # reads the number from a lane's measures; None if none was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def speeds(before: Sequence[Sample], after: Sequence[Sample]) -> tuple[Speed, ..
 
 
 def _judged(family: Sequence[_Compared]) -> Iterator[Speed]:
-    """With P values that are corrected for how many are in the family."""
+    """The speeds of a family, with P values that are corrected for the number of comparisons in the family."""
     can_tell = able([least(len(item.pairs)) for item in family], ALPHA / _FAMILIES)
     telling = [item for item, can in zip(family, can_tell, strict=True) if can]
     worse = iter(holm([signed_rank([left - _BEYOND for left in item.left]) for item in telling]))
@@ -138,7 +138,7 @@ def _judged(family: Sequence[_Compared]) -> Iterator[Speed]:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One trial's two sides; logarithms. more: after / before. machine: how many times slower the machine was."""
+    """One trial in both runs, as logarithms. more: after / before. machine: how many times slower the machine was."""
 
     before: float
     more: float
@@ -164,7 +164,7 @@ class _Compared:
         return 1 if self.measure.rises else -1
 
     def speed(self, p: float | None, p_better: float | None) -> Speed:
-        """p, p_better: corrected; None for too few trials."""
+        """The comparison as a `Speed`. p, p_better: corrected; None for too few trials."""
         more = [pair.more for pair in self.pairs]
         before = math.exp(median(pair.before for pair in self.pairs))
         after = math.exp(median(pair.before + pair.more for pair in self.pairs))
@@ -185,7 +185,7 @@ class _Compared:
 # Pairs of trials
 
 _Unit = tuple[str, str, int | None]
-"""Backend, fault and seed; None for all seeds together, where the two runs have none in common."""
+"""Backend, fault and seed; None for all seeds together, if the two runs have no seed in common."""
 
 _Lanes = dict[tuple[str, str], dict[str, float]]
 """(lock, lane) → the values of `Sample`."""
@@ -213,7 +213,7 @@ def _pairs(before: Sequence[Sample], after: Sequence[Sample]) -> dict[tuple[str,
 
 
 def _both(name: str, first: _Lanes, second: _Lanes) -> dict[str, list[tuple[float, float]]]:
-    """Lock → (a value, how much more it is in the second run) of each lane that has the value in both."""
+    """Lock → (the value in the first run, how much more it is in the second) of each lane that has it in both."""
     lanes: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for lane in first.keys() & second.keys():
         if name in first[lane] and name in second[lane]:
@@ -230,7 +230,7 @@ def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
 
 
 def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
-    """others: the seeds of the other run. Of several trials in a unit, the mean."""
+    """Unit → the values of its lanes, means if it has several trials. others: the seeds of the other run."""
     mine = _seeds(run)
     units: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
     for sample in run:
@@ -261,7 +261,7 @@ def _logarithm(number: float | None) -> float | None:
 
 
 def _time(times: Times, quantile: Literal["p10", "p50", "p99"]) -> float | None:
-    """A quantile in ms; if it was not reached, the longest wait, its lower bound; None if an older trial lacks it."""
+    """A quantile in ms; the longest wait, a lower bound, if it was not reached; None if an older trial lacks it."""
     if quantile not in times:
         return None
     number = _number(times[quantile])
@@ -273,7 +273,7 @@ def _phases(measures: Measures, *, faulty: bool) -> list[Cycle]:
 
 
 def _middle(measures: Measures, *, faulty: bool = False) -> float | None:
-    """The median acquire; of several phases the geometric mean, weighted by their acquires."""
+    """The median acquire time; of several phases the geometric mean of their medians, weighted by their acquires."""
     total = weight = 0.0
     for phase in _phases(measures, faulty=faulty):
         times = phase["acquire_ms"]
@@ -292,13 +292,13 @@ def _rate(measures: Measures, *, faulty: bool = False) -> float | None:
 
 
 def _recovery(measures: Measures) -> float | None:
-    """The geometric mean over heals that were followed by a grant. The property `recovery` judges the others."""
+    """The geometric mean time from a heal to the next grant. The property `recovery` judges heals without a grant."""
     times = [number for time in measures["recovery_s"] if (number := _number(time))]
     return math.exp(fmean(math.log(max(number, 1e-3)) for number in times)) if times else None
 
 
 _SHORTEST: Final = 0.3
-"""Seconds; a rate over less is not used."""
+"""Seconds; a rate over a shorter time is not used."""
 
 _LARGEST: Final = 1e12
 """The largest number that is believed, in its unit: 1e12 ms are thirty years."""

@@ -1,8 +1,8 @@
 """Latency, throughput and recovery of locks and backends, from the measures of their lanes; and small charts of them: a
 range for each row of a run's table, and lines over many runs.
 
-Quantiles of several lanes cannot be joined exactly without their histories. Shown is that of the middle lane: half of
-all acquires were made in lanes with at most this quantile.
+Quantiles of several lanes cannot be joined exactly without their histories. So the quantile of the middle lane is
+shown: half of all acquires were made in lanes with at most this quantile.
 
 Series differ in glyphs and dashes; colours only repeat that. An unknown number is `-`, and a gap in a line.
 """
@@ -42,9 +42,9 @@ class Rates:
     """The rates of one lock, or of all locks of a backend."""
 
     lanes: int
-    quiet: Phase  # before the first fault of each trial, and in those without any; faulted: while a fault was applied
+    quiet: Phase  # before each trial's first fault, and in trials without faults; faulted: while a fault was applied
     faulted: Phase
-    # The middle and the longest time, in seconds, from a heal to the next grant; None where none was seen.
+    # The middle and the longest time, in seconds, from a heal to the next grant; None if no such grant was seen.
     recovery: float | None
     slowest: float | None
     missing: int  # faults after which no grant came, or which were never healed, out of `heals`
@@ -103,7 +103,7 @@ def middle(values: Iterable[tuple[float, int]]) -> float | None:
 UNKNOWN: Final = "-"
 _RANGE: Final = (150, 22)
 _WIDEST: Final = 1000
-"""The right end of the ranges over the left one. Smaller numbers are drawn at the left end."""
+"""The most that the right end of the ranges is, divided by the left end. Smaller numbers are drawn at the left end."""
 _LINE: Final = (280, 96)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 272, 10, 76
 """Edges of the plane of a line chart."""
@@ -167,7 +167,7 @@ def _recovery(lock_rates: Rates) -> list[tuple[str, float | None, str]]:
 
 
 def _ranges(lock_rates: Rates, low: float, high: float) -> Markup:
-    """From p50 to p99, on a logarithmic scale: a round mark without faults, a square one during them."""
+    """The ranges from p50 to p99 on a logarithmic scale: a round mark without faults, a square mark during faults."""
     width, height = _RANGE
 
     def x(value: float) -> float:

@@ -110,7 +110,7 @@ def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, s
 
 
 def _problem(problem: str, root: Path) -> dict[str, str]:
-    """What was left out: the page of that trial, or empty; the text of its link; the text behind that."""
+    """What was left out. link: to the trial's page, or empty; name: the link's text; rest: the text behind the link."""
     match = _OF_TRIAL.match(problem)
     folder = root / match[0] if match else root
     page = folder / "index.html"
@@ -120,7 +120,7 @@ def _problem(problem: str, root: Path) -> dict[str, str]:
 
 
 def _unfinished(about: Mapping[str, Any]) -> str:
-    """That a run was interrupted, or is still going on; empty for a run that was closed."""
+    """A sentence that says that a run was interrupted, or is still going on; empty for a run that was closed."""
     if about.get("interrupted"):
         return "This run was interrupted: here is what had been judged until then."
     return "This run is still going on: here is what has been judged so far." if about.get("closed") == "" else ""
@@ -130,7 +130,7 @@ def _unfinished(about: Mapping[str, Any]) -> str:
 
 
 def _backends(made: grid.Grid) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(backend, [(lock, short name)]); what fails in front."""
+    """(backend, [(lock, short name)]); those that fail in front."""
     names, of_lock = grid.short_names(made.locks), grouped(made.squares, lambda place: place[1])
     words = [(lock, made.squares[place].word) for lock, places in of_lock.items() for place in places]
     on = {
@@ -143,7 +143,7 @@ def _backends(made: grid.Grid) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _texts(described: Descriptions, made: grid.Grid, properties: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Kind of header → name → what it is; empty where the run did not store it."""
+    """Kind of header → name → its description; empty if the run did not store it."""
     return {
         "group": dict(GROUPS),
         "fault": {fault: described.faults.get(fault, "") for fault in made.faults},
@@ -173,11 +173,11 @@ class _Embedded:
     """The judgements of all squares as plain JSON, every text once.
 
     {"texts": [text], "trials": [[name, link, seed]], "about": {kind: {name: text}},
-     "squares": [[word, property, lane, version, because, trial, story, ...]]}: seven numbers a judgement, heaviest word
-    first. The word counts in order of weight (plus `_LASTING`: a weakness that shows without a fault, too), trial in
-    `trials`, the others in `texts`; -1: none. Of the same word and property in one square only the first brings its
-    story, the lines joined by line ends, and of what does not fail none once there is no more room: it stands on the
-    trial's page.
+     "squares": [[word, property, lane, version, because, trial, story, ...]]}: seven numbers for each judgement, the
+    heaviest word first. The word is its place in the order of weight (plus `_LASTING` for a weakness that shows without
+    a fault, too), the trial is a place in `trials`, the others are places in `texts`; -1: none. Among judgements of the
+    same word and property in one square only the first has its story, the lines joined by line ends. Judgements that do
+    not fail have no story once there is no more room: the trial's page has it.
     """
 
     root: Path
@@ -255,12 +255,12 @@ def _properties(cases: Iterable[grid.CellGroup]) -> str:
 
 
 def _names(key: str, names: Sequence[str]) -> dict[str, str]:
-    """a, b, c, d and 7 more, under this key; and all of them."""
+    """`a, b, c, d and 7 more` under this key, and all names under `all_` plus this key."""
     return {key: listing(few(names, _MOST_NAMED)), f"all_{key}": ", ".join(names)}
 
 
 def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
-    """Rows of (messages hit, messages) of each verb, summed over a lock's lanes. facts: their sum, if there are any."""
+    """Rows of (messages hit, messages) of each verb, summed over a lock's lanes. facts: the sum of all rows, if any."""
     struck: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for lane in lanes:
         for verb, each in lane.boundaries.items():
@@ -277,7 +277,7 @@ def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
 
 
 def _coverage(covered: Iterable[tuple[int, int]]) -> str:
-    """Of pairs (hit, messages)."""
+    """The sum of pairs (hit, messages), in words."""
     hit, messages = map(sum, zip((0, 0), *covered, strict=True))
     return f"{hit} of {messages} ({hit / messages:.0%})" if messages else "0 of 0"
 

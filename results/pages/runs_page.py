@@ -49,10 +49,10 @@ class VerdictChange:
 class Listed:
     """One run, as the list shows it.
 
-    started, closed  ISO 8601; closed: empty unless `state` is.
+    started, closed  ISO 8601; closed: empty unless `state` is `CLOSED`.
     like     equal for runs that can be compared.
-    words    verdict → its number, without those that do not occur.
-    since    the run that `changes` compares with; empty: none. changed: how many there are of each kind.
+    words    verdict → how often it occurs, without verdicts that do not occur.
+    since    the run that `changes` compares with; empty: none. changed: kind → how many changes.
     certificate  its sentence; empty: it has none.
     link     from the list to the run's page; empty: it has none.
     """

@@ -1,5 +1,5 @@
-"""A scorecard: may I use this lock where lost data costs money? Its verdicts by groups of faults, of one or more locks,
-versions and runs side by side, with the advice that follows, times, and stories.
+"""A scorecard: may I use this lock where lost data costs money? It shows verdicts by groups of faults, for one or more
+locks, versions and runs side by side, with the advice that follows, times, and stories.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _MOST_NAMED: Final = 4
 _DATA: Final = "Data in the store is kept, with"
 _OTHERS: Final = "Others"
 _PROMISES: Final[Mapping[str, Mapping[str, str]]] = WORDS["promises"]
-"""Title → property → the promise in words. Before them stand those of data, by the check at the store."""
+"""Title → property → the promise in words. The promises about data stand before these, by the check at the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The judgements of a promise of one side under a group of faults. number: of those with the word, of `total`."""
+    """The judgements of one side's promise under a group of faults. number: how many of `total` have the word."""
 
     word: Verdict
     number: int
@@ -84,7 +84,7 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """words: the promise, or the check at the store. marks: for each group of faults, of each side."""
+    """A row. words: the promise, or the check at the store. marks: for each group of faults the mark of each side."""
 
     words: str
     name: str
@@ -101,7 +101,7 @@ def places(cells: Iterable[Cell]) -> dict[str, str]:
 
 
 def inside(root: Path, name: str) -> Path:
-    """The page of this name among a run's scorecards; makes its folder. Raises BadFile where a link would lead out."""
+    """The path of a page among a run's scorecards; makes its folder. Raises BadFile if a link would lead out."""
     path = files.inside(files.inside(root / FOLDER, name), _PAGE)
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -148,7 +148,7 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
 
 
 def _sides(lock: str, runs: Iterable[Tried]) -> list[_Side]:
-    """The versions of a lock, in the order in which they were tried first. What was not run is said of each."""
+    """The versions of a lock, in the order in which they were tried first. Each has the cells that were not run."""
     made: dict[tuple[str, str], _Side] = {}
     for run in runs:
         mine = settled(cell for cell in run.cells if cell.lock == lock)
@@ -180,7 +180,7 @@ def _columns(sides: Iterable[_Side]) -> dict[str, list[str]]:
 
 
 def _sections(sides: Sequence[_Side], columns: Collection[str]) -> list[tuple[str, list[_Row]]]:
-    """(title, rows)"""
+    """The sections of the table: (title, rows)."""
     cells = [cell for side in sides for cell in side.cells if cell.page is not None]
     modes = {cell.store for cell in cells if cell.property in advice.DATA}
     names = {cell.property for cell in cells} - {"", *advice.DATA}
@@ -228,7 +228,7 @@ def _mark(cells: Sequence[Cell]) -> _Mark:
 _Number = tuple[str, LaneSummary | None]
 """A text, and the lane where it was measured."""
 _Measured = Callable[[_Side, rates.Rates | None], _Number]
-"""What is told of a side with these rates, if any were measured."""
+"""The function that gives a number of a side. It gets the side, and its rates or None if none were measured."""
 
 
 def _phase(which: Callable[[rates.Rates], rates.Phase]) -> _Measured:
@@ -255,7 +255,7 @@ def _worst_recovery(side: _Side, _: rates.Rates | None) -> _Number:
 
 
 def _never(side: _Side, known: rates.Rates | None) -> _Number:
-    """After how many faults no grant came until the trial ended, and where first."""
+    """After how many faults no grant came until the trial ended, and the first lane where that happened."""
     if known is None or not known.heals:
         return UNKNOWN, None
     missing = (lane for lane in side.lanes if lane.measures and None in lane.measures["recovery_s"])
@@ -271,7 +271,7 @@ _SPEEDS: Final[tuple[tuple[str, _Measured], ...]] = (
 
 
 def _stories(side: _Side) -> list[Cell]:
-    """One judgement of each kind of break: those that fail first, then those of data, the shortest story of each."""
+    """One judgement of each kind of break, with the shortest story: the heaviest first, of equal ones those of data."""
 
     def rank(cell: Cell) -> tuple[int, bool, int]:
         return cell.word.weight, cell.property not in advice.DATA, len(cell.story)

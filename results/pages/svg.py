@@ -39,7 +39,7 @@ def number(value: float) -> str:
 
 
 def round_up(value: float) -> float:
-    """The next 1, 2 or 5 times a power of ten, for the scale of an axis; one just below the value will do."""
+    """The next 1, 2 or 5 times a power of ten, for the scale of an axis; a number just below the value will do."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value * 0.999)
 

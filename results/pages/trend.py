@@ -29,13 +29,13 @@ from results.text import without_options
 CACHE: Final = ".trend.json"
 _FORMAT: Final = 1
 _MOST_CHANGES: Final = 100
-"""The most changes that are kept of a run, the heaviest first. Their whole numbers are kept as well."""
+"""The most changes that are kept of a run, the heaviest first. The number of changes of each kind is kept as well."""
 _CHOOSING: Final = ("--from", "--to", "--lock", "--backend", "--faults", "--plan", "--shard", "--count", "--library")
 """Options that choose what is tried. Only runs with the same values can be compared."""
 
 
 class _Row(NamedTuple):
-    """The heaviest verdict on a property of a lane under a fault, of all its trials, and the link to it."""
+    """The heaviest verdict of all trials on a property of a lane under a fault, and the link to this verdict."""
 
     backend: str
     lock: str
@@ -69,7 +69,7 @@ def write(root: Path) -> Path:
 
 
 def refresh(root: Path) -> list[str]:
-    """`write`, which must not stop its caller. Returns a line if the page cannot be written."""
+    """Call `write`, but do not let an error stop the caller. Returns a line if the page cannot be written."""
     try:
         write(root)
     except (BadFile, OSError) as error:
@@ -81,7 +81,7 @@ def refresh(root: Path) -> list[str]:
 
 
 def _runs(root: Path, cached: Mapping[str, _Known], wrong: list[str]) -> dict[str, _Known]:
-    """By name, oldest first."""
+    """The runs by name, oldest first."""
     runs: dict[str, _Known] = {}
     for path in files.entries(root, wrong, follow=True):
         try:
@@ -110,7 +110,7 @@ def _key(path: Path) -> list[int]:
 
 
 def _read(path: Path, key: list[int]) -> _Known:
-    """Raises BadFile."""
+    """What is cached of a run, read from its folder. Raises BadFile."""
     run = RunFolder(path)
     if (state := run.state()) == CLOSED:
         made = summary.load(path)
@@ -148,7 +148,7 @@ def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
 
 
 def _like(about: Mapping[str, Any]) -> str:
-    """Equal for runs that tried the same, whatever their seed, machine and default versions."""
+    """A text that is equal for runs that tried the same, whatever their seed, machine and default versions."""
     chosen: list[str] = []
     command = words(about.get("command"))
     for at, word in enumerate(command):
@@ -234,6 +234,6 @@ def _load(root: Path) -> dict[str, _Known]:
 
 
 def _digest(body: str) -> str:
-    """Proves that this version wrote the body, so it has the shape that this version reads."""
+    """A digest which proves that this version wrote the body, so the body has the shape that this version reads."""
     shape = ",".join((*Listed.__slots__, *VerdictChange.__slots__, *Rates.__slots__))
     return hashlib.sha256(f"{_FORMAT}{shape}{body}".encode()).hexdigest()

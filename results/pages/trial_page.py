@@ -23,14 +23,14 @@ from results.report.grid import tally
 from results.text import duration, seconds
 
 _FILTERED: Final = 6
-"""Lanes from which on the page has a filter."""
+"""The number of lanes from which on the page has a filter."""
 _MOST_WINDOWS: Final = 8
 """The most violations of a lane that are drawn."""
 _FEWEST_WINDOWS: Final = 2
 _ALL_WINDOWS: Final = 64
 """The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
 _UNPACKED: Final = 400_000
-"""Characters of windows that are in the page unpacked. Beyond that, lanes that are not shown first are packed."""
+"""The most characters of windows that a page has unpacked. Beyond that, lanes that are not shown first are packed."""
 _LOGGED: Final = 200_000  # bytes of a server's log that are in the page: the last
 _MOST_FAULTS: Final = 12
 """The most faults that are listed unfolded."""
@@ -244,7 +244,7 @@ def again(record: TrialRecord, folder: Path) -> str:
 
 
 def load_words(load: Mapping[str, Any]) -> list[str]:
-    """The options of `pytest suites/` that set this of every lane; what is none of them is left out."""
+    """The options of `pytest suites/` that set this load for every lane. What no option sets is left out."""
     given = {name: load[name] for name in _LOAD if name in load}
     return [
         word

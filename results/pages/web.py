@@ -1,10 +1,10 @@
-"""Renders templates to pages that open from disk, make no request, and run only our own scripts. And their links.
+"""Renders templates to pages that open from disk, make no request, and run only our own scripts. Makes links to pages.
 
 Autoescaping is on for every template. The policy in each page allows exactly our style and our script, by their hashes,
 so a string could not run even if it were not escaped. The script that draws timelines is stored once in a run folder.
 A page from disk cannot check that file: browsers refuse `integrity` for file:, and a hash in the policy allows only
-scripts inside the page. So its element is allowed by a nonce, which is the hash of the page around it: the same page
-always has the same nonce, and no string in the page can know it beforehand.
+scripts inside the page. So the policy allows the script by a nonce, which is the hash of the page around it. The same
+page always has the same nonce, and no string in the page can know it beforehand.
 """
 
 import base64
@@ -44,7 +44,7 @@ _TIMELINE: Final = (
 _ASSET: Final = "timeline.js"
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
-"""A link that leads out of the page. Recorded strings are escaped, so none matches."""
+"""A link that leads out of the page. Recorded strings are escaped, so none of them matches."""
 _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that change the direction of text, and lone surrogates, which no file can hold."""
 
@@ -52,14 +52,14 @@ _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-
 def render(
     template: str, *, script: str = "page.js", style: str = "", assets: str = "", inline: bool = False, **context: Any
 ) -> str:
-    """A whole page. template, script, style: files of `templates/`; the style follows on that of all pages.
+    """A whole page. template, script, style: files of `templates/`; the style comes after that of all pages.
 
     assets  of a page with a timeline: the relative path from the page to the run's folder of assets.
     inline  the shared script stands in the page itself, which is then one self-contained file.
     """
     styles = _joined("style.css", style, "timeline.css" if assets or inline else "")
     scripts = _joined(script)
-    # In place of the nonce until that is known. It cannot be guessed: a string in the page would be replaced as well.
+    # Stands for the nonce until that is known. It cannot be guessed, so no string in a page has it and is replaced too.
     unknown = secrets.token_hex(16)
     sources, shared = [_digest(scripts)], Markup()
     if inline:
@@ -103,7 +103,7 @@ def relative(page: Path | None, folder: Path) -> str:
 
 
 def without_links(text: str) -> str:
-    """A page to be sent to somebody: of links that lead out of it the words are left."""
+    """A page to be sent to somebody: links that lead out of the page become plain words."""
     return _LINK.sub("<a>", text)
 
 

@@ -1,8 +1,8 @@
 """May I use this lock where lost data costs money? One line that follows from the verdicts by `RULES`, and its grounds.
 
-A judgement of data belongs to a check at the store (a store mode). A check *keeps* the data if nothing broke with it or
-is open, and something held with it under a fault that cost data elsewhere: one that paused a holder, if such a fault
-did. A check of writes alone is asked for lost updates: a stale write may land between a read and a write.
+A judgement of data belongs to a check at the store (a store mode). A check *keeps* the data if all its judgements held,
+at least one under a fault that cost data elsewhere (one that paused a holder, if any such did). If it checks writes
+alone, that one must be of `no-lost-update` or `no-duplicate`: a stale write may land between a read and a write.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ DATA: Final = ("fenced-store", "no-lost-update", "no-duplicate")
 WAITING: Final = tuple(WORDS["promises"]["Waiting for it"])
 """Properties that cost time when they break, and no data."""
 CHECKS: Final[Mapping[str, Sequence[str]]] = WORDS["checks"]
-"""Store mode → its words, and what is done."""
+"""Store mode → the check at the store in words, and what the check does."""
 _READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")
 """Store modes that check reads as well."""
 BROKE: Final = (Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)
@@ -32,7 +32,7 @@ _MOST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A sentence, and the judgement that shows it, if there is any. word: its sign."""
+    """A sentence, and the judgement that shows it, if there is any. word: the verdict whose sign the sentence has."""
 
     word: Verdict
     text: str
@@ -41,7 +41,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """answer: a few words. because: the rest of the line. word: the heaviest here. rule: the place in `RULES`."""
+    """answer: a few words. because: the rest of the line. word: the heaviest of all. rule: the place in `RULES`."""
 
     answer: str
     because: str
@@ -56,10 +56,10 @@ class _Seen:
 
     cells: list[Cell]
     data: list[Cell]  # about data
-    lost: list[Cell]  # of these, those that broke; paused: while a fault paused a holder
+    lost: list[Cell]  # judgements of data that broke; paused: under a fault that pauses a holder
     paused: list[Cell]
     kept: list[str]  # checks that keep the data
-    tokens: bool  # whether the lock gives fencing tokens: then their order is asked of it
+    tokens: bool  # whether the lock gives fencing tokens: then it has cells of `token-order`
 
     @classmethod
     def of(cls, cells: Collection[Cell]) -> Self:
@@ -90,7 +90,7 @@ def check(mode: str) -> str:
 
 
 def advise(cells: Collection[Cell]) -> Advice:
-    """cells: of `settled`, all of one lock."""
+    """The advice on one lock. cells: all of `settled` for this lock."""
     seen = _Seen.of(cells)
     answers = ((number, rule(seen)) for number, (_, rule) in enumerate(RULES))
     number, (answer, ground) = next((number, made) for number, made in answers if made is not None)
@@ -161,7 +161,7 @@ RULES: Final[tuple[tuple[str, Callable[[_Seen], _Answer]], ...]] = (
     ("No trial that looked at data paused a holder: not shown.", _never_paused),
     ("Nothing was lost: no loss was seen.", _nothing_lost),
 )
-"""What is stated, and what makes the answer; None where the rule does not apply. The first that does gives the line."""
+"""What each rule states, and the function for its answer (None: it does not apply). The first answer gives the line."""
 
 
 def _by_check(data: Iterable[Cell]) -> dict[str, list[Cell]]:

@@ -1,7 +1,7 @@
 """What faults, locks, properties and mechanisms are, in a few sentences, and in which group a fault is.
 
-A run stores what its faults and locks are (`described`, in what was asked for); older runs did not, and of those the
-groups of faults follow from their names. Properties and mechanisms are those of the checkers, by their docstrings.
+A run stores what its faults and locks are (`described`, in what was asked for). Older runs did not: the names of their
+faults tell the groups. The texts on properties and mechanisms are the docstrings of the checkers.
 """
 
 import inspect
@@ -26,7 +26,7 @@ UNGROUPED: Final = "faults"
 WITHOUT: Final = "no fault"
 OTHER: Final = "other"
 COLUMNS: Final = (WITHOUT, *(name for name in GROUPS if name not in (SEVERAL, UNGROUPED)), OTHER)
-"""The groups of single faults, and of none."""
+"""The groups of single faults, and the group of no fault."""
 _PATTERNS: Final = {
     WITHOUT: (NO_FAULT,),
     "store": ("delayed-write", "store-*"),
@@ -35,7 +35,7 @@ _PATTERNS: Final = {
         *("*-server", "restart-*", "*-disk", "promote-*", "change-*", "terminate-*", "*-version", "refuse-*"),
         *("*-under-load", "cascade", "rejoin-*", "maintenance"),
     ),
-    # What strikes at a step of a worker is done to workers, whatever else it does.
+    # A fault that strikes at a step of a worker is in the group of workers, whatever else it does.
     "workers": ("freeze-*", "late-*", "stall-*", "long-call", "kill-*", "at-every-*", "cut-holder", "crash-after-*"),
     "links": ("cut-*", "isolate-*", "mute-*", "deafen-*", "lose-*", "split-*", "*-links", "slow-close", "reset-*"),
 }
@@ -44,9 +44,9 @@ _PAUSES: Final = ("freeze-*", "late-write")
 
 _WITHOUT: Final = "No fault is applied. What breaks here breaks by itself."
 _MOST: Final = 5
-"""Sentences of a description."""
+"""The most sentences of a description."""
 _LONGEST: Final = 1500
-"""Characters of a description: it comes from a file of the user's."""
+"""The most characters of a description, which comes from a file of the user's."""
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 _NAMES: Final = re.compile(r"\A`[^:]*: ")
 """The names of properties in front of what their module says of them."""
@@ -55,7 +55,7 @@ _MECHANISM: Final = re.compile(r"\b(?:explained by|which|or) ([a-z]+(?:-[a-z]+)+
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """Of the faults (columns of the matrix) and locks of a run. groups: of its faults."""
+    """The descriptions of the faults (columns of the matrix) and locks of a run. groups: fault → its group."""
 
     faults: Mapping[str, str]
     groups: Mapping[str, str]
@@ -63,7 +63,7 @@ class Descriptions:
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> Self:
-        """As stored in what was asked for; whatever stands there."""
+        """The descriptions that are stored in what was asked for. Values of any other shape are ignored."""
         stored = mapping(about.get("described"))
         faults = {name: mapping(each) for name, each in mapping(stored.get("faults")).items()}
         return cls(
@@ -95,7 +95,7 @@ def groups(fault: str) -> tuple[str, ...]:
 
 
 def pauses(fault: str) -> bool:
-    """Whether it freezes a worker while that holds the lock."""
+    """Whether a fault freezes a worker while the worker holds the lock."""
     return any(matches(name, _PAUSES) for name in fault.split("+"))
 
 
@@ -103,7 +103,7 @@ def pauses(fault: str) -> bool:
 def property_text(name: str) -> str:
     """What a property asks; empty for one that this version does not know.
 
-    Of a module with several properties: its first sentence, and those that name this one.
+    Of a module with several properties: its first sentence, and the sentences that name this property.
     """
     if name not in PROPERTIES:
         return ""
@@ -121,13 +121,13 @@ def mechanism(name: str) -> str:
 
 
 def meaning(because: str) -> str:
-    """What the first mechanism means that explains something, or does not; empty where none is named."""
+    """The first mechanism that a reason names (as explaining something, or not), in words; empty if it names none."""
     match = _MECHANISM.search(because)
     return mechanism(match[1]) if match else ""
 
 
 def explained(text: str) -> str:
-    """The text, with each mechanism that explains something, or does not, in words behind its name."""
+    """The text, with each mechanism that it names (as explaining something, or not) in words behind the name."""
 
     def in_words(match: re.Match[str]) -> str:
         words = mechanism(match[1])

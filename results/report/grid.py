@@ -43,7 +43,7 @@ SHADES: Final = (
     *(Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN, Verdict.UPHELD),
     *(Verdict.NOT_PROMISED_HELD, Verdict.NOT_APPLICABLE),
 )
-"""Whose colour a square has in the heat map: in order of weight, but a promise that held beside what was none."""
+"""A square's colour in the heat map is that of its first word here: by weight, but UPHELD before NOT_PROMISED_HELD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Square:
     counts: tuple[tuple[Verdict, int], ...]
     first: tuple[Cell, ...]  # those with the heaviest word
     cells: tuple[Cell, ...]
-    # Properties of which a known weakness showed here that shows without any fault as well.
+    # Properties whose known weakness showed here, and shows without any fault as well.
     lasting: frozenset[str] = frozenset()
 
     @property
@@ -63,12 +63,12 @@ class Square:
         return tuple(dict.fromkeys(cell.property for cell in self.first if cell.property))
 
     def lasts(self, cell: Cell) -> bool:
-        """Whether a cell of it tells of a weakness that is the lock's own, and none of the fault's."""
+        """Whether a cell shows a weakness of the lock itself, which shows without any fault as well."""
         return cell.word is Verdict.WEAKNESS_SHOWN and cell.property in self.lasting
 
     @property
     def shade(self) -> Verdict | None:
-        """The verdict whose colour it has in the heat map; None where only weaknesses last."""
+        """The verdict whose colour the square has in the heat map; None if all its cells show weaknesses that last."""
         words = {cell.word for cell in self.cells if not self.lasts(cell)}
         return min(words, key=SHADES.index, default=None)
 
@@ -115,7 +115,7 @@ def _square(cells: list[Cell], weak: Collection[tuple[str, str]]) -> Square:
 
 
 def failing_first(names: Iterable[str], words: Iterable[tuple[str, Verdict]]) -> list[str]:
-    """The names whose word fails in front, those with the heaviest first. words: (name, one of its words)."""
+    """The names, those with a failing word in front, the heaviest first. words: (name, one of its words)."""
     failing: dict[str, int] = {}
     for name, word in words:
         if word.fails:
@@ -124,7 +124,7 @@ def failing_first(names: Iterable[str], words: Iterable[tuple[str, Verdict]]) ->
 
 
 def columns(made: Grid, group_of: Callable[[str], str], groups: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """(group, its faults): first what has no group, then the groups in this order, but what fails in front of all."""
+    """(group, its faults): first faults without a group, then the groups in this order, but failing ones in front."""
     words = [(fault, square.word) for (fault, _), square in made.squares.items()]
     of_group = grouped(failing_first(made.faults, words), group_of)
     order = failing_first(groups, [(group_of(fault), word) for fault, word in words])
@@ -167,7 +167,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _case(cell: Cell) -> tuple[object, ...]:
-    """What tells it from others. A fault of the service is one, however each lane shows it."""
+    """What tells a case from others. For a property of the service, the lanes' reasons and stories do not."""
     shown = cell.property not in OF_THE_SERVICE and (reason(cell.because), cell.story)
     return cell.word, cell.lock, cell.fault, cell.property, shown
 

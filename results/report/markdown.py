@@ -1,6 +1,6 @@
 """Markdown from templates, in which recorded strings cannot act as markup.
 
-Characters with a meaning in Markdown or HTML are written as character references. Text of which renderers would make
+Characters with a meaning in Markdown or HTML are written as character references. Text from which renderers would make
 links, mentions or pictures is split by an invisible character.
 """
 

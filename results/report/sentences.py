@@ -37,7 +37,7 @@ _PLURAL: Final = (
 PASSED: Final = "PASSED"
 FAILED: Final = "FAILED"
 NOT_CLEAN: Final = "NOT CLEAN"
-"""What the sentence of a run begins with: all that was promised held, a promise broke, or neither is certain."""
+"""How the sentence of a run begins: all that was promised held, a promise broke, or neither is certain."""
 
 
 def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
@@ -146,8 +146,8 @@ def lane_word(lane: LaneRecord) -> Verdict:
 
 
 def leading(lane: LaneRecord) -> Judgement | None:
-    """The judgement that a lane's story and picture are about: the heaviest with a violation, of equal ones that with
-    the longest witness; without any violation the heaviest.
+    """The judgement that a lane's story and picture are about: the heaviest one with a violation (of equally heavy
+    ones, the one with the longest witness), or the heaviest one if there is no violation.
     """
 
     def rank(judgement: Judgement) -> tuple[bool, int, int]:

@@ -1,7 +1,7 @@
 """A violation's story: at most five lines, each with the operations that it describes.
 
-The sentences are made by `checkers.properties.violation_stories`. If there are more than five, those about one worker,
-and faults of one name at one time, are joined in one line. `python -m checkers` shows all sentences.
+`checkers.properties.violation_stories` makes the sentences. If there are more than five, sentences about one worker are
+joined in one line, and so are faults of one name at one time. `python -m checkers` shows all sentences.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ MOST_LINES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """text: a sentence. rows: the operations that it describes; none where it is about something else."""
+    """text: a sentence. rows: the operations that it describes; none if the sentence is about something else."""
 
     text: str
     rows: tuple[int, ...] = ()
@@ -110,9 +110,9 @@ def _waits_together(lines: Sequence[_Sentences]) -> list[_Sentences]:
 
 
 def _joined(lines: Sequence[_Sentences], fits: Callable[[_Sentences, int], bool]) -> list[_Sentences]:
-    """Joins lines with the last earlier one about the same worker while there are too many lines.
+    """Joins lines, each with the last earlier line about the same worker, while there are too many lines.
 
-    fits: whether a line, so many places behind the other, is to be joined with it.
+    fits: takes a line, and how many places it is behind the earlier line; says whether to join the two.
     """
     result = list(lines)
     at = 1
@@ -127,6 +127,6 @@ def _joined(lines: Sequence[_Sentences], fits: Callable[[_Sentences, int], bool]
 
 
 def _only_asks(view: View, line: _Sentences) -> bool:
-    """Whether it is about reads and acquires alone."""
+    """Whether a line is about reads and acquires alone."""
     rows = [row for sentence in line for row in sentence.rows]
     return bool(rows) and all(view.column("f")[row] in (F.READ, *ACQUIRES) for row in rows)

@@ -1,4 +1,4 @@
-"""How a verdict changed from one run to another, by old word and new word; None: that run did not judge it. Pure."""
+"""How a verdict changed from one run to another, by its old and new word; None: the run did not judge it. Pure."""
 
 from enum import StrEnum
 from typing import Final

@@ -24,7 +24,7 @@ MOST_VIOLATIONS: Final = 100
 """The most violations that are stored of a judgement. Their whole number is stored as well."""
 
 _PAGE: Final = re.compile(r"trials/(?!\.\.?/)[^/\\\0]+/index\.html")
-"""What `encoded` writes of a page: any other link may lead out of the folder."""
+"""The path that `encoded` writes for a page. Any other path may lead out of the folder."""
 
 T = TypeVar("T")
 
@@ -99,14 +99,14 @@ class StoredJudgement:
     told: tuple[str, ...] = ()
 
     def judgement(self) -> Judgement:
-        """Without the story."""
+        """The judgement, without the story."""
         result = None
         if (v := self.verdict) is not None:
             result = CheckResult(self.property, v.valid, v.violations, v.counters, v.unexercised, v.reason)
         return Judgement(self.property, self.word, self.because, result, self.violation)
 
     def story(self) -> tuple[str, ...]:
-        """The story of the violation that decided the verdict; all sentences of the checker where none was stored."""
+        """The story of the violation that decided the verdict; all sentences of the checker if none was stored."""
         violation = decisive(self.judgement())
         return self.told or (violation.story if violation is not None else ())
 
@@ -119,7 +119,7 @@ class RunFile(TypedDict):
 
 
 class Rolled(TypedDict):
-    """A server that was replaced by one of another version, or would not be."""
+    """A server that was replaced by one of another version, or was not (`refused`); or a fault in the meantime."""
 
     at: float
     what: str

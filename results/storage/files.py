@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from results.text import cut, in_a_line
 
 FORMAT: Final = 3
-"""Of run.json, trial.json, verdicts.json, not-run/*.json and summary.json, as they are written."""
+"""The format in which run.json, trial.json, verdicts.json, not-run/*.json and summary.json are written."""
 READABLE: Final = (1, 2, 3)
 
 CERTIFICATE: Final = "certificate.json"
@@ -81,7 +81,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The file of this name in a folder. Raises BadFile where the name, which was read from a file, leads elsewhere."""
+    """The path of a file in a folder. Raises BadFile if the name (from a file) leads out, or the folder is a link."""
     if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
         raise BadFile(f"{folder}: {name!r} is not the name of a file in it")
     if folder.is_symlink():
@@ -101,7 +101,7 @@ def plain(path: Path) -> Path:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Raises BadFile."""
+    """The content of a regular file. Raises BadFile."""
     try:
         return plain(path).read_bytes()
     except OSError as error:
@@ -160,7 +160,7 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    """A number of 64 bits: times in ns need no more."""
+    """A whole number of at most 64 bits: times in ns need no more."""
     value = int(text)
     return value if -(2**63) <= value < 2**63 else _no_number(text)
 

@@ -25,7 +25,7 @@ class RunContents:
     cells: tuple[Cell, ...]
     lanes: tuple[LaneSummary, ...]  # of the trials of `cells`, in the same order
     problems: tuple[str, ...]  # damaged or aborted trials, one line each. Damaged ones are not in `cells` and `lanes`
-    # Of the calibration's trials: for each planted bug the judgement that must detect it. `cells` and `lanes`
+    # Judgements of the calibration's trials: for each planted bug the one that must detect it. `cells` and `lanes`
     # have nothing of these trials.
     planted: tuple[Cell, ...] = ()
 
@@ -127,7 +127,7 @@ class _Trial:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Raises BadFile."""
+        """The trial of a folder, without its histories and logs. Raises BadFile."""
         if folder.is_symlink():
             raise BadFile(f"{folder}: a link, which is not followed")
         trial, verdicts = folder / "trial.json", folder / VERDICTS
@@ -188,7 +188,7 @@ class _Trial:
 
 
 def _lane_record(folder: Path, lane: _Lane) -> LaneRecord:
-    """Raises BadFile, BadHistory or OSError."""
+    """A lane with its history. Raises BadFile, BadHistory or OSError."""
     history = histories.load(files.plain(files.inside(folder, lane.file)))
     size = len(history)
     for judgement in lane.judgements:
@@ -200,7 +200,7 @@ def _lane_record(folder: Path, lane: _Lane) -> LaneRecord:
 
 
 def _not_run(file: Path) -> tuple[NotRun, ...]:
-    """Raises BadFile."""
+    """What one file says was not tried. Raises BadFile."""
     items = decoded(files.read_json(file), _NotRunFile, file)["not_run"]
     if any(item.keys() != set(NotRun.__slots__) for item in items):
         raise BadFile(f"{file}: damaged (Expected of each {', '.join(NotRun.__slots__)})")

@@ -25,7 +25,7 @@ Folder = TypeVar("Folder", bound=RunFolder)
 ENDED: Final = (0, 1, 5)
 """Exit statuses of `pytest suites/` of a run that was not interrupted."""
 ENVIRONMENT_FAILED: Final = 4
-"""Exit status where an environment could not be made, or a fault not be proven."""
+"""The exit status if an environment could not be made, or if a fault could not be proven."""
 ASIDE: Final = "set-aside"
 """Folder for trials that were run again after an interruption."""
 _CERTIFICATE: Final = (files.CERTIFICATE, files.CERTIFICATE_PAGE, files.JUNIT, files.ATTESTATION)
@@ -59,7 +59,7 @@ def arguments(run: RunFolder) -> list[str]:
 
 
 def interruption(run: RunFolder) -> dict[str, Any]:
-    """When a run was interrupted, and what it was doing, as plain JSON. at: ISO 8601, empty if unknown."""
+    """When a run was interrupted, and what the run was doing, as plain JSON. at: ISO 8601, empty if unknown."""
     about = about_end(run)
     last = max((event.at for event in Tail(run.path).read()), default=0.0)
     when = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
@@ -67,14 +67,14 @@ def interruption(run: RunFolder) -> dict[str, Any]:
 
 
 def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
-    """Take over the folder of an interrupted run, and store the interruption. Raises BadFile if it goes on."""
+    """Take over the folder of an interrupted run, and store the interruption. Raises BadFile if it still goes on."""
     about = run.about()
     about["interruptions"] = [*about.get("interruptions", ()), dict(interruption)]
     data = {"started": about["started"], "about": about}
     made = replace(run, going_on=take_over(run.path, lambda path: files.write_json(path, data)))
     for name in _OF_THE_END:
         (run.path / name).unlink(missing_ok=True)
-    for partial in run.path.rglob(".*.partial"):  # of killed processes: no other process uses the folder now
+    for partial in run.path.rglob(".*.partial"):  # left by killed processes: no other process uses the folder now
         shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
     with (run.path / event_journal.NAME).open("ab") as file:
         file.write(b"\n")  # a killed process may have left a line unfinished

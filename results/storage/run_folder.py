@@ -1,8 +1,8 @@
 """A run folder: everything that one run of the suite stored, enough to judge it again and to repeat it.
 
-Its files are listed in `results/README.md`. Several processes save into one folder at the same time: every file, and
-every trial's folder, gets its final name in one step. A run is still going on while its process holds a lock on
-`run.json`, which ends with it, even if it is killed.
+`results/README.md` lists its files. Several processes save into one folder at the same time: every file, and every
+trial's folder, gets its final name in one step. A run is still going on while its process holds a lock on `run.json`.
+The lock ends with the process, even if the process is killed.
 """
 
 import errno
@@ -33,7 +33,7 @@ INTERRUPTED: Final = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run folder without its pages. going_on: held by the process that makes the run (see `hold`)."""
+    """A run folder without its pages. going_on: the locked file, if this process makes the run (see `hold`)."""
 
     path: Path
     going_on: BinaryIO | None = field(default=None, compare=False, repr=False)
@@ -64,11 +64,11 @@ class RunFolder:
 
     @classmethod
     def join(cls, path: Path) -> Self:
-        """A run that another process has opened. It goes on until both are closed. Raises BadFile."""
+        """Join a run that another process has opened. The run goes on until both have closed it. Raises BadFile."""
         return replace(cls.open(path), going_on=hold(path / "run.json"))
 
     def about(self) -> dict[str, Any]:
-        """What was asked for, and when it started (`started`, ISO 8601). Raises BadFile."""
+        """What was asked for, and when the run started (`started`, ISO 8601). Raises BadFile."""
         file = self.path / "run.json"
         data = decoded(files.read_json(file), RunFile, file)
         return {**data["about"], "started": data["started"]}
@@ -76,7 +76,7 @@ class RunFolder:
     def store_trial(self, record: TrialRecord) -> tuple[Path, TrialRecord]:
         """Store a trial, without measures and stories. Returns its folder, and the trial with the names of its files.
 
-        A trial of a name that exists already is stored beside it (`name~2`), never over it.
+        A trial whose name exists already is stored beside the other one (`name~2`), never over it.
         """
         trials = self.path / "trials"
         partial = files.partial_name(trials / files.safe_name(record.name))

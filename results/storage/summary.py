@@ -36,18 +36,18 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class Summary(Head):
     """One run of the suite: what was asked for, every judgement, and measures of every lane. Within a format keys are
-    only added: ignore those that you do not know.
+    only added: ignore keys that you do not know.
 
-    run       The folder's name.
-    started   ISO 8601, UTC.
-    closed    ISO 8601, UTC: when the summary was written.
+    run       The name of the run's folder.
+    started   When the run started: ISO 8601, UTC.
+    closed    When the summary was written: ISO 8601, UTC.
     asked     What was asked for: the command, seed, profile, versions; of a merged run its parts, in `merged`.
-    about     What came of it: `finished`, `exit status`, `interrupted`, the sentence of its `certificate`; of a merged
-              run `missing shards`.
-    failed    Whether one of the failing words was said. An attempt of a positive control that another attempt made good
-              does not count.
-    words     How often each word was said, with the same exception.
-    problems  Trials that are damaged, and so left out, and trials that were aborted: one line each.
+    about     How the run ended: `finished`, `exit status`, `interrupted`, the sentence of its `certificate`; of a
+              merged run also `missing shards`.
+    failed    Whether any cell has a failing word. An attempt of a positive control that another attempt made good does
+              not count.
+    words     How many cells have each word, with the same exception.
+    problems  One line for each trial that is damaged, and so left out, or that was aborted.
     """
 
     cells: tuple[Cell, ...]
@@ -69,7 +69,7 @@ def certificate_of(root: Path) -> str:
 
 
 def make(root: Path, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: RunContents) -> Summary:
-    """The summary of what a run folder holds. closed: empty unless the run is. asked: see `RunFolder.about`."""
+    """The summary of what a run folder holds. closed: empty if the run is not closed. asked: see `RunFolder.about`."""
     words = [cell.word for cell in settled(contents.cells)]
     counts = {word: words.count(word) for word in Verdict}
     failed = any(word.fails for word in words)

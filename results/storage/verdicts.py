@@ -1,5 +1,5 @@
-"""verdicts.json: a trial's judgements, and the times and rates of its histories. Written here, and compared with the
-histories again. Comparisons and trends use nothing else of a lane.
+"""verdicts.json: a trial's judgements, and the times and rates of its histories. This module makes its content,
+and compares it with the histories later. Comparisons and trends use nothing else of a lane.
 """
 
 import json
@@ -29,12 +29,12 @@ from results.storage.reading import VERDICTS
 
 
 def content(record: TrialRecord, *, bare: bool = False) -> dict[str, Any]:
-    """The file of a stored trial. bare: without measures and stories, which take time and might fail."""
+    """The content of verdicts.json. bare: without measures and stories, which take time and might fail."""
     return {"lanes": [_lane(lane, record.about, bare=bare) for lane in record.lanes]}
 
 
 def again(lane: LaneRecord) -> LaneRecord:
-    """The lane, judged by today's checkers: the properties that its history asks for, else those that it shows."""
+    """The lane, judged by today's checkers on the properties that its history asks for, or else those that it shows."""
     names = [name for name in lane.history.facts.properties if name in PROPERTIES]
     return replace(lane, judgements=judge_all(check(lane.history, names or None), lane.history))
 
@@ -49,7 +49,7 @@ def differences(lane: LaneRecord, now: LaneRecord) -> Iterator[str]:
 
 
 def otherwise(folder: Path) -> Iterator[str]:
-    """A line for each statement in a trial's file that its histories do not give. Raises BadFile."""
+    """A line for each statement in a trial's verdicts.json that does not follow from its histories. Raises BadFile."""
     record = reading.load_trial(folder)
     names = [lane.file for lane in record.lanes]
     there = [file.name for file in files.entries(folder, []) if file.suffix == ".arrow"]
@@ -67,7 +67,7 @@ def otherwise(folder: Path) -> Iterator[str]:
 
 
 def _lane(lane: LaneRecord, about: Mapping[str, Any], *, bare: bool) -> dict[str, Any]:
-    """about: of the trial."""
+    """One lane of verdicts.json. about: that of the trial."""
     facts = lane.history.facts
     stories = {} if bare else short_story.stories(lane)
     return {
@@ -97,7 +97,7 @@ def measured(history: History) -> dict[str, Any]:
     """The measures of one lane (see `record.Measures`). An unknown number is None, never NaN.
 
     Times are counted as in `checkers.measures.latency`. An operation belongs to a fault if it overlaps the fault, else
-    to the phase in which it lies. recovery_s has an entry for each fault, in the order of their beginnings.
+    to the phase in which it lies. recovery_s has an entry for each fault, in the order in which they began.
     """
     subject, c = MeasuredHistory(history, Settings()), history.columns
     outcome = c["outcome"]
@@ -117,7 +117,7 @@ def measured(history: History) -> dict[str, Any]:
     longest = gap["longest"] if gap.values else None
     access = np.flatnonzero(any_of(c["f"], (F.READ, F.WRITE)) & (c["flags"] & FINAL == 0))
     if history.facts.store == "guarded":
-        access = access[:0]  # the lock service itself
+        access = access[:0]  # this store is the lock service itself
     return {
         **counts,
         "seconds": _seconds(end - begin),
@@ -161,7 +161,7 @@ def _cycles(subject: MeasuredHistory, waits: Mapping[str, Waits], begin: int, en
 
 
 def _quantiles(lasted: Ints, done: Flags) -> dict[str, Any]:
-    """lasted: ns. done: whether it was answered; else it was given up."""
+    """lasted: ns. done: whether the operation was answered; otherwise it was given up."""
     estimate = kaplan_meier(lasted, done)
     quantiles = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
     return {

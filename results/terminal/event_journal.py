@@ -1,16 +1,16 @@
-"""The events of a run that goes on: `events.jsonl` in its folder has a line of JSON for each, from all processes.
+"""The events of a run while it goes on. `events.jsonl` in its folder has a line of JSON for each, from all processes.
 
     {"at": 1763797893.104, "by": "gw0", "event": "judges", "lane": "redis/set/unfenced", "number": 2, "of": 7}
 
 `at` is seconds since the epoch, `by` the process (`main`, or xdist's name for it). The events and their other keys:
 
     plan     backend, trials [[column, part, seconds expected]], shared (whether several processes may do it)
-    resumed  kept [[backend, column, part, seconds that it took]], stored, again (trials): what follows is a run that
-             goes on after an interruption, by new processes
+    resumed  kept [[backend, column, part, seconds that it took]], stored, again (trials): from here on new processes
+             continue the run after an interruption
     boot     backend, version ("" for the usual one): a cluster is being started
     ready    backend, seconds
     trial    trial, backend, column, part, attempt, seed, lanes (how many), locks, plan (lines): it begins
-    step     text: what is done to the backend, or was
+    step     text: what is being done to the backend, or was done
     waits    text, within (seconds)
     judges   lane, number, of
     verdict  lane, property, fault, word, because: one that fails the run
@@ -33,7 +33,7 @@ from typing import Any, Final
 
 NAME: Final = "events.jsonl"
 _LONGEST: Final = 600
-"""Characters of one text: a line fits into what the system appends at once."""
+"""The most characters of one text, so that the system appends a line at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Tail:
             self._rest = b""
 
     def read(self) -> list[Event]:
-        """An incomplete line is kept until its end is there; a damaged one is skipped."""
+        """The new events. An incomplete line is kept until its end is there; a damaged line is skipped."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)

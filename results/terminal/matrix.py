@@ -1,4 +1,4 @@
-"""A run in the terminal: what it came to in one sentence, and then briefly, or the matrix and everything below it.
+"""Prints a run in the terminal: its result in one sentence, and then a brief report, or the matrix and all below it.
 
 The matrix has faults down and locks across. Colours only repeat the words. A narrow terminal gets a table for each
 backend, or a list for each fault.
@@ -21,28 +21,28 @@ from results.terminal.output import Printer
 from results.text import cut, few, typed
 
 _NARROWEST: Final = 12
-"""Characters of a column: as long as the longest word in a verdict."""
+"""The fewest characters of a lock's column in a table. The longest word of a verdict (`applicable`) has ten."""
 _WIDEST: Final = 26
 _BROKEN_NAMES: Final = 14
 """Characters for the names of faults where there is little room; they break at their hyphens."""
 _DOCUMENTED: Final = 12
-"""Lines for what broke as documented. If it takes more, there is one line for each mechanism."""
+"""The most lines for what broke as documented. If there would be more, each mechanism has one line."""
 _FEW: Final = 5
-"""Names of a list that may be long."""
+"""The most names that are shown of a list that may be long."""
 _FIRST: Final = 3
-"""Failures, and trials that are left out, which `brief` names."""
+"""How many failures, and how many trials that are left out, `brief` names."""
 _SMALL: Final = 8
-"""Lines of a matrix that `brief` prints."""
+"""The most lines of a matrix that `brief` prints."""
 _SHORT: Final = 100
-"""Characters of the reason why a trial is left out, where little room is taken."""
+"""The most characters of the reason why a trial is left out, in `brief`."""
 _LONGEST: Final = 400
-"""Characters of the reason why a trial is left out; its page has the whole reason."""
+"""The most characters of the reason why a trial is left out, in `render`; the trial's page has the whole reason."""
 
 
 def brief(
     cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), again: Callable[[Cell], str] = lambda _: ""
 ) -> None:
-    """Print in some twenty lines what a run came to: the sentence, the counts, the first failures with their pages and
+    """Print a run's result in some twenty lines: the sentence, the counts, the first failures with their pages and
     the commands `again`, and the matrix if it is small, else a line for each backend.
     """
     cells = list(cells)
@@ -177,7 +177,7 @@ def _broken(name: str, width: int) -> list[str]:
 
 
 def _list(made: grid.Grid, titles: Mapping[str, str], printer: Printer) -> None:
-    """For each fault its words, heaviest first, each with the locks that have it as their heaviest."""
+    """Print for each fault its words, heaviest first, each with the locks whose heaviest word it is."""
     for fault in made.faults:
         printer.line(fault, "bold")
         groups: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
@@ -206,7 +206,7 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
 
 
 def _failures(cases: list[grid.CellGroup], printer: Printer) -> None:
-    """The first story of each lock, property and fault, and how many lanes and trials have another."""
+    """Print the first story of each lock, property and fault, and how many lanes and trials it concerns."""
     by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
     for mine in by_what.values():
         cell, lanes = mine[0].first, sum(case.lanes for case in mine)

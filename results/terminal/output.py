@@ -22,8 +22,8 @@ def warn(*lines: str) -> None:
 
 
 class Output(Console):
-    """Rich's console. When the reader of the output is gone, Rich would end the process with a status of its own;
-    here `checkers.command.exit_status` decides, as for every command.
+    """Rich's console. If the reader of the output is gone, Rich would end the process with a status of its own. Here
+    `checkers.command.exit_status` decides on the status, as for every command.
     """
 
     def on_broken_pipe(self) -> NoReturn:

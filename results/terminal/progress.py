@@ -55,7 +55,7 @@ class _Doing:
 
     title: str
     began: float
-    stage: str  # what it does; where `within` is not 0, what it waits for, at most so many seconds
+    stage: str  # what the process does; if `within` is not 0, what it waits for, at most `within` seconds
     since: float
     key: Key | None = None  # of its trial, if it has begun one
     about: str = ""  # details of the trial, shown where there is room
@@ -64,7 +64,7 @@ class _Doing:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a run. processes: how many run trials. planned, took: seconds of each trial, expected and real."""
+    """The state of a run. processes: how many run trials. planned, took: expected and real seconds of each trial."""
 
     processes: int = 1
     planned: dict[Key, float] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Progress:
     _shared: set[str] = field(default_factory=set)
     _doing: dict[str, _Doing] = field(default_factory=dict)
     _free: dict[str, float] = field(default_factory=dict)
-    """Process → the time from which it could have begun its trial."""
+    """Process → the time from which the process could have begun its trial."""
     _begun: float = 0.0
 
     def take(self, event: Event) -> list[ScreenLine]:
@@ -112,7 +112,7 @@ class Progress:
         return lines
 
     def beat(self, now: float) -> ScreenLine:
-        """`live` in one line, for a log without a new line for a while."""
+        """`live` in one line, for a log that had no new line for a while."""
         doing = "; ".join(self.doing(now)) or ("between two trials" if self.took else "nothing is tried yet")
         at = f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}"
         return ScreenLine(plain(f"{at} still at it: {doing} [{self.standing(now)}]"), Level.FAILING)
@@ -135,7 +135,7 @@ class Progress:
     def left(self, now: float) -> float | None:
         """Seconds until all is done, at each backend's pace so far, never negative; None before the plan is known.
 
-        A backend that is not shared is tried by one process: the longest decides, or all together with few processes.
+        One process tries a backend that is not shared. The longest such backend decides, or, with few processes, all.
         """
         if not self.planned:
             return None
@@ -149,7 +149,7 @@ class Progress:
         return max(alone, sum(of_backend.values()) / max(self.processes, 1))
 
     def _pace(self, backend: str) -> float:
-        """Time taken over time expected, of the backend's trials or else of all, with `TRUST` seconds as expected."""
+        """Time taken divided by time expected, of the backend's trials or else of all, plus `TRUST` seconds in both."""
         of_all = [(took, self.planned[key], key.backend) for key, took in self.took.items() if self.planned.get(key)]
         mine = [done for done in of_all if done[2] == backend] or of_all
         return (TRUST + sum(took for took, _, _ in mine)) / (TRUST + sum(expected for _, expected, _ in mine))
@@ -251,7 +251,7 @@ class Progress:
 
 
 def unfinished(folder: Path) -> list[str]:
-    """What the processes of a run were doing at its last event; nothing where all had finished."""
+    """What the processes of a run were doing at its last event; empty if all had finished."""
     progress, events = Progress(), Tail(folder).read()
     for event in events:
         progress.take(event)
@@ -275,7 +275,7 @@ def _again(event: Event) -> bool:
 
 
 def _title(event: Event) -> str:
-    """In columns, so that lines can be compared."""
+    """The trial of an event, in columns, so that lines can be compared."""
     part = f", part {event.number('part'):.0f}" if event.number("part") > 1 else ""
     again = f", trial {event.number('attempt'):.0f}" if _again(event) else ""
     return f"{event.text('backend'):<10} {event.text('column'):<22} seed {event.text('seed')}{part}{again}"

@@ -24,10 +24,10 @@ from results.text import cut, plain
 _LOOKS: Final = 0.2
 """Seconds between two reads of the events."""
 _REDRAWN: Final = 1.0
-"""Seconds after which the last lines are redrawn without a new event, for the times that they show."""
+"""Seconds after which the last lines are redrawn even without a new event, since they show times."""
 _NARROWEST: Final = 20
 _ROOMY: Final = 100
-"""Characters of a line from which on columns are kept."""
+"""The fewest characters of a line with which columns are kept."""
 _HANGING: Final = " " * 9
 
 
@@ -35,7 +35,7 @@ class Screen:
     """The file of a terminal or a log. pytest writes to it as well.
 
     live    whether lines can be redrawn. colour: whether styles are shown.
-    begin   called to make pytest end its line, where it has written a part of one.
+    begin   called to make pytest end its line, if pytest has written a part of one.
     """
 
     def __init__(self, file: TextIO, *, live: bool, colour: bool, begin: Callable[[], None] = lambda: None) -> None:
@@ -64,7 +64,7 @@ class Screen:
             return 80
 
     def write(self, text: str) -> int:
-        """Write above the last lines. The next `show` draws those again."""
+        """Write above the last lines. The next `show` draws the last lines again."""
         with self._lock:
             self._put(self._erased() + text)
             if text:
@@ -96,7 +96,7 @@ class Screen:
         return self._file.encoding or "utf-8"
 
     def _whole(self, line: ScreenLine, width: int) -> str:
-        """In a log one line, however long; on a terminal wrapped, with a hanging indent behind the time."""
+        """A line as printed: in a log one line, however long; on a terminal wrapped, and indented behind the time."""
         text = plain(line.text if self._live else line.text + line.standing, self._encoding)
         parts = [text]
         if self._live and (len(text) > width or width < _ROOMY):
@@ -152,7 +152,7 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Show the remaining lines, and erase the last lines."""
+        """Show the lines of the remaining events, and erase the redrawn lines."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(5)
@@ -183,7 +183,7 @@ class Watch:
 
 @contextlib.contextmanager
 def _terminal_may_be_gone() -> Iterator[None]:
-    """Ignore that the terminal's window was closed: SIGHUP ends the run in order."""
+    """Ignore the error of a closed terminal window: SIGHUP ends the run in order."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Older formats open, newer ones are named; a summary obeys its schema; what was stored is judged as it was."""
+"""Older formats are read, newer ones are named; summaries obey their schema; stored histories are judged as before."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ PUBLISHED = json.loads((FORMATS / "summary-3.schema.json").read_text("utf-8"))
 
 
 def described(schema: Any) -> Any:
-    """The schema, with nothing allowed that it does not describe."""
+    """The schema, changed to allow no key that it does not describe."""
     if not isinstance(schema, dict):
         return [described(item) for item in schema] if isinstance(schema, list) else schema
     made = {name: described(value) for name, value in schema.items()}
@@ -33,7 +33,7 @@ def described(schema: Any) -> Any:
     return made
 
 
-def test_every_format_that_is_read_has_a_fixture_and_todays_a_schema() -> None:
+def test_every_readable_format_has_a_fixture_and_the_current_format_a_schema() -> None:
     assert {int(name) for name in RUNS} == set(files.READABLE)
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["properties"]["format"]["const"] == files.FORMAT
@@ -60,7 +60,7 @@ def contents_of(run: Run) -> RunContents:
     return RunContents(made.cells, made.lanes, made.problems)
 
 
-def test_its_trials_are_whole_their_pages_drawn_again_and_it_can_be_closed_in_todays_format(old: Run) -> None:
+def test_an_old_run_can_be_loaded_redrawn_and_closed_in_the_current_format(old: Run) -> None:
     for folder in sorted((old.path / "trials").iterdir()):
         record = load_trial(folder)
         assert all(len(lane.history) > 50 for lane in record.lanes)
@@ -116,11 +116,11 @@ def test_the_schema_takes_refuses_and_describes_what_was_published(tmp_path: Pat
         taken += now.is_valid(data)
     assert taken > 40
 
-    def descriptions(schema: dict[str, Any]) -> set[str]:
-        of = [of for made in (schema, *schema["$defs"].values()) for of in made.get("properties", {}).values()]
-        return {one["description"] for one in of if "description" in one}
+    def described(schema: dict[str, Any]) -> set[tuple[str, str]]:
+        fields = ((of, made.get("properties", {})) for of, made in (("", schema), *schema["$defs"].items()))
+        return {(of, name) for of, each in fields for name in each if "description" in each[name]}
 
-    assert descriptions(PUBLISHED) <= descriptions(SCHEMA)
+    assert described(PUBLISHED) <= described(SCHEMA)
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "trials/long/trial.json", "trials/long/verdicts.json"])

@@ -94,7 +94,7 @@ def _pause(_backend: str, seconds: float) -> Step:
 
 
 def _skew(backend: str, seconds: float) -> Step:
-    first = BACKENDS[backend].members[:1]  # on which locks on one node live
+    first = BACKENDS[backend].members[:1]  # locks on one node live on the first member
     return Step("clock-jump-forward", 1.0, 0.5, {"nodes": list(first), "seconds": round(seconds, 3)})
 
 

@@ -1,6 +1,6 @@
 """`fencepost`: the commands of all rooms in one, from a checkout or installed as a package.
 
-Exit status: that of the room's command; of `certify` and `upgrade` pytest's, as the suite sets it.
+The exit status is that of the room's command; for `certify` and `upgrade` that of pytest, as the suite sets it.
 """
 
 import os
@@ -52,7 +52,7 @@ def upgrade(old: str, new: str, rest: Sequence[str]) -> int:
 
 
 def _pytest(words: Sequence[str]) -> int:
-    """Its exit status for the product. A package has no configuration of its own, and takes that of nobody else."""
+    """pytest's exit status. An installed package has no configuration of pytest, and must not take that of others."""
     import pytest
 
     if (HERE.parent / "pyproject.toml").is_file():

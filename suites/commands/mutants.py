@@ -1,5 +1,5 @@
-"""`python -m suites mutants`: locks with one bug each, and which of the bugs the suite finds: under the fault that is
-expected to reveal it, under the faults of a default run, or under those of other suites, at their times.
+"""`python -m suites mutants`: tries locks with one bug each, and says which bugs the suite finds: under the fault that
+is expected to reveal the bug, under the faults of a default run, or under the faults of other suites, at their times.
 
 A bug is caught when a property that names it is violated (`suites.mutants.catalogue`). Correct locks run beside those
 with a bug; where one of them fails, the suite is wrong, and the status is 1.
@@ -41,13 +41,13 @@ DEADLINE: Final = 20.0
 SEED: Final = 1
 _DEFAULT: Final = (*(PROFILES["default"].faults or ()), *PROFILES["default"].own)
 _OFTEN: Final = (NO_FAULT, "freeze-holder", "pause-server", "kill-holder", "cut-client-drop")
-"""Faults that catch most of them, for the time that they take."""
+"""The faults that catch most bugs for the time that they take."""
 STAGES: Final = (
     *((fault,) for fault in _OFTEN),
     tuple(fault for fault in _DEFAULT if fault not in (*_OFTEN, *BOUNDARIES)),
     tuple(fault for fault in _DEFAULT if fault in BOUNDARIES),
 )
-"""The faults of a default run, in one run after another: what one of them catches the next ones do not try."""
+"""The faults of a default run, in several runs. A bug that one run catches is not tried in the next runs."""
 SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]] = {
     "no-fault": (),
     "frozen-5-of-10-s": ((("pause-server",), 5.0, 5.0),),
@@ -55,7 +55,7 @@ SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]]
     "cut-and-killed-1-s": ((("isolate-leader-drop", "cut-client-drop"), 2.0, 1.0), (("kill-server",), 2.0, 1.0)),
 }
 """What other suites do to servers: Jepsen's tests of etcd and of Hazelcast, and etcd's robustness tests. Name → steps:
-the first of these faults that can be done to the backend, seconds before it, seconds that it lasts."""
+faults (the first that can be done to the backend is used), seconds before the fault, seconds that it lasts."""
 SCHEDULE_LASTS: Final = 40
 """Seconds of a trial of a schedule, at least."""
 SCORES: Final = ROOT / "results" / "mutants"
@@ -70,7 +70,7 @@ class Catch:
     property: str
     fault: str
     seconds: float  # from the first attempt at a lock to the instant from which the property is certainly broken
-    trials: tuple[int, int]  # how many trials of that run judged it broken, of how many that tried it
+    trials: tuple[int, int]  # (trials of that run that judged it broken, trials of that run that tried it)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _backend(mutant: Mutant) -> str:
 
 
 def _sample(mutants: Sequence[Mutant], count: int | None) -> list[Mutant]:
-    """So many of them, at equal distances in the catalogue."""
+    """`count` of the mutants, at equal distances in the catalogue; all of them for None."""
     if count is None or count >= len(mutants):
         return list(mutants)
     return [mutants[number * len(mutants) // count] for number in range(count)]
@@ -187,7 +187,7 @@ def _score(mutants: Sequence[Mutant], seed: int) -> int:
         left = [mutant for mutant in left if of_this_stage[mutant.name].catch is None]
         if not left:
             break
-    known = {score.mutant: score for score in stored().get(seed, ())} | scores  # a sample leaves what it did not try
+    known = {score.mutant: score for score in stored().get(seed, ())} | scores  # scores of untried bugs stay
     report = {"seed": seed, "alarms": alarms, "scores": [asdict(score) for score in known.values()]}
     _store(f"{seed}.json", report)
     print("\n".join(str(scores[mutant.name]) for mutant in left))
@@ -210,7 +210,7 @@ def _try_schedules(mutants: Sequence[Mutant], seed: int) -> int:
 
 
 def _words(schedule: str, seed: int, folder: Path) -> list[str]:
-    """For pytest; the plans of the schedule, one for each backend, are written to a folder."""
+    """Arguments for pytest. Writes the plans of the schedule, one for each backend, to the folder."""
     words = ["--duration", str(SCHEDULE_LASTS)]
     if not SCHEDULES[schedule]:
         return [*words, "--faults", NO_FAULT]
@@ -233,7 +233,7 @@ class _Unfinished(Exception):
 def _tried(
     mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Path
 ) -> tuple[dict[str, Score], list[Cell]]:
-    """What runs with these words make of the mutants, and the failures of the correct locks beside them.
+    """Runs pytest with these arguments: (mutant → score, failures of the correct locks that run beside the mutants).
 
     Raises _Unfinished.
     """
@@ -253,7 +253,7 @@ def _tried(
 
 
 def _runs(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
-    """Those that one run can try: all whose bug is in no server; of the others, one for each backend."""
+    """The mutants of each run: one run tries all whose bug is in no server, each other run at most one per backend."""
     runs: list[list[Mutant]] = [[]]
     for mutant in mutants:
         room = (run for run in runs[1:] if _backend(mutant) not in map(_backend, run))
@@ -266,7 +266,7 @@ def _runs(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
 
 
 def _run(mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Path) -> RunFolder:
-    """Try them, and the correct locks that they are made from: now, gone on with, or done before."""
+    """The run of the mutants and of the correct locks they are made from: begun now, resumed, or done before."""
     correct = dict.fromkeys(mutant.lock for mutant in mutants if not mutant.server)
     locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in mutants), *correct)]
     always = ["suites/", "-q", "-n", "2", "--results", str(folder)]
@@ -302,7 +302,7 @@ def _trial_folder(run_folder: Path, cell: Cell) -> Path:
 
 
 def _seconds(run_folder: Path, cell: Cell) -> float:
-    """From the first attempt at a lock to the violation."""
+    """Seconds from the first attempt at a lock to the violation."""
     for lane in reading.load_trial(_trial_folder(run_folder, cell)).lanes:
         if lane.history.facts.lane == cell.lane:
             for judgement in lane.judgements:
@@ -330,7 +330,7 @@ def stored_schedules() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def in_words(scores: Collection[Score]) -> list[str]:
-    """How many were caught, apart for those that were set aside, and after how many seconds."""
+    """How many bugs were caught, and after how many seconds; also how many of those set aside, and of the others."""
     lines = []
     for what, aside in (("", None), (" of those set aside", True), (" of the others", False)):
         some = [each for each in scores if aside is None or catalogue()[each.mutant].set_aside is aside]

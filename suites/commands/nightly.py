@@ -102,15 +102,15 @@ def _night(
     jobs = []
     for name in whole.backends:
         seconds = sum(trial.seconds for trial in parse(_as_pytest(words, [name])).trials())
-        n = math.ceil(seconds / 60 / minutes)  # none, where there is nothing to do
+        n = math.ceil(seconds / 60 / minutes)  # 0 if there is nothing to do
         for version in versions.get(name) or CARRIED[name].values():
-            parse(_as_pytest([*words, "--version-of", f"{name}={version}"], [name]))  # it can be had
+            parse(_as_pytest([*words, "--version-of", f"{name}={version}"], [name]))  # raises if unavailable
             jobs += [Job(name, version, Shard(i, n)) for i in range(1, n + 1)]
     if not jobs:
         raise BadOption("none of that can be tried on any backend")
     product = vars(_as_pytest(words, [])).items()
     chosen = {option: value for option, value in product if option not in _JOBS}
-    return Night(tuple(jobs), tuple(words), chosen, results.absolute())  # pytest is called from elsewhere
+    return Night(tuple(jobs), tuple(words), chosen, results.absolute())  # pytest runs in another directory
 
 
 def _as_pytest(words: Sequence[str], backends: Sequence[str]) -> Namespace:
@@ -184,7 +184,7 @@ def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume:
     came = {"run": made.name, "previous": previous, "status": status, "missing": missing}
     files.write_json(folder / NIGHT, {**_described(night), **came})
     if not missing:
-        shutil.rmtree(shards)  # all of it stands in the run that was made of them
+        shutil.rmtree(shards)  # the run that was merged from them has all of it
     return status
 
 
@@ -264,7 +264,7 @@ def _conclude(
         raise BadFile(f"{shards}: not one shard ran to its end")
     sides = [Side.of(find(name, night.results)) for name in previous]
     before, older = (sides[0] if sides else None), [side.contents for side in sides[1:]]
-    merge(made, there, force=True)  # of several versions; that they are of one night was seen
+    merge(made, there, force=True)  # versions may differ; `_run_of` took runs of this night only
     this = Side.of(Run.open(made))
     status = news(None if before is None else before.contents, this.contents, older).status
     status = status if status == RED or not missing else INCONCLUSIVE

@@ -1,7 +1,7 @@
 """`python -m suites readme`: the parts of pages that are made from the code and from what was measured.
 
-Each stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; what is between them is written anew. Nothing
-is started. `--check` writes nothing, and says whether anything would change.
+Each part stands between two comments, `<!-- locks -->` and `<!-- /locks -->`; the command replaces the text between
+them. Nothing is started. `--check` writes nothing, and says whether anything would change.
 """
 
 import re
@@ -65,7 +65,7 @@ def _promises(claims: Sequence[Claim]) -> str:
 
 
 def _breaks(hazards: Sequence[Hazard]) -> str:
-    """Property, by which mechanism, without the faults: `python -m suites` lists those."""
+    """Mechanisms and the properties that each certainly breaks, without the faults, which `python -m suites` lists."""
     sure: dict[str, dict[str, None]] = {}
     for hazard in hazards:
         if hazard.certain:

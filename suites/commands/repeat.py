@@ -1,8 +1,8 @@
-"""`python -m suites repeat`: the README's two commands again and again, to see whether they are ever red without cause.
+"""`python -m suites repeat`: runs the README's two commands many times, to see whether they are ever red without cause.
 
-Each run is in a fresh clone, every second one beside busy loops, one for each core. What came of it is noted in
-`results/repeated.jsonl`, with the commit that was tried; the command goes on where it stopped, and ends at a red one,
-after which both counts begin again: its cause has to be found. README.md says how many were green in a row.
+Each run is in a fresh clone; every second run has busy loops beside it, one for each core. `results/repeated.jsonl`
+keeps the result and the commit of each run. The command goes on where it stopped, and ends at a red run. After that,
+both counts begin again: the cause has to be found. README.md says how many runs were green in a row.
 """
 
 import contextlib
@@ -66,13 +66,13 @@ def noted() -> list[Repeated]:
 
 
 def green_in_a_row(command: str) -> list[Repeated]:
-    """The latest runs, of whatever commits, back to the last red one of either command: both rest on what mends it."""
+    """The green runs of this command, at any commit, since the last red run of either command: its fix affects both."""
     green = itertools.takewhile(lambda each: not each.status, reversed(noted()))
     return [each for each in green if each.command == command][::-1]
 
 
 def in_words(command: str, runs: Sequence[Repeated]) -> str:
-    """How many were green in a row, and what follows with 95 % (1 - 0.05^(1/n), about 3/n)."""
+    """How many runs were green in a row, and what follows with 95 % confidence (1 - 0.05^(1/n), about 3/n)."""
     if not runs:
         return f"make {command}: none yet"
     trials, judged = sum(each.trials for each in runs), sum(each.judged for each in runs)
@@ -87,7 +87,7 @@ def in_words(command: str, runs: Sequence[Repeated]) -> str:
 
 
 def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
-    """From a fresh clone, which goes when it is green."""
+    """Run the command in a fresh clone, which is removed if the run is green."""
     clone = Path(tempfile.mkdtemp(prefix="fencepost-repeat-")) / "fencepost"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     subprocess.run(["git", "checkout", "--quiet", commit], cwd=clone, check=True)
@@ -102,7 +102,7 @@ def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
         try:
             made.wait()
         finally:
-            made.terminate()  # where we are told to end; it tells what it started
+            made.terminate()  # if we are told to end; make tells the processes that it started
             made.wait()
     status, seconds = made.returncode, round(time.monotonic() - clock)
     passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))[-1:]
@@ -116,8 +116,8 @@ def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
 
 @contextlib.contextmanager
 def _busy(loops: int) -> Iterator[None]:
-    """So many processes that compute all the time, as those of another user do: in a session of their own, so that the
-    scheduler shares the cores out between that and ours, whatever is nice to whom within ours.
+    """Run so many processes that compute all the time, as those of another user do. They have sessions of their own, so
+    that the scheduler divides the cores between those and our session, whatever the nice values within ours.
     """
     processes = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(loops)]
     try:

@@ -43,7 +43,7 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
 
 STRUCK_ALONE: Final = frozenset(fault.workload for fault in FAULTS.values() if fault.workload)
 """Workloads whose lanes meet only the faults that are made for them. Every lock is tried in them, whatever lanes it
-declares, but for those that are broken by design."""
+declares, except locks that are broken by design."""
 
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
@@ -52,18 +52,18 @@ COLLIDING: Final = (
     *("AnAnBOC0C0AnBOAnBOBOAnAnAnC0AnC0C0C0", "BOAnBOAnBOAnC0BOC0AnAnC0BOAnAnAnBOAn"),
     "C0C0BOC0BOC0AnAnAnC0AnAnC0BOC0BOAnAn",
 )
-"""Ends that give names with the same beginning the same CRC-32 and Java's hashCode, and so the same 16 bits of either.
-The first three locks of a lane have them: a client that takes such a number for the name confuses those."""
+"""Endings that give names with the same beginning the same CRC-32 and Java's hashCode, and so the same 16 bits of
+either. The first three locks of a lane have them: a client that takes such a number for the name confuses them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What the user sets for every lane; None: not set, so that the lock or the workload says it.
 
-    workload  names of those to try, also where a lock does not declare them; none: those that it declares.
-    workers   processes that compete in a lane: as many as its workload has parts, and more than may hold at once.
-    keys      locks in a lane. Where there are more than workers, every other round asks for the first, so that it is
-              contended. A workload that takes its keys in an order of its own keeps its number.
+    workload  names of the workloads to try, even if a lock does not declare them; empty: those that it declares.
+    workers   processes competing in a lane: at least one more than may hold at once and, if the workload has an order
+              of its own, at least as many as the workload has.
+    keys      locks per lane without such an order. With more locks than workers, half the rounds contend for the first.
     ttl       seconds. Positive controls keep their own, which belongs to what they show.
     rate      rounds that the workers of a lane together begin per second, whether the rounds before have ended or not
               (an open loop); a worker that is late begins at once. None: a round begins when the last one is over.
@@ -102,7 +102,7 @@ class Lane:
 
     @property
     def workers(self) -> int:
-        """How many processes compete for its locks: of a semaphore more, so that somebody waits."""
+        """How many processes compete for the lane's locks; more for a semaphore, so that a worker waits."""
         order, more = self.workload.order, self.lock.permits - 1
         least = self.workload.workers + len(order) * more if order else 2 + more
         return max(self.load.workers or self.workload.workers, least)
@@ -122,8 +122,8 @@ class Lane:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """Property → seconds within which it holds. What a lease may end earlier, its holder may believe longer; and
-        where a longer one outlives the fault, nobody is granted the lock before it ends.
+        """Property → seconds within which it must hold. A TTL above `min_ttl` adds to honest-belief the time by which
+        its lease may end earlier, and to recovery the time for which its lease may outlive the fault.
         """
         longer = 0.0 if self.lock.lease == "none" else self.ttl - self.lock.min_ttl
         beyond = {"honest-belief": self.grain - self.lock.grain, "recovery": longer}
@@ -137,8 +137,8 @@ class Lane:
     def asks(self, property: str, faults: Sequence[str]) -> bool:
         """Whether the property can be stressed under these faults.
 
-        In an unfenced store only a holder that does not know of its loss writes late (`LOCK_GONE`). Faults on the links
-        to the store stress nothing where the lock service keeps the data, and may spare the only writer without a lock.
+        In an unfenced store only a holder that does not know of its loss writes late (`LOCK_GONE`). Faults on store
+        links stress nothing if the lock service keeps the data, and may miss the only writer if the lock excludes none.
         """
         if property not in self.properties:
             return False
@@ -155,25 +155,25 @@ class Lane:
         return not declaration.under or any(matches(fault, declaration.under) for fault in done)
 
     def must_show(self, faults: Sequence[str]) -> bool:
-        """Whether it is a positive control under these faults: a hazard that is certain, of a property that it asks."""
+        """Whether the lane is a positive control under these faults: it asks a property with a certain hazard."""
         return any(answer.certain is not None for answer in self.answers(faults).values())
 
     def differs_by_version(self, faults: Sequence[str]) -> bool:
-        """Whether it has a hazard under these faults that one version of the service may show and another not."""
+        """Whether the lane has a hazard under these faults that one version of the service may show and another not."""
         hazards = (hazard for answer in self.answers(faults).values() for hazard in answer.hazards)
         return any(hazard.mechanism in OF_A_VERSION for hazard in hazards)
 
     def answers(self, faults: Sequence[str]) -> dict[str, Standing]:
         """Property → what the lock claims and which hazards it has under these faults, for properties with either.
 
-        What the service owes to every lock is no reason to try one.
+        Properties that the service owes to every lock are left out: they are no reason to try one lock.
         """
         of_the_lock = (name for name in self.properties if name not in OF_THE_SERVICE)
         answers = {name: self._standing(name, faults) for name in of_the_lock if self.asks(name, faults)}
         return {name: answer for name, answer in answers.items() if answer.said}
 
     def before_the_fault(self, faults: Sequence[str]) -> tuple[str, ...]:
-        """The properties to exercise before the first fault: all that need none, where it may leave the lock held."""
+        """The properties to exercise before the first fault, if it may leave the lock held: all that need no fault."""
         hazards = self._standing("crash-release", faults).hazards
         if all(hazard.mechanism != "never-expires" for hazard in hazards):
             return ()
@@ -226,7 +226,7 @@ def _properties(lane: Lane) -> tuple[str, ...]:
 
 
 def meets(lane: Lane, faults: Sequence[str]) -> bool:
-    """Whether faults of these names, together, are for lanes of this workload."""
+    """Whether these faults, applied together, are for lanes of this workload."""
     special = {FAULTS[name].workload for name in faults if name in FAULTS} - {""}
     return lane.workload.name in special if special else lane.workload.name not in STRUCK_ALONE
 
@@ -271,7 +271,7 @@ def lane_named(name: str) -> Lane:
 def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane, ...] = ()) -> tuple[Lane, ...]:
     """The fewest of a lock's lanes that ask every property with a claim or hazard under these faults (greedy).
 
-    beside: those that are tried anyway; what they ask need not be asked by others.
+    beside: lanes that are tried anyway; other lanes need not ask what these ask.
     """
     answers = {
         lane: {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}

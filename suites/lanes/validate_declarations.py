@@ -32,7 +32,7 @@ _PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "stores": ("store mode", _STORES),
     "workloads": ("workload", tuple(WORKLOADS)),
 }
-"""Field of a claim or hazard → what its patterns name, and what there is."""
+"""Field of a claim or hazard → what its patterns name, and all names that there are."""
 
 _CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     "open": ("endpoints", "ttl"),
@@ -58,7 +58,7 @@ def lock(name: str) -> type[LockClient]:
 
 @cache
 def wrong(lock: type[LockClient]) -> str | None:
-    """What is wrong with the declarations of a lock, in one line: the first mistake, or None. Classes do not change."""
+    """The first mistake in the declarations of a lock, in one line, or None. Cached, since classes do not change."""
     questions = (_misspelled, _values, _calls, _bounds, _promises, _lanes)
     return next((mistake for question in questions for mistake in question(lock)), None)
 
@@ -106,7 +106,7 @@ def _called(lock: type[LockClient], verb: str, passed: tuple[str, ...]) -> Itera
     bare = verb == "open" or isinstance(static, staticmethod | classmethod) or not hasattr(type(static), "__get__")
     try:
         signature = inspect.signature(method)
-    except ValueError:  # it is written in C and does not tell
+    except ValueError:  # it is written in C and has no signature to show
         return
     try:
         signature.bind(*(() if bare else ("self",)), *passed)
@@ -153,7 +153,7 @@ def _promise(lock: type[LockClient], promise: Claim | Hazard) -> Iterator[str]:
 
 
 def _needed(lock: type[LockClient], property: Property) -> str:
-    """What the lock lacks so that a claim of the property is judged, "" for nothing."""
+    """What the lock lacks for a claim of the property to be judged, "" for nothing."""
     if property.bounded and property.id not in lock.bounds:
         return f"a bound, for example bounds = {{{property.id!r}: 2.0}} (seconds)"
     there = features(lock)

@@ -1,18 +1,18 @@
-"""``etcd``: a queue of keys under one prefix, ordered by create_revision, each on its client's lease.
+"""``etcd``: a queue of keys under one prefix, ordered by create_revision, each attached to its client's lease.
 
-The recipe of etcd's own `concurrency.Mutex` (https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency): put a key of
-one's own with a lease in a transaction, hold the lock while no key under the prefix has a lower create_revision, and
-wait for the deletion of the next lower one. The watch is our own and resumes by revision: that of etcd3 0.12.0 neither
-resumes nor ends. Before it grants, the client reads that its key is still there, since a waiter's lease may have
-expired meanwhile (etcd #11456). The fencing token is the create_revision.
+This is the recipe of etcd's own `concurrency.Mutex` (https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency): a
+client puts its own key with its lease in a transaction, holds the lock while no key under the prefix has a lower
+create_revision, and otherwise waits until the next lower key is deleted. The watch is our own and resumes by revision:
+that of etcd3 0.12.0 neither resumes nor ends. Before it grants, the client reads that its key is still there, since its
+lease may have expired while it waited (etcd #11456). The fencing token is the create_revision.
 
-What its authors claim: exclusion as long as a client stops when its lease may have ended, order of arrival, and freedom
-once the lease of a dead holder has expired. Jepsen, "etcd 3.4.3" (2020): etcd locks are not real, use the revision as a
-fencing token. Their leases can also end early: a leader that was frozen revokes on its return what its successor had
-prolonged meanwhile (etcd #12528 and #15247; less often since 3.5.11, but seen here on 3.5.16).
+What its authors claim: exclusion as long as a client stops when its lease may have ended, order of arrival, and that
+the lock is free once a dead holder's lease has expired. Jepsen, "etcd 3.4.3" (2020): etcd locks are not real, use the
+revision as a fencing token. Leases can also end early: a leader that was frozen, when it comes back, revokes leases
+that its successor had prolonged meanwhile (etcd #12528 and #15247; less often since 3.5.11, but seen here on 3.5.16).
 
-Data can be kept beside the queue: one transaction compares the create_revision of the holder's own key and writes. So
-does Jepsen's ``lock-etcd-set``: of a holder whose lease is over nothing is accepted, however late it comes.
+Data can be kept beside the queue: one transaction compares the create_revision of the holder's own key and writes, as
+in Jepsen's ``lock-etcd-set``. Once a holder's lease is over, nothing that it sends is accepted, however late.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ LOOK: Final = 1.0
 PAUSE: Final = 0.02
 """Seconds between two looks while no member answers."""
 
-STOOD_STILL: Final = ("pause-server", "stall-disk")  # a disk that is only slow deposes nobody
+STOOD_STILL: Final = ("pause-server", "stall-disk")  # a disk that is only slow deposes no leader
 
 OLD_LEADER: Final = tuple(
-    # A leader that stood still may revoke, when it comes back, leases that its successor had prolonged. In the field it
-    # is the disk that does it: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
+    # A leader that stood still may revoke, when it comes back, leases that its successor had prolonged. In the field,
+    # the disk causes this: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
     Hazard(name, STOOD_STILL, "revoked-early", certain=False)
     for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal", "fifo", "members-agree")
 )
@@ -50,19 +50,19 @@ EXCLUSIVE: Final = "x"
 SHARED: Final = "s"
 
 Range = tuple[bytes, bytes]
-"""A key and nothing, or the first key of a range and the one after its last."""
+"""A key and an empty key, or the first key of a range and the key after its last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What stood under a lock's prefix at a revision. keys: create_revision → key, in the order of arrival."""
+    """The keys under a lock's prefix at a revision. keys: create_revision → key, in the order of arrival."""
 
     whole: Range
     revision: int
     keys: Mapping[int, bytes]
 
     def before(self, token: int) -> list[bytes]:
-        """The keys before ours. Raises Refused(NOT_OWNER) when ours is not there."""
+        """The keys before our key. Raises Refused(NOT_OWNER) if our key is gone."""
         if token not in self.keys:
             raise Refused(Reason.NOT_OWNER, "the key is gone")
         return [key for revision, key in self.keys.items() if revision < token]
@@ -76,7 +76,7 @@ class EtcdLock(EtcdSession):
     fair: ClassVar[bool] = True
     bounds: ClassVar[Mapping[str, float]] = {
         "recovery": 10.0,
-        "crash-release": 2.0,  # the leader looks twice a second for leases that have ended, and agrees on it then
+        "crash-release": 2.0,  # the leader looks twice a second for ended leases; members then agree on it
         "honest-belief": 0.1,
         "fail-fast": 4.0,
         "hand-over": 1.0,
@@ -110,13 +110,13 @@ class EtcdLock(EtcdSession):
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """What was kept beside the queues; those go with their leases."""
+        """Delete the data beside the queues. The queues themselves go with their leases."""
         with contextlib.closing(Endpoints(endpoints, access)) as etcd:
             for key in map(data_of, names):
                 etcd.call(lambda client, key=key: client.delete(key))  # type: ignore[misc]
 
     def _take(self, name: str, timeout: float, kind: str) -> Grant | None:
-        """See `acquire`. kind: what the key says it is for."""
+        """See `acquire`. kind: `EXCLUSIVE` or `SHARED`, which the key contains."""
         deadline = now() + int(timeout * 1e9)
         lease = self._leases.open()
         owner = new_owner()
@@ -150,7 +150,7 @@ class EtcdLock(EtcdSession):
         return None
 
     def _ahead(self, queue: Queue, token: int) -> Range | None:
-        """What ours waits for the deletion of, None when its turn has come."""
+        """The key or range whose deletion our key waits for; None when the turn of our key has come."""
         before = queue.before(token)
         return (before[-1], b"") if before else None
 
@@ -165,7 +165,7 @@ class EtcdLock(EtcdSession):
         return answers if held else None
 
     def _enqueue(self, prefix: str, key: str, lease_id: int) -> tuple[int, Queue]:
-        """Put our key, and see in the same transaction who stands before it."""
+        """Put our key, and read the queue in the same transaction. Returns (token, queue)."""
         _, (put, queue) = self._etcd.call(
             lambda client: client.transaction(
                 compare=[Create(key) == 0],
@@ -177,7 +177,7 @@ class EtcdLock(EtcdSession):
         return token, _queue(prefix, token, [about for _, about in queue])
 
     def _look(self, prefix: str) -> Queue | None:
-        """A linearizable read of the queue, or None where no answer came: reading again does no harm."""
+        """A linearizable read of the queue, or None if no answer came: reading again does no harm."""
         try:
             answer = self._etcd.call(lambda client: client.get_prefix_response(prefix, keys_only=True))
         except LockError:

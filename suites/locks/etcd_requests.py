@@ -1,12 +1,12 @@
-"""The members of an etcd cluster: one client each, our own fail-over, and the place where errors are sorted.
+"""The members of an etcd cluster: one client for each, our own fail-over, and the outcome that each error means.
 
     never sent, or refused before anything was done     Refused(UNAVAILABLE)
     the lease does not exist                            Refused(NOT_OWNER)
-    who we are was not accepted                         Refused(DENIED)
-    anything else about the way there and back          Indeterminate
+    the user was not accepted, or lacks permission      Refused(DENIED)
+    any other failure on the way there and back         Indeterminate
 
-etcd3 takes one address, and a gRPC channel over several never leaves a silent one whose connection still stands. So a
-member that fails is left for the next one, from the next request on; the failed request itself is not sent again.
+etcd3 takes one address. A gRPC channel over several never leaves a silent member whose connection still stands. So if a
+member fails, later requests go to the next member; the failed request itself is not sent again.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from suites.lock import Indeterminate, LockError, Refused
 REQUEST: Final = 0.6
 """Seconds; the deadline of every request."""
 LOG_IN: Final = 2.0
-"""Seconds; of the one for a token, which costs the server a tenth of a second of computing (bcrypt)."""
+"""Seconds; the deadline of a request for a token, which costs the server a tenth of a second of CPU time (bcrypt)."""
 
 _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.enable_retries", 0),
@@ -33,7 +33,7 @@ _OPTIONS: Final[tuple[tuple[str, Any], ...]] = (
     ("grpc.use_local_subchannel_pool", 1),  # clients in one process share no connection
     (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # What a connection may take at least. With less, clients give up what is on its way, and keep a busy machine busy.
+    # A connection attempt may take at least this. With less, clients give attempts up, and keep a busy machine busy.
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 500),  # the default grows to two minutes
 )
@@ -50,7 +50,7 @@ _DENIED: Final = (
     "etcdserver: user name is empty",
     "etcdserver: revision of auth store is old",
 )
-"""What etcd sends as an invalid argument or a failed precondition."""
+"""Errors about the user that etcd sends as an invalid argument or a failed precondition."""
 
 T = TypeVar("T")
 
@@ -68,10 +68,10 @@ class Endpoints:
         self._index = 0
         self._logging_in = threading.Lock()
         self._token: tuple[tuple[str, str], ...] | None = None
-        """As gRPC sends it; good for all members."""
+        """The token as gRPC sends it; it is good for all members."""
 
     def call(self, request: Callable[[Etcd3Client], T]) -> T:
-        """Send it to the present member, once. Raises Refused or Indeterminate."""
+        """Send the request to the present member, once. Raises Refused or Indeterminate."""
         index = self._index
         client = self._logged_in(index)
         try:
@@ -79,18 +79,18 @@ class Endpoints:
         except (Etcd3Exception, grpc.RpcError) as error:
             outcome = sorted_out(error, self._names[index])
             if isinstance(outcome, Refused) and outcome.reason is Reason.DENIED:
-                self._token = None  # it has run out, or the member has forgotten it
+                self._token = None  # the token has run out, or the member has forgotten it
             if not (isinstance(outcome, Refused) and outcome.reason is Reason.NOT_OWNER):
                 self.leave(self._names[index])
             raise outcome from error
 
     def keep_alive(self, lease: int) -> int:
-        """The seconds that the lease lasts from now on; 0: it is over. Raises Refused or Indeterminate."""
+        """Returns the seconds that the lease lasts from now on, 0 if it is over. Raises Refused or Indeterminate."""
         request = etcdrpc.LeaseKeepAliveRequest(ID=lease)
         return int(self.call(lambda client: _keep_alive(client.channel)(request, REQUEST, metadata=self._token)).TTL)
 
     def await_deletion(self, key: bytes, end: bytes, revision: int, timeout: float) -> bool:
-        """Whether the key, or one from there to before `end`, was deleted at `revision` or later.
+        """Whether the key, or another one from it up to (not including) `end`, was deleted at `revision` or later.
 
         False after `timeout` seconds, or when the watch fails.
         """
@@ -124,7 +124,7 @@ class Endpoints:
             client.close()
 
     def _logged_in(self, index: int) -> Etcd3Client:
-        """The client of a member, with a token if we are somebody. Raises Refused: no request was sent yet."""
+        """The client of a member, with a token if there is a user. Raises Refused: no request was sent yet."""
         client = self._clients[index]
         if self._access.user:
             with self._logging_in:
@@ -143,8 +143,8 @@ class Endpoints:
         return client
 
 
-# Both take a stream of requests. One request makes the same frames on the wire by a call that sends one, at a quarter
-# of the work: a stream takes threads of its own.
+# Both methods take a stream of requests. For one request, a call that sends one makes the same frames on the wire at a
+# quarter of the work: a stream needs threads of its own.
 
 
 def _keep_alive(channel: Any) -> Any:
@@ -176,7 +176,7 @@ def _client(endpoint: str, access: Access) -> Etcd3Client:
 
 def sorted_out(error: Exception, where: str) -> LockError:
     """The outcome that an error of etcd3 or gRPC means; raises the error itself where it is a bug of ours."""
-    cause = error if isinstance(error, grpc.RpcError) else error.__context__  # etcd3's own have lost the details
+    cause = error if isinstance(error, grpc.RpcError) else error.__context__  # etcd3's own errors have lost the details
     if not isinstance(cause, grpc.RpcError):
         raise error
     code, details = cause.code(), cause.details() or ""

@@ -1,6 +1,6 @@
-"""What every lock on an etcd lease has: the lease of its client, kept alive by the worker, and a key that goes with it.
+"""What every lock on an etcd lease has: its client's lease, which the worker keeps alive, and a key that ends with it.
 
-An answer that is lost ends the session: its lease is kept alive no more, and undoes what the request did, however late.
+An acquire or release without an answer gives the lease up, and the lease's end undoes what it did, however late.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Leases:
         self.present: Lease | None = None
 
     def open(self) -> Lease:
-        """The present lease, or a new one. Raises Refused, never Indeterminate: a lease nobody knows holds no key."""
+        """The present lease, or a new one. Raises Refused, never Indeterminate: an unknown lease holds no key."""
         with self._changing:
             lease = self.present
             if lease is None or now() >= lease.expires:
@@ -64,7 +64,7 @@ class Leases:
             return lease
 
     def give_up(self, lease_id: int) -> bool:
-        """Send no more keep-alives for it, so that it ends with all its keys. Whether it was the present one."""
+        """Stop keeping the lease alive, so that it ends with all its keys. Returns whether it was the present one."""
         with self._changing:
             if self.present is None or self.present.id != lease_id:
                 return False
@@ -72,14 +72,14 @@ class Leases:
             return True
 
     def failed(self, lease_id: int, error: LockError) -> None:
-        """Give up the lease on which an acquire failed. An error that calls the lease over names it from now on."""
+        """Give up the lease on which an acquire failed. If the error says that the lease is over, set its `session`."""
         self.give_up(lease_id)
         if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
             error.session = lease_id
 
     def keep_alive(self, lease_id: int) -> None:
-        """One LeaseKeepAlive. Raises Refused or Indeterminate, this also where the other thread has given the lease up:
-        it may have revoked it, and then its end is nobody else's doing.
+        """Send one LeaseKeepAlive. Raises Refused or Indeterminate; the latter also if the other thread has given the
+        lease up: that thread may have revoked it, and then its end is nobody else's doing.
         """
         sent = now()
         try:
@@ -94,7 +94,7 @@ class Leases:
                 self.present = replace(self.present, alive=max(self.present.alive, sent))
 
     def proven(self, lease_id: int) -> Lease:
-        """The lease, with a recent sign of life. As `keep_alive` raises."""
+        """The lease, with a recent sign of life. Raises as `keep_alive`."""
         lease = self.present
         if lease is not None and lease.id == lease_id and now() - lease.alive > lease.ttl // 3:
             self.keep_alive(lease_id)
@@ -105,7 +105,7 @@ class Leases:
 
 
 class EtcdSession(Declarations):
-    """A lock adds `acquire`, and notes in `_keys` what each grant rests on."""
+    """A lock adds `acquire`, and stores in `_keys` the key on which each grant rests."""
 
     backend: ClassVar[str] = "etcd"
     lease: ClassVar[str] = "session"
@@ -116,11 +116,11 @@ class EtcdSession(Declarations):
         self._etcd = etcd
         self._leases = leases
         self._keys: dict[int, str] = {}
-        """By owner: the key of every grant so far: who refuses a write under one that is over is the server."""
+        """Owner → key, of every grant so far: it is the server that refuses a write under a grant that is over."""
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """Asks every endpoint once for a lease."""
+        """Asks one endpoint after another for a lease, each at most once."""
         etcd = Endpoints(endpoints, access)
         client = cls(etcd, Leases(etcd, ttl))
         for last in range(len(endpoints) - 1, -1, -1):
@@ -139,7 +139,7 @@ class EtcdSession(Declarations):
         self._leases.keep_alive(grant.session)
 
     def release(self, grant: Grant) -> None:
-        """Delete the key if it is still the one of this grant; where that fails it goes with the lease."""
+        """Delete the key if it still belongs to this grant. If the request fails, the key goes with the lease."""
         key = self._keys.get(grant.owner)
         try:
             deleted = key is not None and self._delete(key, grant.token or 0)
@@ -181,7 +181,7 @@ class EtcdSession(Declarations):
             self._leases.open()
 
     def _delete(self, key: str, token: int) -> bool:
-        """Whether it was there, with this create_revision."""
+        """Delete a key. Returns whether it was there, with this create_revision."""
         deleted, _ = self._etcd.call(
             lambda client: client.transaction(compare=[Create(key) == token], success=[Delete(key)], failure=[])
         )
@@ -190,7 +190,7 @@ class EtcdSession(Declarations):
 
 @cache  # a worker asks for each of its few names all the time
 def data_of(name: str) -> str:
-    """The key of what is kept beside a lock."""
+    """The key of the data beside a lock."""
     return f"/fencepost/{quote(name, safe='')}"
 
 

@@ -19,14 +19,14 @@ _OTHERS = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 
 
 class EtcdKey(EtcdLock):
-    """``etcd-key``: one key, which whoever finds none puts there with a lease, in a transaction.
+    """``etcd-key``: one key with a lease, which a client puts in a transaction if the key does not exist.
 
-    The lock that comes to mind first, and that of etcdctl's examples and many libraries: compare that the key was never
-    created, put it, and otherwise watch it and try again once it is deleted. Before it grants, the client makes sure
-    that its lease lives. The fencing token is the create_revision.
+    This is the lock that comes to mind first, and that of etcdctl's examples and many libraries: a transaction compares
+    that the key was never created and puts it; otherwise the client watches the key, and tries again when it is
+    deleted. Before it grants, the client makes sure that its lease lives. The fencing token is the create_revision.
 
     What its authors claim: exclusion as long as a client stops when its lease may have ended. There is no order of
-    arrival, and a deletion wakes everybody who waits: compare ``etcd``.
+    arrival, and a deletion wakes every waiter: compare ``etcd``.
     """
 
     name: ClassVar[str] = "etcd-key"
@@ -44,7 +44,7 @@ class EtcdKey(EtcdLock):
         mine = False
         try:
             while True:
-                lease, sent = self._leases.open(), now()  # that of the last try may have ended while it waited
+                lease, sent = self._leases.open(), now()  # the lease of the last try may have ended in the wait
                 mine, revision = self._put(key, lease.id)
                 if mine:
                     lease = self._leases.proven(lease.id)
@@ -79,14 +79,14 @@ class EtcdKey(EtcdLock):
 
 
 class EtcdKeepaliveDies(EtcdKey):
-    """``etcd-keepalive-dies``: the thread that keeps the lease alive ends with the first error, and nobody is told.
+    """``etcd-keepalive-dies``: the thread that keeps the lease alive ends at the first error, and nobody is told.
 
-    A loop around `refresh` without a try: the first answer that does not come raises out of it, and the thread is gone.
-    The lease ends a TTL later, and so does every later lease of this process; the holder sees nothing of it, since it
-    does not look at the clock either. Two mistakes, and each of them is enough together with a long hold: a client must
-    notice that it keeps nothing alive, and stop before its lease can have ended. The rest is ``etcd-key``.
+    The thread is a loop around `refresh` without a try: the first answer that does not come raises out of it, and the
+    thread is gone. The lease ends a TTL later, and so does every later lease of this process. The holder sees nothing
+    of it: it does not look at the clock. Two mistakes, and each of them is enough together with a long hold: a client
+    must notice that it keeps nothing alive, and stop before its lease can have ended. The rest is ``etcd-key``.
 
-    What is claimed: the lock itself excludes. Among holders nothing is, since one slow answer is an error already.
+    What is claimed: the lock itself excludes. Nothing is claimed of its holders: one slow answer is an error already.
     """
 
     name: ClassVar[str] = "etcd-keepalive-dies"
@@ -97,7 +97,7 @@ class EtcdKeepaliveDies(EtcdKey):
     claims: ClassVar[tuple[Claim, ...]] = besides((*_OTHERS, *_BROKEN), EtcdKey.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides((*_OTHERS, "no-lost-update"), EtcdKey.hazards),
-        # Work takes so long that what comes late mostly comes before a successor's write.
+        # The work takes so long that a late write mostly arrives before a successor's write.
         *(replace(hazard, certain=False) for hazard in EtcdKey.hazards if hazard.property == "no-lost-update"),
         Hazard("holder-exclusion", ("cut-client-drop",), "outlived-ttl"),
         *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _BROKEN),
@@ -122,5 +122,5 @@ class EtcdKeepaliveDies(EtcdKey):
             raise
 
     def belief(self, grant: Grant) -> bool:
-        """Whoever was told that it holds, holds."""
+        """A client that was granted the lock believes in it for ever."""
         return grant.expires == NEVER

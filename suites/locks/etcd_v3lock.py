@@ -1,15 +1,15 @@
-"""``etcd-v3lock``: the lock service that etcd's servers offer, through their JSON gateway.
+"""``etcd-v3lock``: the lock service of etcd's servers, used through their JSON gateway.
 
 ``POST /v3/lock/lock`` with a name and a lease waits at the server until the lock is granted, and answers with a key;
-``POST /v3/lock/unlock`` deletes it. The lease is the client's to keep alive. It is what Jepsen took ("etcd 3.4.3",
-2020, section 3.2: "Locks Aren't Real"), used as there: no token, and the holder does not look at the clock; it goes on
-until a keep-alive is answered that the lease is gone.
+``POST /v3/lock/unlock`` deletes that key. The client must keep the lease alive. Jepsen tested this service ("etcd
+3.4.3", 2020, section 3.2: "Locks Aren't Real"), and it is used here as there: without a token, by a holder that does
+not look at the clock. The holder goes on until the answer to a keep-alive says that the lease is gone.
 
 What its authors claim: "a lock on a given name held until Unlock is called or until the lease expires"
-(https://etcd.io/docs/v3.5/dev-guide/api_concurrency_reference_v3/). Before 3.5 the server granted a waiter whose lease
-had died while it waited (#11456); since then it answers "session is expired". Every unlock is acknowledged.
+(https://etcd.io/docs/v3.5/dev-guide/api_concurrency_reference_v3/). Before 3.5 the server granted the lock to a waiter
+whose lease had died while it waited (#11456); since then it answers "session is expired". It acknowledges every unlock.
 
-A wait that takes too long ends with the lease: only that makes certain that the server's entry in the queue goes.
+If a wait takes too long, the client ends its lease: only that removes its entry from the server's queue for certain.
 """
 
 import base64
@@ -28,7 +28,7 @@ from suites.locks.etcd_session import EtcdSession, data_of
 from suites.locks.lease_claims import HOLDER_RUNS, STORE, besides, without
 
 TRY: Final = 0.2
-"""Seconds that a try waits: the service knows only waiting."""
+"""Seconds that a try waits: the service can only wait for the lock."""
 
 _NOT_FOUND: Final = 5
 _OVER: Final = ("session is expired", "requested lease not found")
@@ -36,7 +36,7 @@ _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, "wipe-server") if fault n
 _OTHERS: Final = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 _INSIDE: Final = ("holder-exclusion", "no-lost-update")
 _WRITES: Final = (*_INSIDE, "fenced-store")
-"""What follows when somebody is inside whose lease is over."""
+"""Properties that break when a client is inside whose lease is over."""
 
 
 class TookTooLong(Indeterminate):
@@ -88,15 +88,15 @@ class EtcdV3Lock(EtcdSession):
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(("honest-belief", "token-order"), etcd.EtcdLock.hazards),
         *(Hazard(name, _LATE, "answer-past-ttl", certain=False) for name in _WRITES),
-        # "Can also occur in healthy clusters": whoever is late with a keep-alive goes on all the same.
+        # "Can also occur in healthy clusters": a holder that is late with a keep-alive goes on all the same.
         *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _WRITES),
-        # It acknowledges whatever it is told to unlock.
+        # The service acknowledges every unlock.
         Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
     )
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # type: ignore[override]
-        """Asks every endpoint once for a lease. Neither passwords nor TLS: the gateway is asked in the clear."""
+        """See `EtcdSession.open`. Neither passwords nor TLS: requests to the gateway are not encrypted."""
         return super().open(endpoints, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -116,7 +116,7 @@ class EtcdV3Lock(EtcdSession):
         return self._granted(Grant(name, owner, None, sent, lease.ttl, NEVER, lease.id))
 
     def release(self, grant: Grant) -> None:
-        """Unlock; where that fails the key goes with the lease."""
+        """Unlock. If the request fails, the key goes with the lease."""
         key = self._keys.pop(grant.owner, None)
         if key is None:
             raise Refused(Reason.NOT_OWNER)
@@ -127,7 +127,7 @@ class EtcdV3Lock(EtcdSession):
             raise
 
     def belief(self, grant: Grant) -> bool:
-        """Until a keep-alive is answered that the lease is gone."""
+        """The client believes until the answer to a keep-alive says that the lease is gone."""
         return grant.session == self.session
 
     def _granted(self, grant: Grant) -> Grant:
@@ -139,7 +139,7 @@ class EtcdV3Lock(EtcdSession):
         try:
             self._etcd.call(lambda client: client.revoke_lease(lease_id))
         except Refused as refusal:
-            if refusal.reason is not Reason.NOT_OWNER:  # it is gone: so much the better
+            if refusal.reason is not Reason.NOT_OWNER:  # NOT_OWNER: the lease is gone already
                 raise Indeterminate(f"{late}; {refusal}") from refusal
 
     def _post(self, verb: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
@@ -156,9 +156,9 @@ class EtcdV3Lock(EtcdSession):
 
 
 class EtcdV3LockChecked(EtcdV3Lock):
-    """``etcd-v3lock-checked``: the service of ``etcd-v3lock``, asked by a client that reads the key after the grant.
+    """``etcd-v3lock-checked``: the service of ``etcd-v3lock``, used by a client that reads its key after the grant.
 
-    Its create_revision is the token. No key: the grant was void (#11456). It stops when its lease may be over.
+    The token is the key's create_revision. No key: a void grant (#11456). The client stops when its lease may be over.
     """
 
     name: ClassVar[str] = "etcd-v3lock-checked"

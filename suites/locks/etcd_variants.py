@@ -1,4 +1,4 @@
-"""Locks on the queue of ``etcd``: for readers and writers, for two at once, and one that may be taken again."""
+"""Locks on the queue of ``etcd``: for readers and writers, for two holders at once, and reentrant."""
 
 from typing import ClassVar
 
@@ -14,16 +14,16 @@ _OTHERS = ("token-order", "fenced-store", "no-lost-update", "herd-free")
 class EtcdReadWrite(EtcdLock):
     """``etcd-rw``: readers and writers in one queue of keys.
 
-    The queue of ``etcd`` in which a writer waits for every key before its own, and a reader only for the last writer's,
-    as the RWMutex of etcd's client/v3/experimental/recipes
+    This is the queue of ``etcd``, but a writer waits for every key before its own, and a reader only for the last
+    writer's key before its own, as in the RWMutex of etcd's client/v3/experimental/recipes
     (https://pkg.go.dev/go.etcd.io/etcd/client/v3/experimental/recipes).
 
-    What its authors claim: a writer is alone, readers keep out no reader, and nobody is overtaken by a writer that came
-    later. A writer's end wakes all readers that waited for it, and all of them may go in: a herd, but of use.
+    What its authors claim: a writer is alone, readers keep out no reader, and no client is overtaken by a writer that
+    came later. A writer that leaves wakes all readers that waited for it, and all of them may go in: a useful herd.
     """
 
     name: ClassVar[str] = "etcd-rw"
-    tokens: ClassVar[bool] = False  # what a reader would carry is its writer's, which may be gone
+    tokens: ClassVar[bool] = False  # readers would need the token of the writer before them, whose key may be gone
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_OTHERS, EtcdLock.claims), Claim("sharing"))
     hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_OTHERS, EtcdLock.hazards), WOKEN_ALL)
@@ -39,12 +39,12 @@ class EtcdReadWrite(EtcdLock):
 
 
 class EtcdSemaphore(EtcdLock):
-    """``etcd-semaphore``: two may hold at once, those with the lowest two create_revisions of a queue of keys.
+    """``etcd-semaphore``: two clients may hold at once: those with the lowest two create_revisions in a queue of keys.
 
-    Any holder's end may be the turn of the next, so a waiter watches the whole queue, and whoever goes wakes all.
+    Whichever holder leaves, the next waiter may go in. So waiters watch the whole queue, and each leaver wakes all.
 
-    What its authors claim: never more than two as long as a client stops when its lease may have ended, and the permits
-    of the dead come back. It has no fencing token: with two holders, no order of numbers would tell who is late.
+    What its authors claim: never more than two hold as long as a client stops when its lease may have ended, and a dead
+    holder's permit comes back. It has no fencing token: with two holders, no order of numbers would tell who is late.
     """
 
     name: ClassVar[str] = "etcd-semaphore"
@@ -60,11 +60,11 @@ class EtcdSemaphore(EtcdLock):
 
 
 class EtcdReentrant(Reentrant, EtcdLock):
-    """``etcd-reentrant``: the queue of ``etcd``, and a client that counts how often it holds.
+    """``etcd-reentrant``: the queue of ``etcd``, and a client that counts how often it holds the lock.
 
-    As Curator's InterProcessMutex (https://curator.apache.org/docs/recipes-shared-reentrant-lock): etcd sees one key.
+    Like Curator's InterProcessMutex (https://curator.apache.org/docs/recipes-shared-reentrant-lock): etcd sees one key.
 
-    What its authors claim: as of ``etcd``; an inner acquire succeeds at once and an inner release frees nothing.
+    What its authors claim: the claims of ``etcd``; an inner acquire succeeds at once, an inner release frees nothing.
     """
 
     name: ClassVar[str] = "etcd-reentrant"

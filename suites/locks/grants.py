@@ -1,21 +1,21 @@
-"""Checks what an acquire returned before it is recorded: a mistake of an adapter is reported as what it is."""
+"""Checks what an acquire returned before that is recorded, so that a mistake of an adapter is reported as such."""
 
 from typing import Final
 
 from suites.lock import NEVER, Grant, now
 
 _MOST: Final = (1 << 63) - 1
-"""What a column of a recording holds (`checkers.row_format`)."""
+"""The largest number that a column of a recording can hold (`checkers.row_format`)."""
 
 
 class BadGrant(Exception):
-    """An acquire returned what cannot be one. The text, a line, says what is wrong and what is needed."""
+    """An acquire returned something that is no valid grant. The message says in one line what is wrong and needed."""
 
 
 def checked(grant: object, name: str, who: str) -> Grant | None:
-    """The grant, if an acquire of this lock can have returned it. who: ``MyLock.acquire``. Raises BadGrant.
+    """The grant, if an acquire of this lock may return it. who: for example ``MyLock.acquire``. Raises BadGrant.
 
-    Whether it tells the truth is for the checkers. A TTL of 0 is that of a lock without one.
+    Whether the grant tells the truth is for the checkers to find out. A lock without a TTL has the TTL 0.
     """
     if grant is None:
         return None
@@ -29,7 +29,7 @@ def checked(grant: object, name: str, who: str) -> Grant | None:
 
 
 def _wrong(grant: Grant, name: str) -> tuple[str, str] | None:
-    """(field, what it must be) of the first that cannot be."""
+    """(field, what it must be) of the first field with an impossible value; None if there is none."""
     sent, here = grant.sent, now()
     if grant.name != name:
         return "name", f"the name that was asked for, {name!r},"
@@ -41,7 +41,7 @@ def _wrong(grant: Grant, name: str) -> tuple[str, str] | None:
         return "sent", f"an int from 1 to the present, {here}, in ns (suites.lock.now() before the request)"
     if not _int(grant.ttl, 0, NEVER):
         return "ttl", "an int from 0 to 2**62, in ns,"
-    # In a session it counts from the last keep-alive: it may be over before the request was even sent.
+    # In a session `expires` counts from the last keep-alive, so it may lie before the request was sent.
     if not _int(grant.expires, 1 if grant.session else sent + 1, _MOST):
         return "expires", f"an int later than its sent, {sent}, in ns (suites.lock.NEVER for no end)"
     if not _int(grant.session, -_MOST - 1, _MOST):
@@ -52,11 +52,11 @@ def _wrong(grant: Grant, name: str) -> tuple[str, str] | None:
 
 
 def _int(value: object, least: int, most: int) -> bool:
-    """bool is an int to Python, and here a mistake."""
+    """Whether the value is an int from `least` to `most`. A bool is an int in Python, but a mistake here."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _shown(value: object) -> str:
-    """As ``'tok-1' (str)``, in a line of bearable length."""
+    """The value and its type, as in ``'tok-1' (str)``, in one line; a value of more than 80 characters is cut."""
     text = repr(value).replace("\n", " ")
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"

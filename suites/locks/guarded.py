@@ -9,7 +9,7 @@ def encoded(value: int, elements: Sequence[int]) -> bytes:
 
 
 def decoded(data: bytes) -> tuple[int, Sequence[int]]:
-    """(value, elements); of nothing at all -1 and no elements."""
+    """(value, elements); for empty data, the value -1 and no elements."""
     if not data:
         return -1, ()
     value, *elements = json.loads(data)

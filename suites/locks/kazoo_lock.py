@@ -1,14 +1,14 @@
 """``kazoo-lock``: kazoo's own Lock, as its users use it: acquire with a timeout, work, release.
 
-https://kazoo.readthedocs.io/en/latest/api/recipe/lock.html: a queue of ephemeral sequential nodes with a UUID in their
-names, as in ``zookeeper``. What is judged here is the library: what it calls acquired is acquired, what it calls
-released is released, and whoever holds believes so for as long as `is_acquired` says it.
+It is a queue of ephemeral sequential nodes with a UUID in their names, as in ``zookeeper``
+(https://kazoo.readthedocs.io/en/latest/api/recipe/lock.html). What is judged here is the library: what it calls
+acquired or released is so, and a client believes that it holds for as long as `is_acquired` says so.
 
-What its authors claim: exclusion, and that a lock whose creation was not answered is found again by its UUID. They ask
-their users to stop at SUSPENDED; nothing in the lock does that: `is_acquired` stays true when the session is lost, and
-`release` swallows that the node is gone. A wait that took too long withdraws "best effort" (kazoo #732): where that
-fails, an entry of a living session stays in the queue, and nobody says so; nor does anybody delete the node of a
-release that failed. Nobody gets the lock then while that session lives. There is no token but the czxid of `lock.node`.
+What its authors claim: exclusion, and that a node whose creation was not answered is found again by its UUID. They ask
+their users to stop at SUSPENDED. Nothing in the lock does that: `is_acquired` stays true when the session is lost, and
+`release` does not report that the node is gone. A wait that took too long withdraws "best effort" (kazoo #732). If that
+fails, the entry of a living session stays in the queue, and nobody says so; the node of a failed release stays as well.
+Then nobody gets the lock while that session lives. There is no token but the czxid of `lock.node`.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, *FROZEN_INSIDE, "wipe-ser
 
 
 class KazooLock(InSession):
-    """How long a call may take is kazoo's affair, and so are its pings: the history sees the worker's writes."""
+    """kazoo decides how long a call may take, and when it sends pings: the history sees only the worker's writes."""
 
     name: ClassVar[str] = "kazoo-lock"
-    lease: ClassVar[str] = "session"  # what it calls released proves nothing about the session
-    # What it leaves behind stays for ever: that is seen as soon as a session could have ended and another begun.
+    lease: ClassVar[str] = "session"  # what kazoo calls released proves nothing about the session
+    # A node that kazoo leaves behind stays for ever: it shows as soon as a session could have ended and another begun.
     bounds: ClassVar[Mapping[str, float]] = {**without(_UNBOUNDED, ZooKeeperLock.bounds), "recovery": 5.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
@@ -55,12 +55,12 @@ class KazooLock(InSession):
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
         super().__init__(session, ttl)
         self._locks: dict[int, Any] = {}
-        """By owner: kazoo's locks."""
+        """Owner → kazoo's lock."""
         self._awaited: Any = None
-        """kazoo's lock that an acquire is about."""
+        """kazoo's lock that an acquire waits for; None without an acquire."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """kazoo waits, tries again, and cleans up as it sees fit; where it calls it a timeout, so do we."""
+        """kazoo waits, tries again, and cleans up as it sees fit. A timeout of kazoo is a timeout here."""
         session = self._session.adopt()
         lock = self._awaited = self._session.zk.Lock(f"{ROOT}/{quote(name, safe='')}")
         owner, sent = new_owner(), now()

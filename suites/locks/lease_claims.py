@@ -1,7 +1,7 @@
-"""What lease locks have in common: their claims while the holder runs, their hazards when it is frozen.
+"""What all lease locks have in common: their claims while the holder runs, and their hazards when the holder is frozen.
 
 A lease ends on the server's clock, whatever the holder does meanwhile. A holder that runs sees the end coming and
-stops; one that is frozen (a long garbage collection, a suspended machine) wakes up inside, beside its successor.
+stops. A holder that is frozen (a long garbage collection, a suspended machine) wakes up inside, beside its successor.
 Only a resource that refuses lower fencing tokens, on reads as well as on writes, is protected from it: see Kleppmann,
 "How to do distributed locking" (2016), and Jepsen, "etcd 3.4.3" (2020), section 3.2.
 
@@ -20,7 +20,7 @@ LINKS: Final = (
     *("cut-*", "isolate-leader-*", "split-*", "mute-leader", "deafen-leader", "lose-*", "reset-connections"),
     *("flap-links", "slow-links", "slow-close", "throttle-links", "slice-links"),
 )
-"""A link may lose, delay and cut: what is not answered is unknown, and a client that hears nothing stops in time."""
+"""Links lose, delay and cut. An unanswered request has an unknown outcome; a client without answers stops in time."""
 
 SERVERS: Final = (
     *("pause-server", "kill-server", "crash-after-acquire", "restart-*"),
@@ -33,7 +33,7 @@ BOUNDARIES: Final = tuple(f"at-every-request-{what}" for what in ("kill", "lose"
 """Between two requests of a verb a client may die, lose its answer or its connection, give up, and so on."""
 
 STORE: Final = ("delayed-write", "store-reply-lost")
-"""The lock is not touched."""
+"""Faults on the protected store; the lock is not touched."""
 
 RUNNING: Final = (
     *("kill-holder", "kill-before-release", "kill-after-renewal", "kill-renewal", "kill-waiter"),
@@ -45,11 +45,11 @@ FROZEN_INSIDE: Final = ("freeze-*", "late-write")
 """Faults under which a holder certainly does not run when its lease ends, and is still inside when it goes on."""
 
 FROZEN_BETWEEN: Final = ("at-every-request-freeze", "at-every-two-requests-freeze", "at-every-request-crash")
-"""Frozen between two requests of a verb, until another holds or a server is back: inside only where it renews."""
+"""A client is frozen between requests of a verb until another holds or a server is back; inside only if it renews."""
 
 CLOCKS: Final = ("clock-*",)
 LOSSES: Final = ("wipe-server", "promote-replica")
-"""What a server had acknowledged is gone."""
+"""Faults under which data that a server had acknowledged are gone."""
 
 HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING, *BOUNDARIES)
 SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE, *FROZEN_BETWEEN)
@@ -64,7 +64,7 @@ CLAIMS: Final = (
     Claim("server-exclusion", under=SOUND),
     Claim("holder-exclusion", under=HOLDER_RUNS),
     Claim("recovery", under=SOUND),
-    # Who was frozen believes nothing while it does not run, and looks at its clock before anything else.
+    # A client that was frozen believes nothing while it does not run, and first looks at its clock when it runs.
     Claim("honest-belief", under=SOUND),
     Claim("owner-release", under=SOUND),
     Claim("honest-renewal", under=SOUND),
@@ -81,28 +81,28 @@ TOKEN_CLAIMS: Final = (
 )
 
 QUEUE_CLAIMS: Final = (Claim("fifo", under=SOUND), Claim("herd-free"))
-"""Of a queue in which each waits for the one before it alone."""
+"""Claims of a queue in which each client waits only for the client right before it."""
 
 GUARDED_CLAIMS: Final = (
-    # The service that gives the lock refuses the write, whatever its holder believes and however late it comes.
+    # The service that grants the lock refuses the write, whatever the holder believes and however late it comes.
     Claim("fenced-store", under=SOUND, stores=("guarded",)),
     Claim("no-lost-update", under=SOUND, stores=("guarded",)),
 )
 
 CONSENSUS_CLAIMS: Final = tuple(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS))
-"""Where members agree before they acknowledge, one that comes back empty gets all of it from the others."""
+"""If members agree before they acknowledge, a member that comes back empty gets all data from the others."""
 
 FENCED_QUEUE_CLAIMS: Final = (*CLAIMS, *TOKEN_CLAIMS, *QUEUE_CLAIMS, *GUARDED_CLAIMS, *CONSENSUS_CLAIMS)
-"""All of it: of a queue with tokens, kept by members that agree, and data beside it."""
+"""All claims of a queue with tokens, on members that agree, and of the data beside the queue."""
 
 WOKEN_ALL: Final = Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False)
-"""Of a queue in which one release may wake several waiters."""
+"""The hazard of a queue in which one release may wake several waiters."""
 
 HAZARDS: Final = (
     Hazard("holder-exclusion", FROZEN_INSIDE, FROZEN),
     Hazard("holder-exclusion", FROZEN_BETWEEN, FROZEN, certain=False),
-    # Frozen when it has made sure that it holds, and is about to write. Elsewhere it makes sure before it writes,
-    # unless its renewal is hit just while it writes.
+    # The holder is frozen after it has made sure that it holds, just before it writes. If it is frozen elsewhere, it
+    # makes sure again before it writes, unless the fault hits its renewal just while it writes.
     Hazard("fenced-store", ("freeze-holder", "late-write"), FROZEN, stores=("unfenced",)),
     Hazard("fenced-store", ("freeze-in-renewal",), FROZEN, stores=("unfenced",), certain=False),
     Hazard("no-lost-update", ("late-write",), FROZEN, stores=("unfenced",)),
@@ -113,14 +113,14 @@ HAZARDS: Final = (
         stores=("unfenced", "fence-writes*"),
         certain=False,
     ),
-    # The lock was held when the write was sent; where no fence stands it overwrites what came after it.
-    # One that lands between a holder's read and write is overwritten in turn, and nobody misses anything.
+    # The lock was held when the write was sent. Without a fence, the late write overwrites the writes after it.
+    # If it lands between a holder's read and write, the holder overwrites it in turn, and no update is missing.
     Hazard("no-lost-update", ("delayed-write",), "late-delivery", stores=("unfenced",), certain=False),
     Hazard("no-lost-update", ("delayed-write",), "late-delivery", stores=("fence-writes*",), certain=False),
 )
 
 TOKEN_HAZARDS: Final = (
-    # A fence on writes alone still accepts a stale write that lands between its successor's read and first write.
+    # A fence on writes alone still accepts a stale write that lands between the successor's read and first write.
     Hazard("no-lost-update", ("late-write",), FROZEN, stores=("fence-writes*",)),
 )
 
@@ -136,7 +136,7 @@ def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[s
 
 _OF_ONE_HOLDER: Final = (
     *("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"),
-    # Of several permits nobody can tell which was given on.
+    # With several permits nobody can tell which of them was passed on.
     *("owner-release", "crash-release", "honest-belief", "hand-over"),
 )
 
@@ -144,7 +144,7 @@ _OF_ONE_HOLDER: Final = (
 def as_semaphore(promises: Sequence[Promise]) -> tuple[Promise, ...]:
     """The same claims or hazards for a semaphore, which has no tokens, no store to protect, and several permits.
 
-    Under ``late-write`` the supposed successor of the frozen holder may have held beside it all the while.
+    Under ``late-write`` the supposed successor of the frozen holder may have held another permit all the while.
     """
     kept: list[Claim | Hazard] = []
     for promise in besides(_OF_ONE_HOLDER, promises):

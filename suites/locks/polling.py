@@ -1,4 +1,4 @@
-"""Polling, for locks whose server wakes nobody."""
+"""Polling, for locks whose server does not wake waiters."""
 
 import random
 import time
@@ -9,9 +9,9 @@ from suites.lock import Grant, Refused, now
 
 
 def polled(attempt: Callable[[], Grant | None], timeout: float, poll: tuple[float, float]) -> Grant | None:
-    """What the first attempt that is granted returns, None once `timeout` seconds have passed.
+    """The grant of the first attempt that succeeds, or None once `timeout` seconds have passed.
 
-    poll: see `pause_until`. With `timeout` 0 there is one attempt, and Refused(HELD) if it is not granted.
+    poll: see `pause_until`. With `timeout` 0 there is one attempt; if it is not granted, raises Refused(HELD).
     """
     deadline = now() + int(timeout * 1e9)
     while (grant := attempt()) is None:
@@ -23,9 +23,9 @@ def polled(attempt: Callable[[], Grant | None], timeout: float, poll: tuple[floa
 
 
 def pause_until(deadline: int, poll: tuple[float, float]) -> bool:
-    """A pause before the next attempt, at random; False, and none, where it would end beyond the deadline (ns).
+    """Pause for a random time before the next attempt. False, without a pause, if it would end after the deadline (ns).
 
-    poll: the shortest and the longest, in seconds.
+    poll: the shortest and the longest pause, in seconds.
     """
     pause = random.uniform(*poll)
     if now() + pause * 1e9 >= deadline:

@@ -1,14 +1,14 @@
 """``postgres-session``: an advisory lock of PostgreSQL, at session level.
 
-pg_advisory_lock(key) waits in the server's queue, in order of arrival, up to lock_timeout; pg_advisory_unlock lets go:
-https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS. It is what libraries such as pals and
-django-pglock wrap. The key is a number of 64 bits, hashed from the name.
+pg_advisory_lock(key) waits in the server's queue, in order of arrival, up to lock_timeout; pg_advisory_unlock releases:
+https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS. Libraries such as pals and django-pglock
+wrap these functions. The key is a number of 64 bits, hashed from the name.
 
 What its authors claim: the lock is "held until explicitly released or the session ends". So there is no TTL to outlive
-and no clock to trust, a crashed client's lock is free as soon as its connection is, and a hung one's never is. They
-claim no fencing token, and nothing about a client whose session has ended without its knowledge: that one goes on. A
-session ends with its connection, so a proxy or a dead network decides how long it takes (`postgres_session`). Advisory
-locks are neither written to disk nor replicated: a restart or a failover forgets them all.
+and no clock to trust. A crashed client's lock is free as soon as its connection ends; a hung client's lock never is.
+They claim no fencing token, and nothing about a client that does not know that its session has ended: it goes on. A
+session ends with its connection, so a proxy or a dead network decides how long that takes (`postgres_session`).
+Advisory locks are neither written to disk nor replicated: a restart or a failover forgets them all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from suites.locks.postgres_session import SETTINGS, PostgresSession, Rows, advis
 
 
 class SessionLock(Declarations):
-    """What all locks do that live in a session: `acquire` and `_free` are left to each."""
+    """What all locks in a session have in common. Each lock adds `acquire` and `_free`."""
 
     backend: ClassVar[str] = "postgres"
     lease: ClassVar[str] = "none"
@@ -45,22 +45,22 @@ class SessionLock(Declarations):
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """There is one server, or PgBouncer before it, which takes no parameters of sessions."""
+        """There is one server, or PgBouncer in front of it, which takes no parameters of sessions."""
         session = PostgresSession(endpoints[0], access, {} if cls.via else SETTINGS)
         session.begin()
         return cls(session, ttl)
 
     def renew(self, grant: Grant) -> None:
-        """There is nothing to extend. It asks whether the session lives, with which the lock is held until its release.
+        """There is nothing to extend. Asks whether the session lives: in it the lock is held until the release.
 
-        The session outlives that, so its answer proves nothing once the release has begun.
+        The session outlives the release, so its answer proves nothing once the release has begun.
         """
         self._ask(grant, "SELECT 1")
         if grant.owner in self._released:
             raise Refused(Reason.NOT_OWNER, "it was released meanwhile")
 
     def release(self, grant: Grant) -> None:
-        """Refused when the session is over, as the client sees it: there is nothing left to release it with."""
+        """Raises Refused if the client knows that the session is over: no other session can release the lock."""
         self._released.add(grant.owner)
         try:
             self._free(grant)
@@ -68,7 +68,7 @@ class SessionLock(Declarations):
             self._held.pop(grant.owner, None)
 
     def belief(self, grant: Grant) -> bool:
-        """It holds as long as it has its session, and sees the end of that only when it has asked for something."""
+        """The client believes while it has its session. It notices the session's end only by a request."""
         return self._held.get(grant.owner) == self._session.id
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class SessionLock(Declarations):
         return grant
 
     def _ask(self, grant: Grant, statement: str, *params: object) -> Rows:
-        """In the session of the grant. Raises as `PostgresSession.ask`."""
+        """Run a statement in the session of the grant. Raises as `PostgresSession.ask`."""
         return self._session.ask(self._held.get(grant.owner, 0), statement, *params)
 
     def _free(self, grant: Grant) -> None:
@@ -93,15 +93,15 @@ class AdvisoryLock(SessionLock):
         *("leader/unfenced", "set/unfenced", "transfer-opposite/unfenced", "churn/*", "impatient/*"),
         *("transfer/*", "transfer-backoff/*", "crowd/*", "many/*", "inventory/unfenced", "once/*"),
     )
-    # Longer than deadlock_timeout, after which one of those who wait for each other is refused.
+    # Longer than deadlock_timeout, after which the server refuses one of the clients that wait for each other.
     min_ttl: ClassVar[float] = 2.0
-    # Where the server does not find them they give up when a wait of their own is over, which is longer still.
+    # If the server does not find the deadlock, they give up when their own wait is over, which takes longer still.
     bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "recovery": 5.0}
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("deadlock-free", under=DETECTED))
     hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS_OF_SESSIONS, *HAZARDS_OF_WAITERS)
 
     NUMBER: ClassVar[str] = "$1"
-    """The lock's number, of what `told` tells the server."""
+    """The SQL expression for the number of a lock; $1 is `parameter`."""
 
     def __init__(self, session: PostgresSession, ttl: float) -> None:
         super().__init__(session, ttl)
@@ -109,11 +109,11 @@ class AdvisoryLock(SessionLock):
         """The session, and for how many seconds its statements wait for a lock."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Refused(HELD) also where the server found that two wait for each other: it then picks one of them."""
+        """Raises Refused(HELD) also if the server finds that clients wait for each other: it refuses one of them."""
         return self._take(name, timeout, "")
 
     def parameter(self, name: str) -> object:
-        """Of the SQL expression `NUMBER`, from the name of a lock."""
+        """The parameter of the SQL expression `NUMBER`, from the name of a lock."""
         return advisory_key(name)
 
     def _take(self, name: str, timeout: float, mode: str) -> Grant | None:
@@ -149,7 +149,7 @@ class AdvisoryLock(SessionLock):
             raise Indeterminate(str(error)) from error
 
     def _wait_for(self, timeout: float, session: int) -> None:
-        """Set lock_timeout, where it is another."""
+        """Set lock_timeout, if it has another value."""
         if self._waits != (session, timeout):
             self._session.ask(session, "SELECT set_config('lock_timeout', $1, false)", f"{round(timeout * 1000)}ms")
             self._waits = (session, timeout)

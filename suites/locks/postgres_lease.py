@@ -1,14 +1,14 @@
 """``postgres-lease``: a row with an owner, a fencing token and a time of expiry by the server's clock.
 
-The lock table that schedulers keep (ShedLock's, https://github.com/lukas-krecan/ShedLock, is the best known): one
-statement takes the row if nobody has it or its time is over, by clock_timestamp(), and counts the token up; a heartbeat
-moves the time; the release empties the row if the owner is still the same. No session is involved, so that it works
-through any pool, and outlives restarts as every committed row does.
+Schedulers keep such a lock table (the best known is ShedLock's, https://github.com/lukas-krecan/ShedLock). One
+statement takes the row if it has no owner or has expired, by clock_timestamp(), and counts the token up. A heartbeat
+moves the time of expiry. The release removes the owner if it is still the same. No session is involved, so the lock
+works through any pool, and outlives restarts like every committed row.
 
-What its authors claim: exclusion while the holder works for less than the lease, and freedom once that has ended. As of
-every lease, not that a holder that was frozen knows of its end: for that there is the token. What the exclusion needs
-is the server's wall clock: set ahead, it ends every lock. The token does not need it. Where the table is lost (a
-failover to a replica that is behind, a restored backup) both go back.
+What its authors claim: exclusion while the holder works for less than the lease, and that the lock is free once the
+lease has ended. As with every lease, they do not claim that a frozen holder knows of its end: the token is there for
+that. The exclusion depends on the server's wall clock: set ahead, it ends every lock. The token does not. If the table
+is lost (by a failover to a replica that is behind, or a restored backup), both go back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ GRAIN: Final = 0.002
 """Seconds by which the server may end a lease early: its clock has microseconds."""
 
 _TABLE: Final = "leases (name text PRIMARY KEY, owner bigint, token bigint NOT NULL, expires timestamptz NOT NULL)"
-# The condition is looked at when the row is locked, on its newest version, so that of several one gets it; and
-# clock_timestamp() is that moment's, not the beginning of the wait's.
+# The server checks the condition when it has locked the row, on the newest version, so only one of several clients gets
+# the row; and clock_timestamp() is the time of that moment, not of the beginning of the wait.
 _ACQUIRE: Final = """
 INSERT INTO fencepost.leases AS l VALUES ($1, $2, 1, clock_timestamp() + $3::interval)
 ON CONFLICT (name) DO UPDATE SET owner = $2, token = l.token + 1, expires = clock_timestamp() + $3::interval
@@ -46,7 +46,7 @@ RETURNING token"""
 _SWEEP: Final = "DELETE FROM fencepost.leases WHERE name = $1"
 
 ONE_SERVER: Final = ("terminate-backends",)
-"""What ends sessions leaves rows alone."""
+"""Faults that end sessions, but leave rows alone."""
 
 
 class LeaseLock(Declarations):
@@ -69,7 +69,7 @@ class LeaseLock(Declarations):
         Claim("no-lost-update", under=CLOCKS, stores=("fence-reads-and-writes",)),
         Claim("recovery", under=LOSSES),
     )
-    # As on Redis, whose keys end by the wall clock too, and are lost with the data; but there is one server.
+    # As on Redis, where keys also end by the wall clock and are lost with the data; but here there is one server.
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *HAZARDS,
         *TOKEN_HAZARDS,
@@ -77,7 +77,7 @@ class LeaseLock(Declarations):
     )
 
     ACQUIRE: ClassVar[str] = _ACQUIRE
-    """$1 name, $2 owner, $3 TTL; a token where it was taken."""
+    """$1 name, $2 owner, $3 TTL; answers with a token if the row was taken."""
 
     def __init__(self, session: PostgresSession, ttl: float) -> None:
         self._session = session
@@ -91,7 +91,7 @@ class LeaseLock(Declarations):
         return cls(session, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """A lost answer is Indeterminate at once; the row that it may have taken ends with its lease."""
+        """A lost answer is Indeterminate at once; a row that the request may have taken ends with its lease."""
         owner = new_owner()
 
         def attempt() -> Grant | None:
@@ -121,11 +121,11 @@ class LeaseLock(Declarations):
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """The rows stay for ever otherwise: a token must not go back while anybody may hold an old one."""
+        """Delete the rows, which no lease removes: a token must not go back while a client may hold an old one."""
         PostgresSession.sweep(endpoints[0], access, _SWEEP, names)
 
     def _ask(self, statement: str, *params: object) -> Rows:
-        """In whichever session there is. A table that is gone knows of nobody."""
+        """Run a statement in the present session, or a new one. A table that is gone has no rows."""
         try:
             return self._session.ask(self._session.begin(), statement, *params)
         except errors.UndefinedTable:

@@ -1,14 +1,14 @@
-"""One session of PostgreSQL, shared by the threads of a worker, and what its locks have in common.
+"""One session of PostgreSQL, shared by the threads of a worker, and what the locks in it have in common.
 
-A session lives as long as its connection, at both ends by itself: the server ends it, and frees all that it holds, when
-it is told that the connection is over or when the server itself ends. Nobody tells the client of that. A client gives
-a connection up when an answer is missing, and never takes it up again: whatever was held in it is lost to it.
+A session lives as long as its connection, which each side ends by itself. The server ends the session, and frees all
+that it holds, when it is told that the connection is over or when the server itself ends. Nobody tells the client. The
+client gives a connection up when an answer is missing, and never uses it again: it has lost all that it held in it.
 
-In between lies a connection that only one side knows to be dead. The server keeps its locks until its kernel misses an
-answer of the other's, which takes two hours by default; the `SETTINGS` make it three seconds. A proxy between them (a
-load balancer, PgBouncer, the Toxiproxy of our own star) answers in the client's place: then it is the proxy's end of
-the connection that counts, and there may be no bound. Toxiproxy passes on that a client hung up, even where it swallows
-every byte, so that in the star the server knows when the client does.
+For a while, only one side may know that the connection is dead. The server keeps the locks until its kernel misses an
+answer from the other side, which takes two hours by default; the `SETTINGS` make it three seconds. A proxy between them
+(a load balancer, PgBouncer, the Toxiproxy of our own star) answers in the client's place. Then the proxy's end of the
+connection counts, and there may be no bound. Toxiproxy passes on that a client hung up, even while it swallows every
+byte, so in the star the server knows it when the client does.
 """
 
 import contextlib
@@ -40,15 +40,15 @@ SETTINGS: Final[Mapping[str, object]] = {
 """After how long the server takes a silent client for dead: see the module."""
 
 _MAKING: Final = 7240014
-"""Advisory lock under which tables are made: CREATE ... IF NOT EXISTS by two at once fails for one of them."""
+"""Advisory lock under which tables are made: if two run CREATE ... IF NOT EXISTS at once, it fails for one of them."""
 
 Rows = list[tuple[str, ...]]
 
 
 class PostgresSession:
-    """For several threads: one statement at a time. After a lost answer the next `begin` makes another session.
+    """A session for several threads, one statement at a time. After a lost answer the next `begin` makes a new session.
 
-    id  of the present session, 0 for none; a new one each time.
+    id  the number of the present session, 0 for none; every session has a new one.
     """
 
     def __init__(self, endpoint: str, access: Access, settings: Mapping[str, object] = SETTINGS) -> None:
@@ -62,7 +62,7 @@ class PostgresSession:
 
     @classmethod
     def sweep(cls, endpoint: str, access: Access, statement: str, names: Sequence[str]) -> None:
-        """In a session of its own, for each of the names; where there is no table, nobody ever took one."""
+        """Run the statement for each name, in a session of its own. If there is no table, no lock was ever taken."""
         with contextlib.closing(cls(endpoint, access, {})) as session, contextlib.suppress(errors.UndefinedTable):
             for name in names:
                 session.ask(session.begin(), statement, name)
@@ -81,17 +81,17 @@ class PostgresSession:
             return self.id
 
     def ask(self, session: int, statement: str, *params: object, wait: float = 0.0) -> Rows:
-        """The rows of one statement, in this session or not at all.
+        """The rows of one statement, which runs in this session or not at all.
 
-        wait: seconds that the server may take beyond what is usual. Raises Refused: NOT_OWNER when the session is over,
-        UNAVAILABLE when other threads keep it busy for longer than an answer may take; or Indeterminate, which ends it.
-        An error that is the statement's own is psycopg's.
+        wait: seconds that the server may take beyond `REQUEST`. Raises Refused: NOT_OWNER when the session is over,
+        UNAVAILABLE when other threads keep it busy for longer than an answer may take. Raises Indeterminate, which ends
+        the session. An error of the statement itself is an exception of psycopg.
         """
         with self._asking(session) as connection:
             return connection.query(statement, [str(param) for param in params], REQUEST + wait)
 
     def make(self, session: int, table: str) -> None:
-        """Make a table of ours: its name and columns. All of it or nothing. Raises as `ask`."""
+        """Make one of our tables, completely or not at all. table: its name and columns. Raises as `ask`."""
         with self._asking(session) as connection:
             connection.script(
                 f"SELECT pg_advisory_xact_lock({_MAKING}); CREATE SCHEMA IF NOT EXISTS fencepost;"
@@ -136,5 +136,5 @@ class PostgresSession:
 
 
 def advisory_key(name: str) -> int:
-    """A lock's number, of 64 bits: names that meet in one are as good as impossible."""
+    """The number of a lock, of 64 bits. That two names have the same number is as good as impossible."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)

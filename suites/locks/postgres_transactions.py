@@ -28,18 +28,18 @@ class TransactionLock(SessionLock):
     BEGIN; SELECT pg_advisory_xact_lock(key); the holder works; COMMIT. Transaction-level locks "are automatically
     released at the end of the transaction, and there is no explicit unlock operation"
     (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). A pool in transaction mode gives a
-    client one server session while its transaction is open, so this is the lock to use there, and not
+    client one server session while its transaction is open, so this is the lock to use with such a pool, and not
     `postgres-bouncer`.
 
-    What its authors claim: what they claim of session-level locks, but for the release. A transaction that is open for
-    as long as somebody works holds back vacuum, and ends with idle_in_transaction_session_timeout where that is set.
+    What its authors claim: the same as for session-level locks, except for the release. A transaction that stays open
+    while the holder works holds back vacuum, and is ended by idle_in_transaction_session_timeout, if that is set.
     """
 
     name: ClassVar[str] = "postgres-xact"
     via: ClassVar[str] = "pgbouncer"
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """A client has one transaction, and so one lock at a time. With it ends what a broken off wait may have got."""
+        """A client has one transaction, so one lock at a time. Its end frees what a broken-off wait may have got."""
         session = self._session.begin()
         self._session.ask(session, "BEGIN")
         sent = now()
@@ -54,7 +54,7 @@ class TransactionLock(SessionLock):
         except errors.LockNotAvailable:
             pass
         except LockError:
-            self._session.close()  # rather than go on in a transaction of which nobody knows how it stands
+            self._session.close()  # rather than go on in a transaction whose state is unknown
             raise
         self._session.ask(session, "ROLLBACK")
         if timeout == 0:
@@ -77,14 +77,14 @@ class TransactionLock(SessionLock):
 
 
 class SemaphoreLock(SessionLock):
-    """``postgres-semaphore``: as many rows as there are permits, each locked by who has one.
+    """``postgres-semaphore``: one row for each permit, which the holder of the permit has locked.
 
-    SELECT ... FOR UPDATE SKIP LOCKED LIMIT 1 in a transaction that stays open while the holder works, as job queues
-    take their jobs: https://www.postgresql.org/docs/current/sql-select.html#SQL-FOR-UPDATE-SHARE. Rows that others have
-    locked are skipped, so nobody waits in the server, and whoever finds none looks again: there is no order.
+    A client takes a permit with SELECT ... FOR UPDATE SKIP LOCKED LIMIT 1, in a transaction that stays open while it
+    works, as job queues take jobs: https://www.postgresql.org/docs/current/sql-select.html#SQL-FOR-UPDATE-SHARE. Rows
+    that others have locked are skipped, so nobody waits in the server. A client that finds none looks again: no order.
 
-    What its authors claim: a row is locked by one transaction at a time, until that ends; which is also the end of a
-    session's. So what is true of `postgres-session` is true of each permit.
+    What its authors claim: one transaction at a time locks a row, until the transaction ends, at the latest with its
+    session. So what is true of `postgres-session` is true of each permit.
     """
 
     name: ClassVar[str] = "postgres-semaphore"
@@ -96,7 +96,7 @@ class SemaphoreLock(SessionLock):
     def __init__(self, session: PostgresSession, ttl: float) -> None:
         super().__init__(session, ttl)
         self._filled: set[tuple[int, str]] = set()
-        """Sessions and names for which the rows were made: a server that comes back empty has no session of before."""
+        """(session, name) for which the rows were made. A server that comes back empty has none of the old sessions."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         session = self._session.begin()
@@ -108,7 +108,7 @@ class SemaphoreLock(SessionLock):
             try:
                 permits = self._session.ask(session, _TAKE, name)
             except LockError:
-                self._session.close()  # rather than go on in a transaction of which nobody knows how it stands
+                self._session.close()  # rather than go on in a transaction whose state is unknown
                 raise
             if permits:
                 return self._granted(name, sent, session)

@@ -1,12 +1,12 @@
-"""``redis-fair``: a lock on one Redis node that is given in the order in which it was asked for.
+"""``redis-fair``: a lock on one Redis node that clients get in the order in which they asked for it.
 
-The idea of Redisson's RFairLock: a queue in Redis, and for each waiter the moment at which it last gave a sign of life.
-A waiter gives one with every look, and the script that looks drops all who gave none for `PATIENCE`: otherwise one that
-died would keep the others out for ever. As with ``redis``, the script that takes the lock counts a fencing token up.
+The idea is that of Redisson's RFairLock: a queue in Redis, and for each waiter the time of its last sign of life. Each
+look of a waiter is one. The script that looks drops all that gave none for `PATIENCE`: otherwise a dead waiter would
+keep the others out for ever. As in ``redis``, the script that takes the lock counts a fencing token up.
 
-What its authors claim: besides exclusion, that who waits is not overtaken, as long as it goes on asking. Who is dropped
-is put at the end when it comes back, so its turn counts from then. Signs of life follow the node's wall clock, but are
-only ever compared with it: one from the future is as good as none.
+What its authors claim: besides exclusion, that a waiter is not overtaken as long as it goes on asking. A waiter that
+was dropped is put at the end when it comes back, so its turn counts from then. Signs of life are times of the node's
+wall clock, and are compared only with that clock: a sign from the future counts as none.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ _HELD: Final = -3
 _WAITED_FOR: Final = -2
 _WAITING: Final = -1
 _QUEUED: Final = 0
-"""Answers to an acquire that is not granted: a try, since it is held, or since others wait; a waiter is in the queue
-already, or only now. One that is granted is answered with twice its token, and 1 more if it was not in the queue."""
+"""Answers to an acquire that is not granted. To a try: the lock is held, or others wait for it. To a waiter: it was in
+the queue already, or joined it now. A grant is answered with twice its token, plus 1 if the waiter joined only now."""
 
 _DROP: Final = """
 local gone = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[3])
@@ -51,8 +51,8 @@ class RedisFair(RedisLock):
     bounds: ClassVar[Mapping[str, float]] = {
         **RedisLock.bounds,
         "recovery": 4.0,
-        "crash-release": 0.5 + PATIENCE,  # whoever was killed may have waited at the head of the queue
-        "fail-fast": 2.2,  # who gives up asks once more, to leave the queue
+        "crash-release": 0.5 + PATIENCE,  # the killed client may have waited at the head of the queue
+        "fail-fast": 2.2,  # a client that gives up asks once more, to leave the queue
     }
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes", "impatient/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("fifo", under=SOUND))
@@ -80,7 +80,7 @@ if ARGV[4] == '0' then return held and {_HELD} or {_WAITED_FOR} end
 return joined and {_QUEUED} or {_WAITING}"""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """As of every lock; what an unanswered request leaves in the queue is dropped after `PATIENCE`."""
+        """See `LockClient`. A waiter that an unanswered request left in the queue is dropped after `PATIENCE`."""
         owner, queued = new_owner(), 0
         deadline = now() + int(timeout * 1e9)
         while True:

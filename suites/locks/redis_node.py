@@ -1,10 +1,10 @@
-"""One Redis node: a request is one Lua script, and every way in which it can fail is sorted here, once.
+"""One Redis node: a request is one Lua script, and this module alone decides what each of its failures means.
 
     no connection, so it was never sent; or the server said no     Refused
-    sent, and no whole answer came                                 Indeterminate
+    sent, and no complete answer came                              Indeterminate
 
-redis-py retries every command ten times by default, also after a lost answer; `Connection` below its client does not,
-and tells a failed connect from a lost reply.
+redis-py's client retries every command ten times by default, also after a lost answer. Its `Connection`, which the
+client is built on, does not, and tells a failed connect from a lost answer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from suites.lock import Indeterminate, Refused
 DRIFT: Final = 0.01
 """How fast a node's clock may run against ours (Redlock's CLOCK_DRIFT_FACTOR): expiry follows the wall clock."""
 GRAIN: Final = 0.002
-"""Seconds; expiry has milliseconds, on a clock that is read once a command."""
+"""Seconds by which a key may end early: expiry is in milliseconds, and the node reads its clock once per command."""
 SWEEP: Final = 2.0
-"""Seconds for a connect or an answer when nobody waits."""
+"""Seconds for a connect or an answer while no client waits for them."""
 
 TAKE: Final = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end return 0"
 RENEW: Final = """
@@ -49,8 +49,8 @@ _DELETE: Final = "return redis.call('DEL', unpack(KEYS))"
 
 _CONNECTION: Final[Any] = Connection  # its methods have no types
 _SINCE_8: Final = "timeout" in inspect.signature(Connection.read_response).parameters
-"""Whether redis-py can wait for an answer for another time than its connection has. Older ones, from 5.0 on, are tried
-with `--from redis-py=5.0`."""
+"""Whether redis-py can wait for an answer with another timeout than that of the connection. Older releases, from 5.0,
+are tried with `--from redis-py=5.0`."""
 
 _NOT_NOW: Final = (
     exceptions.BusyLoadingError,
@@ -59,7 +59,7 @@ _NOT_NOW: Final = (
     exceptions.MasterDownError,
 )
 _REFUSES: Final = "NOREPLICAS"
-"""A server that takes no writes for lack of replicas, for which redis-py has no error of its own."""
+"""The error of a server that takes no writes for lack of replicas. redis-py has no exception of its own for it."""
 _LOST: Final = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse)
 _DENIED: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
 
@@ -70,10 +70,10 @@ def validity(ttl: float) -> int:
 
 
 class RedisNode:
-    """Connections to one node: as many as there are requests at once, so one per thread; each reconnects by itself."""
+    """Connections to one node: one for each request under way, so one per thread. Each reconnects by itself."""
 
     def __init__(self, endpoint: str, timeout: float, access: Access = OPEN) -> None:
-        """endpoint: ``host:port``. timeout: seconds, of a connect and again of an answer."""
+        """endpoint: ``host:port``. timeout: seconds for a connect, and again for an answer."""
         host, _, port = endpoint.rpartition(":")
         self._host = host
         self._port = int(port)
@@ -91,7 +91,7 @@ class RedisNode:
             raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
     def call(self, script: str, keys: Sequence[str], *arguments: int) -> int:
-        """Raises Refused or Indeterminate."""
+        """Send the script and return its answer. Raises Refused or Indeterminate."""
         return self.send(script, keys, *arguments).receive(self.timeout)
 
     def send(self, script: str, keys: Sequence[str], *arguments: int) -> Reply:
@@ -106,7 +106,7 @@ class RedisNode:
 
     @classmethod
     def sweep(cls, endpoint: str, access: Access, keys: Iterable[Sequence[str]]) -> None:
-        """Delete keys, those of one slot of a Redis Cluster at a time. Raises Refused or Indeterminate."""
+        """Delete keys; each sequence has keys of one slot of a Redis Cluster. Raises Refused or Indeterminate."""
         with contextlib.closing(cls(endpoint, SWEEP, access)) as node:
             for together in keys:
                 node.call(_DELETE, together)
@@ -159,7 +159,7 @@ class RedisNode:
 
 
 class _Connection(Connection):
-    """redis-py's own encrypted one checks for the name of the address that it dials: here a proxy's."""
+    """Its TLS checks the name of the server: redis-py would check that of the proxy, whose address it dials."""
 
     def __init__(self, tls: ssl.SSLContext | None, name: str, **options: Any) -> None:
         self._tls = tls
@@ -170,11 +170,11 @@ class _Connection(Connection):
         return self._sock is not None
 
     def answer(self, timeout: float) -> Any:
-        """timeout: seconds. Raises what redis-py does."""
+        """timeout: seconds. Raises what redis-py raises."""
         if _SINCE_8:
             return _CONNECTION.read_response(self, timeout=timeout)
         if not _CONNECTION.can_read(self, timeout):
-            _CONNECTION.disconnect(self)  # what comes later would be taken for the answer to another request
+            _CONNECTION.disconnect(self)  # a later answer would be taken for that to another request
             raise exceptions.TimeoutError("Timeout reading from socket")
         return _CONNECTION.read_response(self)
 
@@ -191,7 +191,7 @@ class _Connection(Connection):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to come of one request; to be received exactly once."""
+    """The pending answer to one request. It must be received exactly once."""
 
     node: RedisNode
     connection: Any

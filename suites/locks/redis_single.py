@@ -1,15 +1,15 @@
 """``redis``: a lock on one Redis node.
 
-SET NX PX with the owner in the value, and an owner-checked Lua script to extend and to release: the "correct
+SET NX PX with the owner in the value takes the lock, and owner-checked Lua scripts extend and release it: the "correct
 implementation with a single instance" of https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
-Beyond that page, the same script that takes the lock counts a fencing token up, so that both happen or neither.
+Beyond that page, the script that takes the lock counts a fencing token up, so that both happen or neither.
 
 What its authors claim: mutual exclusion while the lock is held for less than its TTL, and freedom from deadlock, since
-the key expires. The token holds as long as the node keeps its data: with an append-only file and fsync always it
-survives kill and restart; without, or with asynchronous failover, counter and lock go back. And it holds as long as
-the node's wall clock does. What the fence does not need is the clock: tokens are in order whatever that tells.
+the key expires. Lock and token hold as long as the node keeps its data: with an append-only file and fsync always they
+survive kill and restart; without, or with asynchronous failover, they go back. The lock also needs the node's wall
+clock. The fence does not: tokens are in order whatever the clock says.
 
-The other locks on one Redis node are this one with other scripts.
+The other locks on one Redis node are this lock with other scripts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,17 +30,17 @@ POLL: Final = (0.02, 0.08)
 BOUNDS: Final = {"recovery": 3.0, "crash-release": 0.5, "honest-belief": 0.0, "fail-fast": 1.5, "hand-over": 1.0}
 
 NODE: Final = ("redis1",)
-"""Where the lock lives: what happens to the others is nothing to it."""
+"""The node on which the lock lives. Faults on the other nodes do not affect the lock."""
 
 SELDOM: Final = (
     *((name, (ANY,), False) for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")),
     ("fenced-store", ("unfenced",), False),
 )
-"""Property, store modes, and not certain: whoever holds the lock at that moment may leave before the next comes in."""
+"""(property, store modes, not certain): the holder of that moment may leave before the next client comes in."""
 
 BY_THE_CLOCK: Final = tuple(
     # Keys expire by the node's wall clock (https://redis.io/docs/latest/commands/expire/, "How Redis expires keys"):
-    # one that is set ahead ends every lock at once, and so does one that is set right after it was behind.
+    # a clock that is set ahead ends every lock at once, and so does a clock that was behind and is set right.
     Hazard(name, (fault,), mechanism, stores=stores, certain=certain, nodes=NODE)
     for fault, mechanism, sure in (
         ("clock-jump-forward", "expired-by-jump", True),
@@ -56,16 +56,16 @@ BY_THE_CLOCK: Final = tuple(
 )
 
 BY_LOSS: Final = tuple(
-    # The page above: a replica that is promoted need not have the lock ("safety violation!"). So with the data.
+    # The page above: a replica that is promoted need not have the lock ("safety violation!"). So with lost data.
     Hazard(name, ("wipe-server", "promote-replica"), "state-lost", stores, sure, NODE, ("[!l]*",) if sure else (ANY,))
     for name, stores, sure in (
-        ("token-order", (ANY,), True),  # the counter goes back; but nobody counts while a `leader` stays
+        ("token-order", (ANY,), True),  # the counter goes back; but it does not count while a `leader` stays
         *SELDOM,
-        ("no-lost-update", (ANY,), False),  # both may get the same token, which no fence can tell apart
+        ("no-lost-update", (ANY,), False),  # two holders may get the same token: no fence can tell them apart
     )
 )
 
-# Whoever renews in the background keeps the lock of a job that hangs.
+# A client that renews in the background keeps the lock of a job that hangs.
 BY_RENEWAL: Final = (Hazard("crash-release", HANGS, "hung-but-renewed"),)
 
 
@@ -116,7 +116,7 @@ return 0"""
         return cls(node, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """A lost answer is Indeterminate at once; the lock it may have left behind ends with its TTL."""
+        """A lost answer is Indeterminate at once; a lock that the request may have taken ends with its TTL."""
         return self._wait(self.ACQUIRE, name, timeout)
 
     def renew(self, grant: Grant) -> None:
@@ -131,7 +131,7 @@ return 0"""
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """Counters and queues stay for ever otherwise: a token must not go back while anybody may hold an old one."""
+        """Delete counters and queues, which no TTL ends: tokens must not go back while a client may hold an old one."""
         RedisNode.sweep(endpoints[0], access, map(cls._keys, names))
 
     @classmethod
@@ -158,7 +158,7 @@ return 0"""
         return polled(attempt, timeout, POLL)
 
     def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
-        """sent: ns; just before the request was sent that was answered."""
+        """sent: ns; just before the answered request was sent."""
         token = answer if self.tokens else None
         expires = sent + validity(self._ttl) if self.LOOKS_AT_CLOCK else NEVER
         return Grant(name, owner, token, sent, int(self._ttl * 1e9), expires)

@@ -1,4 +1,4 @@
-"""Locks on one Redis node with other scripts: for readers and writers, for two at once, taken again, kept for ever."""
+"""Locks on one Redis node with other scripts: read/write, for two holders at once, reentrant, and renewed for ever."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLo
 from suites.locks.reentrant import LANES
 
 COMING: Final = 0.1
-"""Seconds that a waiting writer's note lasts: a few of its looks."""
+"""Seconds that the note of a waiting writer lasts: the writer polls a few times within it."""
 _UNASKED: Final = ("no-lost-update",)
 _UNWATCHED: Final = ("honest-belief", "fenced-store", "token-order")
 _READERS: Final = f"""{NOW}
@@ -43,12 +43,12 @@ return tonumber(redis.call('HGET', KEYS[1], 'token'))"""
 class RedisReadWrite(RedisLock):
     """``redis-rw``: a read/write lock on one Redis node.
 
-    A key for the writer, which expires, and a set of readers with the moment at which each one's lease ends by the
-    node's clock: every script first drops those who are over. A writer that waits leaves a note which keeps new readers
-    out for `COMING`, so that readers who come and go do not keep it waiting for ever. As Redisson's RReadWriteLock,
-    whose readers are fields of a hash with a key each to expire; those of Redisson do not mind a writer that waits.
+    The writer has a key, which expires. Readers are in a set, each with the time at which its lease ends by the node's
+    clock; every script first drops those that are over. A waiting writer leaves a note that keeps new readers out for
+    `COMING`, so that readers who come and go do not keep it waiting for ever. Redisson's RReadWriteLock is similar: its
+    readers are fields of a hash, each with a key that expires. But they do not mind a waiting writer.
 
-    What its authors claim: a writer is alone, and readers keep out no reader. Beyond Redisson's, grants carry a fencing
+    What its authors claim: a writer is alone, and readers keep out no reader. Unlike Redisson's, grants carry a fencing
     token, larger than those of all who left before; readers that hold together share one. A writer may become a reader.
     """
 
@@ -87,14 +87,14 @@ return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
 
 class RedisSemaphore(RedisLock):
-    """``redis-semaphore``: two may hold at once, on one Redis node.
+    """``redis-semaphore``: a lock on one Redis node that two clients may hold at once.
 
-    A sorted set of owners with the moment at which each one's lease ends, as the semaphores of J. Carlson, "Redis in
-    Action" (2013), section 6.3; but by the node's own clock, not by those of its clients, which there have to agree to
+    A sorted set of owners, each with the time at which its lease ends, as in the semaphores of J. Carlson, "Redis in
+    Action" (2013), section 6.3; but by the node's own clock, not by its clients' clocks, which there have to agree to
     within a second for the count to be right. Redisson's RPermitExpirableSemaphore does the same.
 
-    What its authors claim: never more than N at once while each holds for less than its TTL, and permits of the dead
-    come back. It is not fair, and has no fencing token: with N holders, no order of numbers would tell who is late.
+    What its authors claim: never more than N at once while each holds for less than its TTL, and a dead holder's permit
+    comes back. It is not fair, and has no fencing token: with N holders, no order of numbers would tell who is late.
     """
 
     name: ClassVar[str] = "redis-semaphore"
@@ -120,12 +120,12 @@ return redis.call('ZREM', KEYS[1], ARGV[1])"""
 class RedisReentrant(RedisLock):
     """``redis-reentrant``: a lock on one Redis node that its holder may acquire again.
 
-    A hash of the owner and how often it holds, as of Redisson's RLock, and its fencing token besides. An acquire by the
-    owner counts up and sets the whole TTL again; a release counts down, and deletes the lock when nothing is left. The
-    client says who it is, as there: here with the owner of the grant that it holds, which all its inner acquires share.
+    A hash holds the owner and how often it holds, as in Redisson's RLock, and also a fencing token. An acquire by the
+    owner counts up and sets the whole TTL again. A release counts down, and deletes the lock at zero. As there, the
+    client says who it is: here by the owner of the grant that it holds, which all its inner acquires share.
 
-    What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at once and an inner release frees
-    nothing. An inner acquire that finds the lock gone is refused: it may have been somebody else's meanwhile.
+    What its authors claim: exclusion as of ``redis``; an inner acquire succeeds at once, and an inner release frees
+    nothing. An inner acquire that finds the lock gone is refused: another client may have had it meanwhile.
     """
 
     name: ClassVar[str] = "redis-reentrant"
@@ -134,7 +134,7 @@ class RedisReentrant(RedisLock):
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(("crash-release",), RedisLock.hazards),
-        # What the node has forgotten nobody can hold again, nor still hold after an inner release.
+        # A lock that the node has forgotten cannot be acquired again, nor is it held after an inner release.
         *(
             replace(hazard, property="reentrancy", certain=False)
             for hazard in (*BY_THE_CLOCK, *BY_LOSS)
@@ -159,12 +159,12 @@ return 1"""
     def __init__(self, node: RedisNode, ttl: float) -> None:
         super().__init__(node, ttl)
         self._held: dict[str, list[int]] = {}
-        """Name → the owner of what this client holds, as often as it holds."""
+        """Lock name → the owner of this client's grant, as often as the client holds it."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """At once, whatever the timeout, where this client holds it: with the same owner and token.
+        """If this client holds the lock, grant it at once, whatever the timeout, with the same owner and token.
 
-        Raises Refused(NOT_OWNER) where it only thought so.
+        Raises Refused(NOT_OWNER) if the client was wrong to believe that it holds the lock.
         """
         held = self._held.get(name)
         if not held:
@@ -180,7 +180,7 @@ return 1"""
         return self._granted(name, owner, token, sent)
 
     def release(self, grant: Grant) -> None:
-        """Once for every acquire; with the last one the client holds it no longer, however that ends."""
+        """Called once for every acquire. After the last call the client no longer holds, whatever its outcome."""
         held = self._held.get(grant.name, [])
         if grant.owner in held:
             held.remove(grant.owner)
@@ -190,15 +190,15 @@ return 1"""
 class RedisWatchdog(RedisLock):
     """``redis-watchdog``: a lock that its library renews for as long as the process lives.
 
-    As Redisson's RLock (https://github.com/redisson/redisson/wiki/8.-distributed-locks-and-synchronizers, "Lock"): who
-    asks for no lease time gets one of 30 s, and a watchdog "prolongs lock expiration while lock holder Redisson
-    instance is alive", every third of that. Here the worker's own renewals, which know nothing of its work, do that.
+    As in Redisson's RLock (https://github.com/redisson/redisson/wiki/8.-distributed-locks-and-synchronizers, "Lock"): a
+    client that asks for no lease time gets 30 s, and every third of that a watchdog "prolongs lock expiration while
+    lock holder Redisson instance is alive". Here the worker's own renewals, which know nothing of its work, do that.
 
     What its authors claim: the lock of an instance that crashes does not stay held for ever. They do not claim it of a
-    thread that hangs: its lock is renewed all the while. Nor does the client look at the clock: nothing but the answer
-    to a renewal ends its belief, so that it goes on for longer than its lease when its renewals do not arrive, be it
-    cut off (redisson/redisson#3636 asks about just that) or on a machine too busy to send them: that no two are inside
-    at once is nothing it can promise. There is no fencing token; Redisson has those in another lock, RFencedLock.
+    thread that hangs: its lock is renewed all the while. Nor does the client look at the clock: only the answer to a
+    renewal ends its belief. It goes on for longer than its lease when its renewals do not arrive, because it is cut off
+    (redisson/redisson#3636 asks about just that) or its machine is too busy to send them. So it cannot promise that two
+    are never inside at once. There is no fencing token; Redisson has those in another lock, RFencedLock.
     """
 
     name: ClassVar[str] = "redis-watchdog"
@@ -210,9 +210,9 @@ class RedisWatchdog(RedisLock):
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_UNWATCHED, (*HAZARDS, *BY_THE_CLOCK, *BY_LOSS)),
         *BY_RENEWAL,
-        # It wakes up and goes on where one that looks at the clock stops.
+        # The holder wakes up and goes on, where a client that looks at the clock stops.
         Hazard("no-lost-update", ("freeze-after-acquire", "freeze-before-release"), FROZEN, certain=False),
-        # Only who holds for longer than a lease lasts can outlive it.
+        # Only a client that holds for longer than its lease lasts can outlive the lease.
         Hazard("holder-exclusion", (NO_FAULT,), "outlived-ttl", certain=False),
         Hazard("no-lost-update", (NO_FAULT,), "outlived-ttl", certain=False),
     )

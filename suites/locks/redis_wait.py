@@ -1,12 +1,12 @@
-"""``redis-wait``: the lock on one Redis node, granted when its replica has it as well.
+"""``redis-wait``: the lock on one Redis node, granted only when the node's replica has it as well.
 
-``redis`` with WAIT 1 (https://redis.io/docs/latest/commands/wait/) after the SET and on the same connection. When the
-replica does not confirm within `CONFIRM` seconds the lock is given back, and the acquire was refused: so nobody gets it
-while the replica is away, or after it was promoted and has none of its own.
+This is ``redis`` with WAIT 1 (https://redis.io/docs/latest/commands/wait/) after the SET, on the same connection. If
+the replica does not confirm within `CONFIRM` seconds, the lock is given back and the acquire is refused. So nobody gets
+the lock while the replica is away, or after it was promoted and has none of its own.
 
-What its authors claim of WAIT: it makes it much less likely that a failover loses the write, but Redis is no strongly
-consistent store for it. A failover to this one replica keeps every grant and its token; what nobody waits for it still
-loses, renewals above all: a lease may be over before its acknowledged end. An empty primary empties its replica, too.
+What its authors claim of WAIT: it makes it much less likely that a failover loses the write, but does not make Redis a
+strongly consistent store. A failover to this one replica keeps every grant and its token. It loses what nobody waits
+for, above all renewals: a lease may be over before its acknowledged end. An empty primary empties its replica, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import BY_THE_CLOCK, NODE, POLL, RedisLock
 
 CONFIRM: Final = 0.15
-"""Seconds that the replica has to confirm; an acquire may take as much longer."""
+"""Seconds that the replica has to confirm; an acquire may take longer by this time."""
 
 _UNASKED: Final = ("fenced-store", "no-lost-update")
 
 _BY_LOSS: Final = (
-    # The counter goes back only where the primary lost its data: the replica has every token that was given out. Tries
-    # that nobody confirmed have counted it up again when the first is granted.
+    # The counter goes back only if the primary lost its data: the replica has every token that was granted. Attempts
+    # that no replica confirmed have counted it up again by the time of the first grant.
     Hazard("token-order", ("wipe-server",), "state-lost", certain=False, nodes=NODE),
     *(
         Hazard(name, LOSSES, "state-lost", certain=False, nodes=NODE)
@@ -39,14 +39,14 @@ _BY_LOSS: Final = (
 
 
 class _Primary(RedisNode):
-    """A node of which only one thread asks for confirmations: `written` keeps its connection for as long."""
+    """A node of which only one thread asks for confirmations. `written` keeps the connection until WAIT is answered."""
 
     _kept: Any = None
 
     def written(self, script: str, keys: Sequence[str], *arguments: int) -> tuple[int, int]:
-        """(the script's answer, how many replicas have what it wrote). An answer of 0 wrote nothing: (0, 0).
+        """(the script's answer, how many replicas have what it wrote). A script that answers 0 wrote nothing: (0, 0).
 
-        Raises Refused where nothing was written, else Indeterminate.
+        Raises Refused if nothing was written, else Indeterminate.
         """
         reply = self.send(script, keys, *arguments)
         self._kept = reply.connection
@@ -64,17 +64,17 @@ class _Primary(RedisNode):
             self.done(kept)
 
     def done(self, connection: Any) -> None:
-        """Not yet, while it is kept."""
+        """The connection is free again, unless `written` keeps it."""
         if connection is not self._kept:
             super().done(connection)
 
 
 class RedisWait(RedisLock):
     name: ClassVar[str] = "redis-wait"
-    min_ttl: ClassVar[float] = 1.0  # so that who holds when the replica falls behind still holds when it is promoted
+    min_ttl: ClassVar[float] = 1.0  # so that a hold lasts from when the replica falls behind to its promotion
     # The replica has to come back as well.
     bounds: ClassVar[Mapping[str, float]] = {**RedisLock.bounds, "recovery": 5.0, "fail-fast": 2.5}
-    # Only who holds for long still holds when the replica, to which nobody has talked for a while, is promoted.
+    # Only a long hold still lasts when the replica, to which nobody has talked for a while, is promoted.
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced", "leader/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides(_UNASKED, RedisLock.claims),

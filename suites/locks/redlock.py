@@ -1,13 +1,13 @@
 """``redlock``: a lock on a majority of independent Redis nodes.
 
-Redlock as in https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ (antirez): SET NX PX on all nodes
-with a small timeout each; held when a majority agreed and TTL - elapsed - drift is still positive; released
-everywhere, also after a failed attempt; a random delay before the next one. As that page advises, all nodes are asked
-at the same time by multiplexing. It extends a lock by extending it on a majority.
+Redlock as in https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ (antirez): a client sends SET NX
+PX to all nodes, with a small timeout each. It holds if a majority agreed and TTL - elapsed - drift is still positive.
+It releases everywhere, also after a failed attempt, and waits for a random time before the next one. As that page
+advises, it asks all nodes at the same time by multiplexing. It extends a lock by extending it on a majority.
 
 What its authors claim: exclusion while a majority is up, clocks run at nearly one rate, and nodes that crash keep their
 locks (fsync always) or stay away for a TTL. It has no fencing token: owners are random, and independent nodes have no
-common order. A failed attempt, since votes can split, is no evidence of a holder: it is ``denied``, never ``held``.
+common order. Votes can split, so a failed attempt is no evidence of a holder: it is ``denied``, never ``held``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ REQUEST: Final = 0.2
 """Seconds; bounds the answers of all nodes together. A call returns within its timeout plus twice this, and as much
 again for each node to which a connection has to be made anew and is not refused."""
 POLL: Final = (0.1, 0.3)
-"""Seconds before the next attempt, at random, so that contenders fall out of step; what its libraries wait."""
+"""Seconds before the next attempt, at random, so that contenders fall out of step. Redlock's libraries wait as long."""
 # A call takes two rounds, each with a connect to every node and one wait for all answers.
 _BOUNDS: Final = {"recovery": 4.0, "crash-release": 0.8, "honest-belief": 0.0, "fail-fast": 3.0, "hand-over": 1.5}
 
@@ -121,13 +121,13 @@ class Redlock(Declarations):
         return None
 
     def renew(self, grant: Grant) -> None:
-        """Held on if a majority extends it; over for certain once a majority cannot any more."""
+        """The lock stays held if a majority extends it. It is certainly over once no majority can extend it."""
         self._majority(self._ask(RENEW, grant.name, grant.owner, self._ms))
 
     def release(self, grant: Grant) -> None:
-        """Delete everywhere. Released for certain if a majority had it and gave it up; in part is in doubt.
+        """Delete on all nodes. Certainly released if a majority had it and gave it up; in doubt if only a part did.
 
-        Also where a majority no longer had it: what the others gave up may have been what kept somebody out.
+        In doubt even if a majority no longer had it: the keys of the others may have kept another client out.
         """
         votes = self._ask(RELEASE, grant.name, grant.owner)
         if 0 < len(votes.yes) < self._quorum:
@@ -140,7 +140,7 @@ class Redlock(Declarations):
             node.close()
 
     def _expires(self, sent: int) -> int:
-        """When the client must stop believing, by when it began to ask (ns both)."""
+        """When the client must stop believing, if it began to ask at `sent` (both in ns)."""
         return sent + validity(self._ttl)
 
     @property
@@ -156,9 +156,9 @@ class Redlock(Declarations):
         raise Refused(reason, f"{len(votes.yes)} nodes agreed, {len(votes.no)} refused")
 
     def _withdraw(self, name: str, owner: int, votes: Votes) -> bool:
-        """Release wherever the attempt may have left its key; whether it certainly left none.
+        """Release the key of an attempt on all nodes. Returns whether the attempt certainly left no key.
 
-        Where the SET's answer was lost, only a release that found the key proves anything: the SET may come later.
+        If the answer to the SET was lost, only a release that found the key proves it: the SET may arrive later.
         """
         released = self._ask(RELEASE, name, owner)
         return votes.unknown <= released.yes and votes.yes <= released.yes | released.no

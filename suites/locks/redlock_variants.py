@@ -1,4 +1,4 @@
-"""Redlock with fewer nodes, without its look at the clock, and with its remedy against nodes that forget."""
+"""Redlock with fewer nodes, without its look at the clock, and with its remedy against nodes that lose their data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,8 +20,8 @@ WIPED: Final = ("wipe-server",)
 class RedlockOfThree(Redlock):
     """``redlock-3``: Redlock on three nodes, as most deployments have it.
 
-    ``redlock`` otherwise. Two votes of three are a majority: one node may be away, where five may miss two. And one
-    vote to spare, where five have two: if one node did not answer the holder, any other that loses the lock frees it.
+    Otherwise it is ``redlock``. Two of three votes are a majority, so one node may be away; of five, two may. A holder
+    has one vote to spare, not two: if one node did not answer it, any other that loses the lock frees it.
     """
 
     name: ClassVar[str] = "redlock-3"
@@ -33,31 +33,31 @@ class RedlockOfThree(Redlock):
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """On the first three; the others are nothing to it."""
+        """Uses only the first three nodes."""
         return super().open(endpoints[:NODES], ttl, access)
 
 
 class RedlockUnchecked(Redlock):
-    """``redlock-unchecked``: Redlock without its look at the clock, and without a small timeout for each node.
+    """``redlock-unchecked``: Redlock that does not look at the clock, and has no small timeout for each node.
 
-    ``redlock`` otherwise, and what it leaves out the page of Redlock asks for: that the client "computes how much time
-    elapsed in order to acquire the lock", and a timeout that is small compared to the TTL, which "prevents the client
-    from remaining blocked for a long time trying to talk with a Redis node which is down". This client waits for every
-    answer for as long as `REQUEST`, and counts its lease from the last of them.
+    Otherwise it is ``redlock``. It leaves out two things that the page of Redlock asks for: that the client "computes
+    how much time elapsed in order to acquire the lock", and a timeout, small compared to the TTL, that "prevents the
+    client from remaining blocked for a long time trying to talk with a Redis node which is down". This client waits up
+    to `REQUEST` for answers, and counts its lease from the last.
 
-    What it shows is the heart of a debate. Kleppmann, "How to do distributed locking" (2016), has a client stop while
-    the answers are on their way; antirez, "Is Redlock safe?" (2016), replies that Redlock is immune to that, because it
-    checks the time again when it has them. So it is, and this one is not: one node that stands still for longer than
-    the TTL makes every acquire return when the lock is over at all the others. The service does nothing wrong.
+    It shows the heart of a debate. Kleppmann, "How to do distributed locking" (2016), has a client stop while the
+    answers are on their way. In "Is Redlock safe?" (2016), antirez replies that Redlock is immune to that, because it
+    checks the time again when it has them. It is, and this lock is not: one node that stands still for longer than the
+    TTL makes every acquire return when the lock is over at all others. The service does nothing wrong.
 
-    An answer that is slow for any other reason, a busy machine's included, does the same in part: the client believes
-    for longer than it holds by as much as the answer took. So it cannot promise that two are never inside at once.
+    Any other slow answer, such as a busy machine's, does the same in part: the client believes for longer than it
+    holds, by as much as the answer took. So the lock cannot promise that two are never inside at once.
     """
 
     name: ClassVar[str] = "redlock-unchecked"
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0, "hand-over": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
-    pace: ClassVar[float] = 0.3  # whoever comes after the pause finds somebody inside, whose lease was over long before
+    pace: ClassVar[float] = 0.3  # after the pause a client finds a holder inside whose lease was over long before
     claims: ClassVar[tuple[Claim, ...]] = besides((*_UNASKED, "holder-exclusion", "no-lost-update"), Redlock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_UNASKED, Redlock.hazards),
@@ -78,14 +78,14 @@ class RedlockUnchecked(Redlock):
 class RedlockDelayedRestart(Redlock):
     """``redlock-delayed-restart``: Redlock whose nodes have no vote until they have been up for a TTL.
 
-    ``redlock`` otherwise, with the remedy of its page ("Performance, crash recovery and fsync", antirez) against nodes
-    that forget: one that comes back from a crash stays away for a bit more than the longest TTL, so that every lock it
-    may have known is over. Here the script that votes looks at the node's own uptime, in whole seconds, and says no
-    while that is too short; renewals and releases are not kept waiting, since who has lost its data finds nothing to
+    Otherwise it is ``redlock``, with the remedy of its page ("Performance, crash recovery and fsync", antirez) against
+    nodes that forget: a node that comes back from a crash stays away for a bit more than the longest TTL, so that every
+    lock that it may have known is over. Here the script that votes looks at the node's own uptime, in whole seconds,
+    and says no while that is too short. Renewals and releases need not wait: a node that lost its data finds nothing to
     renew.
 
     What its authors claim: exclusion without any persistence, with "an availability penalty": after a crash of the
-    majority nobody gets a lock for a TTL. What it does not cover: a replica that takes the node's place has been up all
+    majority nobody gets a lock for a TTL. This does not cover a replica that takes the node's place: it has been up all
     the while.
     """
 

@@ -1,8 +1,8 @@
 """A lock that is reentrant in its client.
 
-As Curator's InterProcessMutex: the service sees one grant, the client counts. Unlike there, an inner acquire is refused
-when the client no longer believes in the outer one: it would enter what may be somebody else's by now. The service was
-not asked, and may say yet that it is not.
+As in Curator's InterProcessMutex, the service sees one grant, and the client counts. Unlike there, an inner acquire is
+refused when the client no longer believes in the outer grant: another client may hold the lock by now. The service was
+not asked, and may still say that no other client does.
 """
 
 from typing import Any, ClassVar, Final
@@ -14,7 +14,7 @@ LANES: Final = ("nested/*", "set/unfenced", "register/fence-reads-and-writes", "
 
 
 class Reentrant:
-    """What comes before a lock among the bases of a class. The worker's main thread alone acquires and releases."""
+    """A base class that stands before the lock among the bases. Only the worker's main thread acquires and releases."""
 
     reentrant: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = LANES
@@ -22,10 +22,10 @@ class Reentrant:
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._depths: dict[str, tuple[Grant, int]] = {}
-        """Name → what is held, and how often."""
+        """Lock name → (the grant that is held, how often it is held)."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """The grant that is held already, or that of the lock. Raises Refused(UNAVAILABLE), and as the lock does."""
+        """The grant that is held already, or a new one. Raises Refused(UNAVAILABLE), or what the lock itself raises."""
         grant, depth = self._depths.get(name, (None, 0))
         if grant is None:
             grant = super().acquire(name, timeout)  # type: ignore[misc]
@@ -36,7 +36,7 @@ class Reentrant:
         return grant
 
     def release(self, grant: Grant) -> None:
-        """Count down; the last one releases the lock. Raises as that does."""
+        """Count down; the last release releases the lock itself, and raises what that raises."""
         held, depth = self._depths.get(grant.name, (None, 1))
         if held is not None and held.owner == grant.owner:
             if depth > 1:

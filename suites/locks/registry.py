@@ -28,7 +28,7 @@ BY_DESIGN: Final = ("Anti-patterns", "Without a lock")
 CONTROLS: Final = frozenset(
     {"etcd-keepalive-dies", "postgres-bouncer", *(name for family in BY_DESIGN for name in FAMILIES[family])}
 )
-"""Positive controls: the members of these families, and two locks that are broken by how they are used."""
+"""Positive controls: the locks of the families `BY_DESIGN`, and two locks that are broken by how they are used."""
 
 LOCKS: Final[Mapping[str, str]] = {name: where for locks in FAMILIES.values() for name, where in locks.items()}
 
@@ -36,11 +36,11 @@ _VERBS: Final = ("open", "acquire", "renew", "release", "close")
 
 
 class UnknownLock(LookupError):
-    """No such lock, or one that cannot be tried. The text says in one line what is wrong, and which locks exist."""
+    """A lock does not exist or cannot be tried. The message says in one line what is wrong, and which locks exist."""
 
 
 def spelling(name: str) -> str:
-    """``module:Class``, ``file.py:Class`` or ``mutant:NAME``, however a lock was asked for. Raises UnknownLock."""
+    """The lock as ``module:Class``, ``file.py:Class`` or ``mutant:NAME``, from any name for it. Raises UnknownLock."""
     if name in LOCKS:
         return LOCKS[name]
     if name.startswith(PREFIX):
@@ -58,8 +58,8 @@ def spelling(name: str) -> str:
 def load(name: str) -> type[LockClient]:
     """The class of a lock: a name of `LOCKS`, ``module:Class``, ``file.py:Class`` or ``mutant:NAME``.
 
-    A subclass adds the declarations that the class lacks. Whether its own make sense is checked elsewhere
-    (`suites.lanes.validate_declarations`): that needs the checkers, and so not in workers. Raises UnknownLock.
+    If the class lacks declarations, the result is a subclass that adds them. `suites.lanes.validate_declarations`
+    checks whether those of the class make sense: that needs the checkers, so workers do not do it. Raises UnknownLock.
     """
     where = spelling(name)
     mutant = mutant_of(where)
@@ -85,14 +85,14 @@ def load(name: str) -> type[LockClient]:
 
 
 def described(lock: type[LockClient]) -> str:
-    """What its docstring says of it, without its name: of its module, or of a class that begins with the name."""
+    """The docstring of the lock without its name: that of its class if it begins with the name, else of its module."""
     own = lock.__doc__ or ""
     text = inspect.cleandoc(own) if own.startswith("``") else inspect.getdoc(inspect.getmodule(lock)) or ""
     return text.partition(": ")[2] if text.startswith("``") else text
 
 
 def imports(lock: type[LockClient]) -> set[str]:
-    """The packages from which its modules, and helpers of ours, import something when they are loaded."""
+    """The packages from which the modules of the lock, and our helper modules, import something when loaded."""
     own = {base.__module__ for base in lock.__mro__}
     waiting, seen = list(own), set[str]()
     while waiting:
@@ -106,7 +106,7 @@ def imports(lock: type[LockClient]) -> set[str]:
 
 
 def module_for(lock: str, name: str) -> ModuleType:
-    """A module of ours as the workers of a lock have it: a mutant may have changed it. lock: see `load`."""
+    """Our module of this name as the workers of a lock load it: a mutant may have changed it. lock: see `load`."""
     mutant = mutant_of(lock)
     return modules_of(mutant).module(name) if mutant else importlib.import_module(name)
 
@@ -116,7 +116,7 @@ def _missing(cls: type) -> list[str]:
 
 
 def _classes(file: str) -> str:
-    """The classes of a file that could be meant, with the spelling of each."""
+    """A text for users: how to spell each lock in a file or, if there is none, which verbs its classes lack."""
     loaded = _loaded(file)
     own = [cls for cls in vars(loaded).values() if isinstance(cls, type) and cls.__module__ == loaded.__name__]
     if locks := [f"{file}:{cls.__name__}" for cls in own if not _missing(cls)]:
@@ -127,7 +127,7 @@ def _classes(file: str) -> str:
 
 
 def _loaded(module: str) -> ModuleType:
-    """The module of this name or file. Raises UnknownLock: a mistake in somebody's file is told by its line."""
+    """The module of this name or file. Raises UnknownLock, which names the line of a mistake in a user's file."""
     try:
         return _from_file(Path(module)) if module.endswith(".py") else _from_module(module)
     except UnknownLock:
@@ -137,7 +137,7 @@ def _loaded(module: str) -> ModuleType:
 
 
 def _in_a_line(error: BaseException) -> str:
-    """An error in a module, in one line, with where it is."""
+    """The error of a module in one line of text, with the place where it occurred."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f"{error.filename}:{error.lineno}: {error.msg}: {(error.text or '').strip()}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
@@ -160,7 +160,7 @@ def _from_file(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.is_file():
         raise UnknownLock(f"no file {path}")
-    # One module for one file, however often it is asked for.
+    # Each file is loaded only once.
     module = f"fencepost_lock_{hashlib.sha256(bytes(path)).hexdigest()[:12]}"
     if module not in sys.modules:
         spec = importlib.util.spec_from_file_location(module, path)

@@ -1,16 +1,16 @@
 """``zookeeper``: a queue of ephemeral sequential nodes.
 
 The lock recipe of https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks by hand, over kazoo's client:
-create an ephemeral sequential node with a GUID in its name, hold the lock while no node has a lower number, watch only
-the next lower one. The GUID finds a node again whose creation was not answered (ZOOKEEPER-1262), after a `sync`, since
-the server that one reconnects to may lag. The fencing token is the node's czxid.
+a client creates an ephemeral sequential node with a GUID in its name, holds the lock while no node has a lower number,
+and else watches only the next lower one. By the GUID it finds a node whose creation was not answered (ZOOKEEPER-1262),
+after a `sync`, since the server to which it reconnects may lag. The fencing token is the node's czxid.
 
-What its authors claim: exclusion among sessions that live, order of arrival, no herd, and freedom once the session of
-a dead holder has expired. From the first interruption of its connection (SUSPENDED) a client no longer believes in the
-grants that it has, for good: kazoo reports LOST only after it has reached a server again.
+What its authors claim: exclusion among sessions that live, order of arrival, no herd, and that the lock is free once a
+dead holder's session has expired. After the first interruption of its connection (SUSPENDED) a client never believes in
+its present grants again: kazoo reports LOST only after it has reached a server again.
 
-Data can be kept beside the queue, in its parent node: one multi checks that the holder's own node is there and writes,
-so that of a holder whose session is over nothing is accepted, however late it comes.
+Data can be kept beside the queue, in its parent node: one multi checks that the holder's own node is there, and writes.
+Once a holder's session is over, nothing that it sends is accepted, however late.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from suites.locks.zookeeper_session import REQUEST, ROOT, InSession, ZooKeeperSe
 
 @dataclass(frozen=True, slots=True)
 class QueueNode:
-    """A node in the queue. epoch: the session's when its turn came."""
+    """A node in the queue. epoch: that of the session when the turn of the node came."""
 
     parent: str
     guid: str
@@ -50,12 +50,12 @@ class QueueNode:
 
 
 def number(node: str) -> int:
-    """The place in the queue that a node's name tells: 16 digits of GUID, a hyphen, what it is for, the number."""
+    """The place in the queue, from a node's name: 16 digits of GUID, a hyphen, `EXCLUSIVE` or `SHARED`, the number."""
     return int(node[18:])
 
 
 def is_shared(node: str) -> bool:
-    """Whether it is a reader's."""
+    """Whether the node belongs to a reader."""
     return node[17] == SHARED
 
 
@@ -64,7 +64,7 @@ SHARED: Final = "s"
 
 
 class Wake:
-    """What a waiter waits for. up: set when it is to look again; by_the_service: whether a watch did that."""
+    """What a waiter waits for. up: set when the waiter must look again; by_the_service: whether a watch set it."""
 
     def __init__(self) -> None:
         self.up = threading.Event()
@@ -103,9 +103,9 @@ class ZooKeeperLock(InSession):
         self._trusted = int((ttl * (1 - self.drift) - grain_of(type(self), ttl)) * 1e9)
         self._held: dict[int, QueueNode] = {}
         self._orphans: dict[str, QueueNode] = {}
-        """By GUID: nodes that may be there though nobody wants them."""
+        """GUID → a node that may exist though no client wants it."""
         self._paths: dict[int, str] = {}
-        """By owner: the node of every grant so far: who refuses a write under one that is over is the server."""
+        """Owner → node, of every grant so far: it is the server that refuses a write under a grant that is over."""
         self._wakes = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -113,14 +113,14 @@ class ZooKeeperLock(InSession):
         return self._take(name, timeout, EXCLUSIVE)
 
     def release(self, grant: Grant) -> None:
-        """Without a connection the node is deleted later, so that too is Indeterminate."""
+        """Raises Indeterminate also without a connection: the node is then deleted later."""
         place = self._held.pop(grant.owner, None)
         if place is None or not self._delete(place):
             raise Refused(Reason.NOT_OWNER)
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """The parents of the queues, which no session ends. Others' sessions write to `ROOT`, so that stays."""
+        """Delete the parents of the queues, which no session ends. `ROOT` stays: sessions of others write to it."""
         with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             for parent in map(_parent, names):
                 with contextlib.suppress(NoNodeError):
@@ -130,7 +130,7 @@ class ZooKeeperLock(InSession):
                     session.ask(lambda parent=parent: session.zk.delete_async(parent))  # type: ignore[misc]
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
-        """What is acknowledged after the check shows whatever was written before it, on any server."""
+        """Check the grant, then read: an answer after the check shows all that was written before it, on any server."""
         return _kept(self._session, key) if self._checked(grant) else None
 
     def write(self, grant: Grant, key: str, value: int, elements: Sequence[int]) -> bool:
@@ -138,7 +138,7 @@ class ZooKeeperLock(InSession):
 
     @classmethod
     def final(cls, endpoints: Sequence[str], key: str, access: Access) -> tuple[int, Sequence[int]]:
-        """From whatever server answers, after it has caught up."""
+        """Read from any server that answers, after it has caught up."""
         with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             session.ask(lambda: session.zk.sync_async(ROOT))
             return _kept(session, key)
@@ -148,7 +148,7 @@ class ZooKeeperLock(InSession):
         return self._wakes
 
     def belief(self, grant: Grant) -> bool:
-        """From the first interruption on, or without a sign of life, never again."""
+        """False for good after the first interruption of the connection, or without a sign of life in time."""
         place = self._held.get(grant.owner)
         return place is not None and place.epoch == self._session.epoch and now() < self._session.alive + self._trusted
 
@@ -158,7 +158,7 @@ class ZooKeeperLock(InSession):
             self._bury()
 
     def _take(self, name: str, timeout: float, kind: str) -> Grant | None:
-        """See `acquire`. kind: what the node says it is for."""
+        """See `acquire`. kind: `EXCLUSIVE` or `SHARED`, which the name of the node contains."""
         deadline = now() + int(timeout * 1e9)
         session = self._session.adopt()
         self._bury()
@@ -183,7 +183,7 @@ class ZooKeeperLock(InSession):
         return None
 
     def _enqueue(self, place: QueueNode, kind: str) -> tuple[int, str, ZnodeStat]:
-        """One request, so that once its time is over nothing is sent any more. Raises NoNodeError without a parent."""
+        """Create our node by one request, so nothing is sent after its timeout. Raises NoNodeError without a parent."""
         path, sent = f"{place.parent}/{place.guid}-{kind}", now()
         try:
             made, stat = self._session.ask(
@@ -195,7 +195,7 @@ class ZooKeeperLock(InSession):
         return sent, made, stat
 
     def _checked(self, grant: Grant, *deeds: SetData) -> bool:
-        """Whether the grant's node was there, and with it the deeds done. Raises LockError."""
+        """Whether the node of the grant was there, and so the deeds were done. Raises LockError."""
         path = self._paths.get(grant.owner)
         if path is None:
             return False
@@ -215,16 +215,16 @@ class ZooKeeperLock(InSession):
         return not failures
 
     def _make(self, parent: str) -> None:
-        """Raises Refused: without it nothing of ours is in the queue."""
+        """Make a parent. Raises Refused, not Indeterminate: without a parent, no node of ours is in the queue."""
         try:
             self._session.ask(lambda: self._zk.ensure_path_async(parent))
         except Indeterminate as error:
             raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
     def _await_turn(self, place: QueueNode, deadline: int, session: int) -> int:
-        """The epoch in which the node's turn has come, 0 when the time has passed. Raises Refused when it is over.
+        """The epoch in which the node's turn has come, 0 once time is up. Raises LockError if node or session is gone.
 
-        Only reads here, and a write that changes nothing: where one fails, the next look will tell.
+        All requests are reads, or a write that changes nothing: if one fails, the next look will tell.
         """
         while True:
             epoch = self._session.epoch
@@ -245,7 +245,7 @@ class ZooKeeperLock(InSession):
             self._wakes += wake.by_the_service
 
     def _behind(self, place: QueueNode, wake: Wake) -> bool:
-        """Whether ours has to wait; `wake` goes off once that may be over."""
+        """Whether our node has to wait; `wake` goes off once the wait may be over."""
         watch = wake.ring if self.watches_all else None
         children = self._session.ask(lambda: self._zk.get_children_async(place.parent, watch=watch))
         if place.node not in children:
@@ -260,12 +260,12 @@ class ZooKeeperLock(InSession):
         return True
 
     def _before(self, mine: str, queue: Sequence[str]) -> str | None:
-        """Of the nodes in the order of their numbers: the one that ours waits for, None when its turn has come."""
+        """The node that ours waits for, None when our turn has come. queue: the nodes in the order of their numbers."""
         place = queue.index(mine)
         return queue[place - 1] if place else None
 
     def _delete(self, place: QueueNode) -> bool:
-        """Whether it was there; Indeterminate where that is not certain, and then it is an orphan."""
+        """Delete a node; whether it was there. If that is not certain: Indeterminate, and the node is an orphan."""
         sent = now()
         try:
             self._session.ask(lambda: self._zk.delete_async(place.path))
@@ -282,7 +282,7 @@ class ZooKeeperLock(InSession):
     def _bury(self) -> None:
         """Find the orphans by their GUIDs and delete them, for as long as a request may take.
 
-        Raises Refused(UNAVAILABLE) where that has to wait.
+        Raises Refused(UNAVAILABLE) if this has to wait.
         """
         until = now() + int(REQUEST * 1e9)
         for guid, place in tuple(self._orphans.items()):
@@ -294,7 +294,7 @@ class ZooKeeperLock(InSession):
             self._orphans.pop(guid, None)
 
     def _bury_one(self, place: QueueNode, until: int) -> None:
-        """until: ns; from then on nothing more is asked. Raises LockError."""
+        """until: ns; from then on no more requests are sent. Raises LockError."""
 
         def ask(send: Callable[[], Any]) -> Any:
             if now() > until:
@@ -308,7 +308,7 @@ class ZooKeeperLock(InSession):
 
 
 def _kept(session: ZooKeeperSession, key: str) -> tuple[int, Sequence[int]]:
-    """What is kept beside a queue."""
+    """The data beside a queue."""
     try:
         data, _ = session.ask(lambda: session.zk.get_async(_parent(key)))
     except NoNodeError:

@@ -1,14 +1,14 @@
-"""A ZooKeeper session through kazoo: whose it is, when it was last alive, and where kazoo's errors are sorted.
+"""A ZooKeeper session through kazoo: its id, when it was last alive, and the outcome that each error of kazoo means.
 
     not connected, so never sent                        Refused(UNAVAILABLE)
     the session is over, and all its nodes with it      Refused(NOT_OWNER)
-    not for us (ACLs)                                   Refused(DENIED)
+    not permitted (ACLs)                                Refused(DENIED)
     no answer                                           Indeterminate
 
 Two traps decide what counts as a sign of life. A follower that is cut off from its leader goes on answering pings and
 reads by itself for syncLimit ticks while the leader lets the session expire: so `touch` is a write. And a follower
-passes on which sessions were alive only when the leader pings it, so what it acknowledged last may be forgotten with
-it: a session can end early by the time between two signs of life.
+tells the leader which sessions were alive only when the leader pings it. If the follower is lost, so are the signs of
+life that it acknowledged last: a session can end early by the time between two signs of life.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ from suites.lock import Declarations, Grant, Indeterminate, LockError, Refused, 
 REQUEST: Final = 1.0
 """Seconds; bounds every request."""
 ROOT: Final = "/fencepost"
-"""What `touch` writes to."""
+"""The node that `touch` writes to."""
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it would report every attempt to reconnect
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo checks a certificate for the name of the address that it dials: here a proxy's."""
+    """Checks a certificate for the server's name: kazoo would check that of the proxy, whose address it dials."""
 
     def __init__(self, access: Access) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class ZooKeeperSession:
     """
 
     def __init__(self, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> None:
-        """ttl: seconds; the server takes it as it is between 2 and 20 of its ticks."""
+        """ttl: seconds; the server takes it unchanged if it is between 2 and 20 of its ticks."""
         handler = _Handler(access)
         self.zk: Any = KazooClient(
             ",".join(endpoints),
@@ -83,7 +83,7 @@ class ZooKeeperSession:
         self._ends = (0, now())
         """How many sessions have ended, and when (ns) the last did."""
         self._number = 0
-        """How many had ended before the present one."""
+        """How many sessions had ended before the present one."""
         self._given_up: set[int] = set()
         """Sessions that ended here while the server may still keep them."""
         self._adopting = threading.Lock()
@@ -91,7 +91,7 @@ class ZooKeeperSession:
 
     @classmethod
     def started(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """Wait for a session for as long as one lives. Raises Refused."""
+        """Start a session, and wait up to `ttl` seconds for it. Raises Refused."""
         session = cls(endpoints, ttl, access)
         try:
             session.zk.start(ttl)
@@ -112,7 +112,7 @@ class ZooKeeperSession:
     def adopt(self) -> int:
         """Work under the session that the connection has now, and return its id. Raises Refused(UNAVAILABLE).
 
-        kazoo's thread ends for good when answers come in another order than it asked (kazoo #254): then both are new.
+        kazoo's thread ends for good if answers come in the wrong order (kazoo #254). A new one then gets a new session.
         """
         with self._adopting:
             if self.zk.client_state == KeeperState.CLOSED:
@@ -130,7 +130,7 @@ class ZooKeeperSession:
     def touch(self, session: int) -> None:
         """One acknowledged write, for this session. Raises Refused or Indeterminate.
 
-        Of a session that kazoo gave up nothing was sent, and the server has said nothing: Refused(UNAVAILABLE).
+        If kazoo gave the session up, nothing was sent, and the server has said nothing: Refused(UNAVAILABLE).
         """
         sent = now()
         try:
@@ -150,7 +150,7 @@ class ZooKeeperSession:
         self.alive = max(self.alive, sent)
 
     def ask(self, send: Callable[[], Any]) -> Any:
-        """One request. Raises Refused or Indeterminate; kazoo's errors about nodes pass."""
+        """Send one request and await its answer. Raises Refused or Indeterminate; kazoo's errors about nodes pass."""
         if not self.zk.connected:
             raise Refused(Reason.UNAVAILABLE, "not connected")
         try:
@@ -187,7 +187,7 @@ class ZooKeeperSession:
 
 
 class InSession(Declarations):
-    """What every lock whose nodes live in such a session has. A lock adds `acquire` and `release`."""
+    """What all locks have in common whose nodes live in such a session. A lock adds `acquire` and `release`."""
 
     backend: ClassVar[str] = "zookeeper"
     lease: ClassVar[str] = "touch"
@@ -201,7 +201,7 @@ class InSession(Declarations):
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
-        """Waits for a session for as long as one lives."""
+        """Waits up to `ttl` seconds for a session."""
         return cls(ZooKeeperSession.started(endpoints, ttl, access), ttl)
 
     def renew(self, grant: Grant) -> None:

@@ -1,4 +1,4 @@
-"""Locks on the queue of ``zookeeper``: for readers and writers, for two at once, and one that may be taken again."""
+"""Locks on the queue of ``zookeeper``: for readers and writers, for two holders at once, and reentrant."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,15 +15,15 @@ _OTHERS = ("token-order", "fenced-store", "no-lost-update", "herd-free")
 class ZooKeeperReadWrite(ZooKeeperLock):
     """``zookeeper-rw``: readers and writers in one queue of ephemeral sequential nodes.
 
-    The shared locks of https://zookeeper.apache.org/doc/current/recipes.html#Shared+Locks: a writer waits as in
-    ``zookeeper``, a reader only for the last writer before it. kazoo's ReadLock and WriteLock do the same.
+    These are the shared locks of https://zookeeper.apache.org/doc/current/recipes.html#Shared+Locks: a writer waits as
+    in ``zookeeper``, a reader only for the last writer before it. kazoo's ReadLock and WriteLock do the same.
 
-    What its authors claim: a writer is alone, readers keep out no reader, and nobody is overtaken by a writer that came
-    later. A writer's end wakes all readers that waited for it, and all of them may go in: a herd, but of use.
+    What its authors claim: a writer is alone, readers keep out no reader, and no client is overtaken by a writer that
+    came later. A writer that leaves wakes all readers that waited for it, and all of them may go in: a useful herd.
     """
 
     name: ClassVar[str] = "zookeeper-rw"
-    tokens: ClassVar[bool] = False  # what a reader would carry is its writer's, which may be gone
+    tokens: ClassVar[bool] = False  # readers would need the token of the writer before them, whose node may be gone
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_OTHERS, ZooKeeperLock.claims), Claim("sharing"))
     hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_OTHERS, ZooKeeperLock.hazards), WOKEN_ALL)
@@ -38,14 +38,14 @@ class ZooKeeperReadWrite(ZooKeeperLock):
 
 
 class ZooKeeperSemaphore(ZooKeeperLock):
-    """``zookeeper-semaphore``: two hold at once, those with the lowest two of a queue of ephemeral sequential nodes.
+    """``zookeeper-semaphore``: two clients may hold at once, the lowest two in a queue of ephemeral sequential nodes.
 
-    Any holder's end may be the turn of the next, so a waiter watches the whole queue, and all of them are woken by
-    whoever comes or goes. Curator's InterProcessSemaphoreV2 and kazoo's Semaphore let one at a time wait for that,
-    behind a lock.
+    Whichever holder leaves, the next waiter may go in. So waiters watch the whole queue, and whoever comes or goes
+    wakes all of them. With Curator's InterProcessSemaphoreV2 and kazoo's Semaphore only one client at a time waits for
+    that, behind a lock.
 
-    What its authors claim: never more than two among sessions that live, and the permits of the dead come back. It has
-    no fencing token: two may hold at once, and no order of numbers would tell who is late.
+    What its authors claim: never more than two hold among sessions that live, and a dead holder's permit comes back. It
+    has no fencing token: two may hold at once, and no order of numbers would tell who is late.
     """
 
     name: ClassVar[str] = "zookeeper-semaphore"
@@ -63,13 +63,13 @@ class ZooKeeperSemaphore(ZooKeeperLock):
 
 
 class ZooKeeperReentrant(Reentrant, ZooKeeperLock):
-    """``zookeeper-reentrant``: the queue of ``zookeeper``, and a client that counts how often it holds.
+    """``zookeeper-reentrant``: the queue of ``zookeeper``, and a client that counts how often it holds the lock.
 
-    As Curator's InterProcessMutex (https://curator.apache.org/docs/recipes-shared-reentrant-lock): ZooKeeper sees one
+    Like Curator's InterProcessMutex (https://curator.apache.org/docs/recipes-shared-reentrant-lock): ZooKeeper sees one
     node.
 
-    What its authors claim: as of ``zookeeper``; an inner acquire succeeds at once and an inner release frees nothing.
-    After an interruption the client believes in no grant, and refuses an inner acquire, whatever the session.
+    What its authors claim: the claims of ``zookeeper``; an inner acquire succeeds at once, an inner release frees
+    nothing. After an interruption the client believes in no grant, and refuses an inner acquire, whatever the session.
     """
 
     name: ClassVar[str] = "zookeeper-reentrant"

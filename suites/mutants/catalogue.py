@@ -1,13 +1,13 @@
 """Bugs to plant in a correct lock, the fenced store, a server, the recorder or the checkers, and what must name them.
 
-They stand in the TOML files beside this module, one file for each place. Where a bug was one of released software, or
-of a printed algorithm, it says of which. `mutant:NAME` names the lock with the bug, or the correct lock on the server
-with the bug, wherever a lock can be named. A bug without a lock is one of our own, which stored histories are to show
-(`suites.tests.judge_mutants`).
+The bugs stand in the TOML files beside this module, one file for each place. If released software, or a printed
+algorithm, had a bug, the entry says which. Wherever a lock can be named, `mutant:NAME` names the lock with the bug, or
+the correct lock on the server with the bug. A bug without a lock is a bug in our own code, which stored histories must
+show (`suites.tests.judge_mutants`).
 
-Modules with the changes of a mutant stand beside the real ones, which stay as they are. A module is made anew where it
-is changed itself, or imports one that is, however indirectly. The copies import each other; everything else they share
-with the rest of the process.
+The modules with the changes of a mutant are copies; the real modules stay as they are. A module is copied if it is
+changed itself, or imports a changed module, however indirectly. The copies import each other; they share all else with
+the rest of the process.
 """
 
 import ast
@@ -27,7 +27,7 @@ from typing import Any, Final
 PREFIX: Final = "mutant:"
 """The beginning of the name of a lock with a bug."""
 FILES: Final = ("redis", "zookeeper", "etcd", "postgres", "store", "servers", "recorder", "checkers")
-"""Which files there are, in the order of the catalogue."""
+"""The TOML files, in the order of the catalogue."""
 _SET_ASIDE: Final = 3
 
 
@@ -51,8 +51,8 @@ class Mutant:
     lock       the correct lock that is changed, or that runs on what is changed (`suites.locks.registry.LOCKS`); the
                bug is judged by its claims. "" for a bug that stored histories are to show.
     bug        what it does, in a sentence.
-    found_by   the properties one of which must be violated; others do not name the bug. Without a lock: ``judged`` if
-               some history is judged otherwise, ``proof`` if the verifier of proofs rejects what a model says of one.
+    found_by   properties of which one must be violated; others do not name the bug. Without a lock: ``judged`` if some
+               history is judged otherwise, ``proof`` if the verifier of proofs rejects what a model says of a history.
     why        how the bug comes to violate it.
     fault      the fault that is expected to reveal it; "" without a lock.
     where      workload/store of the lanes in which it is tried under that fault: more than one where chance decides.
@@ -92,19 +92,19 @@ def mutant_of(lock: str) -> Mutant | None:
 
 @cache
 def catalogue() -> Mapping[str, Mutant]:
-    """All that are tried on real servers, by name."""
+    """Name → mutant, for all mutants that are tried on real servers."""
     return {mutant.name: mutant for mutant in _all() if mutant.lock}
 
 
 @cache
 def on_stored_histories() -> Mapping[str, Mutant]:
-    """All that stored histories are to show, by name."""
+    """Name → mutant, for all mutants that stored histories must show."""
     return {mutant.name: mutant for mutant in _all() if not mutant.lock}
 
 
 @cache
 def _all() -> tuple[Mutant, ...]:
-    import msgspec  # workers load this module where it is not installed
+    import msgspec  # workers load this module also where msgspec is not installed
 
     made: list[Mutant] = []
     for file in FILES:
@@ -125,9 +125,9 @@ class AlteredModules:
         self._loaded: dict[str, ModuleType] = {}
 
     def module(self, name: str) -> ModuleType:
-        """The module of this name with the changes; the real one where they do not concern it.
+        """The module of this name with the changes, or the real module if the changes do not concern it.
 
-        Raises ValueError where a text to be changed does not stand in its file once.
+        Raises ValueError if a text to be changed does not stand exactly once in its file.
         """
         if not self._concerns(name, set()):
             return importlib.import_module(name)
@@ -162,7 +162,7 @@ class AlteredModules:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        """What stands for `__import__` in the copies."""
+        """The `__import__` of the copies."""
         if fromlist and _is_module(name):
             return self.module(name)
         real = __import__(name, globals, locals, fromlist or (), level)
@@ -172,20 +172,20 @@ class AlteredModules:
         return SimpleNamespace(**vars(real) | {item: self.module(f"{name}.{item}") for item in inner})
 
     def _concerns(self, name: str, seen: set[str]) -> bool:
-        """Whether the module is changed or imports one that is. seen: those that were looked at already."""
+        """Whether the module is changed or imports a changed one. seen: modules that were looked at already."""
         seen.add(name)
         return name in self._changes or any(self._concerns(each, seen) for each in _imports(name) if each not in seen)
 
 
 @cache
 def modules_of(mutant: Mutant) -> AlteredModules:
-    """The modules of a mutant, the same ones however often it is asked for."""
+    """The modules of a mutant; every call returns the same ones."""
     return AlteredModules(mutant)
 
 
 @cache
 def _is_module(name: str) -> bool:
-    """Whether it is a module of ours, and no package."""
+    """Whether the name is that of a module of ours, not of a package."""
     return name.partition(".")[0] in ("suites", "infra", "checkers", "results") and _file(name).is_file()
 
 

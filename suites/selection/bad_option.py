@@ -1,15 +1,15 @@
-"""The one error of a command line, and the names that it lists."""
+"""The error of a command line; it lists the known names."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class BadOption(Exception):
-    """What does not exist, or does not go together, was asked for. The text says in one line what does."""
+    """The options name what does not exist, or what does not go together. The message says in one line what does."""
 
 
 def known(name: str, there: Mapping[str, Any], what: str) -> Any:
-    """What stands under this name. Raises BadOption."""
+    """The value of this name. Raises BadOption. what: the kind of name, for the message."""
     if name not in there:
         raise BadOption(f"unknown {what} {name!r}; there are: {', '.join(there)}")
     return there[name]

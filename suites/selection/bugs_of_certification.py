@@ -26,7 +26,7 @@ BUGS: Final = (
     *("persistent", "lease-for-token", "watches-the-holder", "without-lease", "locks-shared", "takes-early"),
     *("server-does-not-count", "server-keeps-leases-for-longer"),
 )
-"""Those of `suites.mutants.catalogue` that a certification tries, each under one of these faults."""
+"""The bugs of `suites.mutants.catalogue` that a certification tries, each under one of these faults."""
 
 SERVER: Final = "planted-server"
 COLUMNS: Final = (SERVER, *(f"planted-{fault}" for fault in FAULTS))
@@ -41,7 +41,7 @@ SERVERS: Final[Mapping[str, str]] = {
 
 @cache
 def tried() -> Mapping[Lane, Mutant]:
-    """The lane of every bug. Only for certifications: it loads every client library."""
+    """Lane → its bug, for every bug. Only for certifications: this loads every client library."""
     return {lane_named(mutant.lanes[0]): mutant for mutant in map(catalogue().__getitem__, BUGS)}
 
 

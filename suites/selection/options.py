@@ -18,7 +18,7 @@ MOST_KEYS: Final = 100_000
 
 
 def options() -> dict[str, dict[str, Any]]:
-    """Spelling → what `add_argument` of an argparse parser takes besides, and pytest's `addoption` too."""
+    """Spelling → the other arguments for `add_argument` of an argparse parser, and for pytest's `addoption`."""
     made: dict[str, dict[str, Any]] = {}
 
     def add(spelling: str, text: str, **settings: object) -> None:

@@ -1,4 +1,4 @@
-"""What the options of `pytest suites/` select: checked once, with an answer that lists what exists."""
+"""What the options of `pytest suites/` select. They are checked once, and an error lists what exists."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ def parse(option: Any) -> Selection:
         worlds={backend: external_cluster.world(target, commands) for backend, target in targets.items()},
         targets=targets,
         hooks=commands,
-        # Locks with a planted bug are tried as all of ours are, in the lanes that the profile chooses.
+        # Locks with a planted bug are tried like all of our locks, in the lanes that the profile chooses.
         named=bool(option.workload or ((plans or by_name) and not mutants)),
         stages=upgraded,
         planted=planted,
@@ -102,7 +102,7 @@ def _selected_lanes(
     libraries: Mapping[str, tuple[str, str]],
     targets: Mapping[str, External],
 ) -> tuple[Lane, ...]:
-    """The lanes of the locks, backends, targets and client libraries that are named. Raises BadOption if none is."""
+    """The lanes of the locks, backends, targets and client libraries that are named. Raises BadOption without one."""
     backends = tuple(known(name, dict.fromkeys(BACKENDS, name), "backend") for name in option.backend)
     there = _lanes(option.lock, load(option))
     imported = {module for name in libraries for python in upgraded[0].pythons for module in python.modules(name)}
@@ -110,7 +110,7 @@ def _selected_lanes(
         lane
         for lane in there
         if all(lane.backend in (named or BACKENDS) for named in (backends, targets, upgraded[0].versions))
-        # Of what the user names it is not looked for: it may come in by ways that are not seen.
+        # A lock that the user names is not checked for the import: it may import the library in ways that are not seen.
         and (option.lock or not libraries or imported & registry.imports(lane.lock))
     )
     if not lanes and libraries:
@@ -124,7 +124,7 @@ def _selected_lanes(
 
 
 def _admitted(lanes: Sequence[Lane], targets: Mapping[str, External], named: Sequence[str]) -> tuple[Lane, ...]:
-    """Those whose locks can log in where a target wants it. Raises BadOption for one that the user named."""
+    """The lanes, without locks that cannot log in to their target. Raises BadOption if the user named such a lock."""
     outside = {
         lane.lock_name: lane.backend
         for lane in _one_each(lanes)
@@ -138,7 +138,7 @@ def _admitted(lanes: Sequence[Lane], targets: Mapping[str, External], named: Seq
 
 
 def load(option: Any) -> Load:
-    """What these options set of every lane. Raises BadOption for a workload that does not exist."""
+    """What these options set for every lane. Raises BadOption for a workload that does not exist."""
     for name in option.workload:
         if name not in WORKLOADS:
             raise BadOption(f"unknown workload {name!r}; there are: {', '.join(WORKLOADS)}")
@@ -147,7 +147,7 @@ def load(option: Any) -> Load:
 
 
 def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
-    """The lanes of these locks, of all where none is named. Raises BadOption where there is none."""
+    """The lanes of these locks, or of all locks if none is named. Raises BadOption if there is no lane."""
     lanes: list[Lane] = []
     for name in dict.fromkeys(names or registry.LOCKS):
         try:
@@ -165,7 +165,7 @@ def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
 
 
 def _interpreter(path: str | None) -> Interpreter:
-    """From now on locks may import what only this interpreter has. Raises BadOption."""
+    """The interpreter. From now on locks may import packages that only it has. Raises BadOption."""
     if path is None:
         return Interpreter()
     try:

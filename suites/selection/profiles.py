@@ -19,15 +19,15 @@ class Profile:
     """How much of the product is run.
 
     faults    names in the register of faults, None for all.
-    own       more of them, where a lock of the user's own is named: what ours say to these the longest profile shows.
-    upgrades  more of them, where two versions are compared.
-    locks     which are tried, None for all.
-    whole     those faults under which a lock is tried in all its lanes, None for all; under the others in as few as ask
-              everything (`suites.lanes.lane.fewest`). What is broken by design (`registry.CONTROLS`) is tried without a
-              fault, and in the lanes where a hazard must show.
+    own       more faults if a lock of the user's own is named. The longest profile shows how ours fare under these.
+    upgrades  more faults if two versions are compared.
+    locks     the locks that are tried, None for all.
+    whole     faults under which a lock is tried in all its lanes, None for all. Under others it is tried in the fewest
+              lanes that ask everything (`suites.lanes.lane.fewest`). Positive controls (`registry.CONTROLS`) are tried
+              without a fault, and under faults in the lanes where a hazard must show.
     lanes     patterns of `workload/store` → patterns of the faults under which such a lane is tried, whatever is said
-              above; with none it is left out, unless the user names its workload. Of positive controls nothing is.
-    storms    random plans of several faults at once, beside those; their seeds follow that of the run.
+              above; () leaves it out. Not for positive controls, nor for lanes of a workload that the user names.
+    storms    how many random plans of several faults at once are tried besides; their seeds follow that of the run.
     deadline  seconds after which a trial goes on no longer.
     """
 
@@ -59,8 +59,8 @@ DEFAULT: Final = (
     *("promote-replica", "change-leader", "terminate-backends"),
     "at-every-request-freeze",
 )
-"""The faults that say most about a lock, at least one of each kind, in the order of the register. Of those that say the
-same of every lock (a holder hangs, or waits for a call; a clock jumps, or is strobed) there is one."""
+"""The faults that say most about a lock, at least one of each kind, in the order of the register. If several faults say
+the same of every lock (a holder hangs, or waits for a call; a clock jumps, or is strobed), only one is here."""
 
 RARE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     dict.fromkeys(
@@ -79,7 +79,7 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "churn/*": (NO_FAULT, "cut-client-drop"),  # after a cut the same client asks again, having lost everything
         "impatient/*": (NO_FAULT, "reset-connections"),
         "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
-        # Who holds for long: renewals fail or are late, and whoever holds loses what it holds.
+        # Long holds: renewals fail or are late, and the holder loses the lock.
         "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
     }
 )
@@ -93,7 +93,7 @@ _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
 _FEW: Final = {"once/idempotency-key": (NO_FAULT,), **RARE, **FEW, **_PAIRS}
 _OWN: Final = ("skew-workers", *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)))
 _LOADED: Final = tuple(name for name, fault in FAULTS.items() if "load" in fault.needs)
-"""What shows whether members keep what they acknowledge: a matter of the version, and minutes long."""
+"""Faults that show whether members keep what they acknowledge. That depends on the version, and takes minutes."""
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
 _NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 

@@ -28,8 +28,8 @@ from suites.selection.upgrade_stages import ONLY, Stage
 from suites.worker.python_environment import Interpreter
 
 WORKERS: Final = 76
-"""Workers in one trial, as a rule: more of them would wait for each other on two cores. Behind a tap, which passes each
-of their messages on, half as many."""
+"""The most workers in one trial, as a rule: more would wait for each other on two cores. If a tap passes each of their
+messages on, half as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Selection:
     results: Path
     versions: Mapping[str, str] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)  # those plans by name
-    # Backend → what can be done to it, where that is not everything.
+    # Backend → what can be done to it, if not everything can.
     worlds: Mapping[str, World] = field(default_factory=dict)
     # Clusters that exist already, by backend; if there are any, nothing else is touched.
     targets: Mapping[str, External] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Selection:
     named: bool = False  # whether the user named locks or faults: then the profile leaves nothing out
     shard: Shard | None = None  # which part of the whole is run; elsewhere: lanes and faults that other shards run
     elsewhere: frozenset[tuple[Lane, str]] = frozenset()
-    stages: tuple[Stage, ...] = ONLY  # of the upgrade to certify, or `ONLY` one
+    stages: tuple[Stage, ...] = ONLY  # of the upgrade to certify, else `ONLY`
     planted: tuple[Lane, ...] = ()  # lanes with a bug, tried to calibrate a certification
     python: Interpreter = field(default_factory=Interpreter)  # what runs the workers
     # Client library → its releases, where the upgrade is one of client libraries.
@@ -103,7 +103,7 @@ class Selection:
         return self._stage(stage).versions.get(backend, self.versions.get(backend))
 
     def pythons(self, stage: str) -> tuple[str, ...]:
-        """What runs the workers, who are dealt out to them in turn; "" is the suite's own interpreter."""
+        """The interpreters that run the workers, each in turn; "" is the suite's own interpreter."""
         return tuple(python.path for python in self._stage(stage).pythons or (self.python,))
 
     def _stage(self, name: str) -> Stage:
@@ -116,7 +116,7 @@ class Selection:
         return text
 
     def cases(self, property: str) -> list[Case]:
-        """Every case of a property, with those that are not applicable. Members of a target are not asked."""
+        """Every case of a property, also if it is not applicable. Targets are not asked properties `OF_THE_SERVICE`."""
         targets = self.targets if property in OF_THE_SERVICE else {}
         return [
             Case(lane, property, fault, self.not_applicable(lane, fault), stage.name)
@@ -149,7 +149,7 @@ class Selection:
 
     @cached_property
     def _tried(self) -> dict[str, set[Lane]]:
-        """By column, as far as it was asked: every property asks again."""
+        """Column → lanes, for the columns asked about so far. They are kept, since every property asks again."""
         return {}
 
     def _says_enough(self, lane: Lane, column: str) -> bool:
@@ -183,7 +183,7 @@ class Selection:
 
     @cached_property
     def _lanes_of(self) -> Mapping[type[LockClient], tuple[tuple[Lane, ...], list[tuple[Lane, tuple[str, ...]]]]]:
-        """Each lock's lanes: as they are tried as a rule, and with the faults under which they are tried instead."""
+        """Lock → (lanes that are tried as usual, other lanes with the faults under which they are tried instead)."""
         by_lock = {}
         for lock, lanes in grouped(self.lanes, lambda lane: lane.lock).items():
             special = [(lane, self.special(lane)) for lane in lanes if lane.not_applicable is None]
@@ -192,7 +192,7 @@ class Selection:
         return by_lock
 
     def special(self, lane: Lane) -> tuple[str, ...] | None:
-        """The faults under which the profile tries a lane like this one (`Profile.lanes`), None: as it tries others."""
+        """The faults under which the profile tries such a lane (`Profile.lanes`); None if it is tried as usual."""
         if lane.lock_name in registry.CONTROLS or lane.load.workload:
             return None
         return self.profile.special(f"{lane.workload.name}/{lane.store}")
@@ -207,7 +207,7 @@ class Selection:
         return self.targets[backend].names if backend in self.targets else ()
 
     def plan(self, column: str, backend: str) -> Plan | None:
-        """The plan of the user's, a storm, or an upgrade; None: the plan is drawn from the run's seed."""
+        """The plan of the user, a storm, or an upgrade; None if the plan is drawn from the run's seed."""
         if column in upgrade_stages.ROLLING:
             return upgrade_stages.rolling_plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
         if column == CLIENTS:

@@ -25,7 +25,7 @@ LASTS: Final = 8.0
 SEQUENCE: Final = 20.0
 """Seconds that a sequence of kills adds."""
 OWN: Final = 12.0
-"""Seconds of a trial with such a step for an environment of its own."""
+"""Seconds that the environment of its own adds, which a trial with such a step needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def parse(text: str) -> Shard:
 def expected(plan: Plan, ttl: float, lanes: int, duration: float = 0.0) -> float:
     """Seconds that a trial takes, roughly: one cycle of its plan, a TTL for what is held to expire, and its lanes.
 
-    duration: for which its cycles are repeated at least.
+    duration: seconds for which its cycles are repeated at least.
     """
     lasting = sum(FAULTS[step.fault].lasting for step in plan.steps)
     loaded = sum("load" in FAULTS[step.fault].needs for step in plan.steps)

@@ -80,7 +80,7 @@ def _upgrade(first: str, backend: str, rng: random.Random, ttl: float, new: str)
     for name, options in (("kill-server", killed), cut):
         yield Step(name, CALM, FAULTS[name].lasts(rng, backend, ttl), options)
     yield _roll(new, first, len(members) - 2)
-    # As long as ever after the restart: of etcd and ZooKeeper a new leader lets every lease begin anew.
+    # The freeze lasts its full time after the restart: a new leader of etcd or ZooKeeper begins every lease anew.
     yield Step("freeze-holder", CALM, FAULTS["freeze-holder"].lasts(rng, backend, ttl), {})
     yield _roll(new, first, 1, beside=True)
 
@@ -99,10 +99,10 @@ class Stage:
     """One of the states in which an upgrade is judged, or the calibration."""
 
     name: str = ""
-    # With which a trial begins, by backend; the default where a backend is not named.
+    # Backend → the version with which a trial begins; a backend that is not named has the default version.
     versions: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()  # those tried in this stage alone; empty: the columns that the user selected
-    pythons: tuple[Interpreter, ...] = ()  # of its workers, in turn; empty: the one of the run
+    pythons: tuple[Interpreter, ...] = ()  # that run its workers, in turn; empty: that of the run
 
     def tries(self, column: str) -> bool:
         return column in self.columns if self.columns else column not in OF_UPGRADES
@@ -113,7 +113,7 @@ ONLY: Final = (Stage(),)
 
 
 def both_named(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raises BadOption where only one version of something is."""
+    """Raises BadOption if only one of the two versions of a backend or library is named."""
     for given, missing, option in ((old, new, "--to"), (new, old, "--from")):
         for name, version in given.items():
             if name not in missing:
@@ -134,7 +134,7 @@ def of_servers(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, .
 
 
 def of_clients(old: Interpreter, new: Interpreter) -> tuple[Stage, ...]:
-    """The stages of an upgrade of client libraries, of which one interpreter has the old releases, another the new."""
+    """The stages of an upgrade of client libraries. old, new: the interpreters with the old and the new releases."""
     return (
         Stage(BASELINE, pythons=(old,)),
         Stage(CANDIDATE, pythons=(new,)),
@@ -150,7 +150,7 @@ def _of(stage: str) -> tuple[str, ...]:
 
 
 def upgrade_lines(stages: Sequence[Stage], libraries: Mapping[str, tuple[str, str]]) -> list[str]:
-    """A line for each backend or client library that is certified; it says so where nothing differs."""
+    """A line for each backend or client library that is certified. A line says if both versions are the same."""
     old, new = (next((each.versions for each in stages if each.name == name), {}) for name in (BASELINE, CANDIDATE))
     lines = []
     for backend, version in old.items():

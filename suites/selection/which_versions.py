@@ -20,7 +20,7 @@ _WHAT: Final = "backend, or client library that is installed here,"
 def stages(
     option: Any, version_of: Sequence[str], python: Interpreter
 ) -> tuple[tuple[Stage, ...], dict[str, tuple[str, str]]]:
-    """The stages of an upgrade, and the releases of client libraries between which it goes, if it is one of them.
+    """The stages of an upgrade, and the (old, new) release of each client library if client libraries are upgraded.
 
     version_of: what `--version-of` says. python: what runs the workers. Raises BadOption.
     """
@@ -49,7 +49,7 @@ def stages(
 
 
 def versions(pairs: Sequence[str], name: str) -> dict[str, str]:
-    """Backend, or other server for one, → the version that is asked for by this option. Raises BadOption."""
+    """Backend, or another server for it → the version that this option asks for. Raises BadOption."""
     wanted: dict[str, str] = {}
     for pair in pairs:
         backend, version = images.spelled(pair)

@@ -1,4 +1,4 @@
-"""The answer to a case: which judgement counts, of several trials, and what a test makes of it."""
+"""The answer to a case: which judgement of several trials counts, and what a test makes of it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ OUR_FAILURE: Final = (
 class CaseAnswer:
     """The answer to a case: the judgement that counts, the page of its trial, and which of how many trials that was.
 
-    seed, version  of that trial and of its servers.
+    seed, version  the seed of that trial, and the version of its servers.
     page_story     the story of the judgement, as on the page.
     """
 
@@ -50,7 +50,7 @@ class CaseAnswer:
             pytest.fail("\n".join([*lines, f"  see {plain(str(self.page))}"]), pytrace=False)
 
     def must_be_caught(self) -> None:
-        """Fail the test when the property that names a planted bug is not violated."""
+        """Fail the test when the property that must find a planted bug is not violated."""
         if self.judgement.word is not Verdict.VIOLATED:
             missed = f"a bug that was planted is not caught: {self.judgement.word}: {plain(self.judgement.because)}"
             pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
@@ -61,8 +61,8 @@ Answers = dict[tuple[str, str], list[CaseAnswer]]
 
 
 def counting(answers: list[CaseAnswer]) -> CaseAnswer:
-    """The answer that counts among the trials of one case: the heaviest, except that a positive control that fired
-    in any of them has been shown (see `results.record.settled`). Nothing else hides a heavier trial.
+    """The answer that counts among the trials of one case: the heaviest. Exception: a positive control that fired in
+    any trial counts as shown (see `results.record.settled`). Nothing else hides a heavier trial.
     """
     shown = any(answer.judgement.word is Verdict.WEAKNESS_SHOWN for answer in answers)
     counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.WEAKNESS_NOT_SHOWN)]
@@ -81,7 +81,7 @@ def broken_unpromised(answers: Answers) -> set[str]:
 
 
 def shown_of_a_version(answers: Answers) -> bool:
-    """Whether a weakness has shown that one version of a service may have and another not."""
+    """Whether a trial has shown a weakness that one version of a service may have and another not."""
     judgements = (answer.judgement for given in answers.values() for answer in given)
     reasons = {judgement.because for judgement in judgements if judgement.word is Verdict.WEAKNESS_SHOWN}
     return not reasons.isdisjoint(f"explained by {mechanism}" for mechanism in OF_A_VERSION)

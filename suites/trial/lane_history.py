@@ -27,9 +27,9 @@ from suites.worker.process_spec import GUARDED
 from suites.worker.recorder import read_errors
 
 LAST: Final = 64
-"""Rows of a worker among which an acquire stands that it waits in: its other threads record a few a second."""
+"""How many of a worker's last rows may hold its pending acquire: its other threads record a few rows a second."""
 ANSWERED_WITHIN: Final = 20.0
-"""Seconds for a server that is whole to answer; it measures 10 ms, and seconds where the machine is overloaded."""
+"""Seconds for a healthy server to answer. Measured: 10 ms, and seconds on an overloaded machine."""
 _AGAIN: Final = 0.2
 T = TypeVar("T")
 
@@ -46,15 +46,15 @@ class RunningLane:
         return np.concatenate([_live(handle) for handle in self.handles])
 
     def granted_since(self, when: int) -> bool:
-        """Whether acquires that returned after `when` (ns) were granted every key, or, where workers do not want all of
-        them at once, as many as they do.
+        """Whether acquires that returned after `when` (ns) were granted every key or, if there are more keys than
+        workers, as many keys as the workers want at once.
         """
         wanted = len(set(self.lane.workload.order)) or self.lane.workers
         granted = _granted(self.rows(), when)
         return len(np.unique(granted["key"])) >= (len(self.keys) if len(self.keys) <= self.lane.workers else wanted)
 
     def held_since(self, when: int) -> bool:
-        """Whether every worker was granted the lock that it takes first after `when` (ns), and released it again."""
+        """Whether every worker was granted its first lock after `when` (ns), and released it again."""
         rows = self.rows()
         rows = rows[np.isin(rows["key"], self.lane.workload.order)]
         owners = _granted(rows, when)["owner"]
@@ -63,7 +63,7 @@ class RunningLane:
 
 
 def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
-    """The history of a lane that still runs, without the texts of its errors. versions: of nodes."""
+    """The history of a lane that still runs, without the texts of its errors. versions: node → version."""
     return _history(_facts(trial, running, versions), running.rows(), records, ("",))
 
 
@@ -76,7 +76,7 @@ def whole(
     looks: Sequence[tuple[Contents, ...]],
     last: npt.NDArray[Any],
 ) -> History:
-    """The whole history: every recording, the texts of its errors, and `last`, of `final_reads`.
+    """The whole history: every recording with its error texts, and `last`, the rows of `final_reads`.
 
     silences, looks: as in `Facts`. The recordings are gone afterwards.
     """
@@ -126,18 +126,18 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
 
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
-    """With the faults of the trial, except faults on workers of other lanes."""
+    """The history of these rows, with the faults of the trial except those on workers of other lanes."""
     fields = [asdict(record) for record in records if record.lane in ("", facts.lane)]
     faults = [FaultInterval(**{name: value for name, value in each.items() if name != "lane"}) for each in fields]
     return from_rows(facts, rows, faults, errors)
 
 
 def _dying(handle: Handle) -> npt.NDArray[Any]:
-    """A stall of a worker that was killed: from its sentinel's last look, or from the gate where it was, until its end,
-    if the machine took long for that.
+    """The row of a killed worker's stall, or none if the machine ended the worker quickly. The stall lasts from the
+    sentinel's last look, or from the gate that killed the worker, until the worker's end.
 
-    Nothing in the worker can note it. What it held by a connection was held until then, and calls that ended meanwhile
-    may have waited for the machine.
+    The worker itself cannot record it. What the worker held by a connection was held until its end, and calls that
+    ended meanwhile may have waited for the machine.
     """
     looked = row_format.word(handle.page, row_format.ALIVE) if handle.exited else 0
     silences = ((looked, IDLE + STALLED), (gates.killed_at(handle.page), STALLED))
@@ -150,8 +150,8 @@ def _dying(handle: Handle) -> npt.NDArray[Any]:
 
 
 def final_reads(lanes: Sequence[RunningLane], environment: Environment) -> list[npt.NDArray[Any]]:
-    """Of each lane a row for each key, as if all were read at once, past fences and links. Raises TrialBroke where one
-    cannot be read.
+    """For each lane, a row for each key, as if all keys were read at once, past fences and links. Raises TrialBroke if
+    a key cannot be read.
     """
     rows = np.zeros(sum(len(running.keys) for running in lanes), DTYPE)
     rows["inv"] = time.monotonic_ns()
@@ -165,7 +165,7 @@ def final_reads(lanes: Sequence[RunningLane], environment: Environment) -> list[
 
 
 def _contents(lanes: Sequence[RunningLane], environment: Environment) -> Iterator[tuple[int, Sequence[int]]]:
-    """(value, elements) of each key of each lane. What the store has of them is read by one connection."""
+    """(value, elements) of each key of each lane. The keys that the store holds are read over one connection."""
     keys = [key for running in lanes if running.lane.store != GUARDED for key in running.keys]
     stored = iter(_answered("the store", lambda: store.final(environment.store_dsn(None), *keys)))
     for running in lanes:
@@ -179,7 +179,7 @@ def _contents(lanes: Sequence[RunningLane], environment: Environment) -> Iterato
 
 
 def _answered(what: str, read: Callable[[], T]) -> T:
-    """Read until it succeeds: nobody writes any more."""
+    """Repeat the read until it succeeds, since nobody writes any more. Raises TrialBroke."""
     deadline = time.monotonic() + ANSWERED_WITHIN
     while True:
         try:
@@ -191,7 +191,7 @@ def _answered(what: str, read: Callable[[], T]) -> T:
 
 
 def awaited(handle: Handle) -> np.void | None:
-    """The row of the acquire in which the worker waits, None where it does not."""
+    """The row of the acquire in which the worker waits, or None."""
     last = _live(handle, LAST)
     pending = last[(last["f"] == F.ACQUIRE) & (last["outcome"] == Outcome.PENDING)]
     return pending[-1] if len(pending) else None
@@ -205,7 +205,7 @@ def _granted(rows: npt.NDArray[Any], when: int) -> npt.NDArray[Any]:
 
 
 def _live(handle: Handle, most: int | None = None) -> npt.NDArray[Any]:
-    """A copy of the rows in use, without those that are still being written (their kind is 0). most: of the last."""
+    """A copy of the rows in use, without rows still being written (their kind is 0). most: only so many of the last."""
     room = (len(handle.page) - row_format.HEADER) // DTYPE.itemsize
     rows = np.frombuffer(handle.page, DTYPE, room, row_format.HEADER)
     end = bisect_left(range(len(rows)), True, key=lambda row: bool(rows["inv"][row] == 0))

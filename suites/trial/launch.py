@@ -1,4 +1,4 @@
-"""The workers of a trial are started: who gets which endpoints, keys and pace, and how many the machine carries."""
+"""Starts the workers of a trial: which endpoints, keys and pace each gets, and how many the machine carries."""
 
 import os
 import secrets
@@ -27,13 +27,13 @@ def launch(
 ) -> list[RunningLane]:
     """Start the workers of all lanes, spread over the client groups and, where nodes are equal, over the nodes.
 
-    slower: how many times slower than on an idle machine a step of work is.
+    slower: how many times slower a step of work is than on an idle machine.
     """
     lanes, specs = [], []
     past_links: tuple[str, ...] = ()
-    if taps is not None and all(trial.at_messages):  # nothing strikes links then, and a tap takes time enough
+    if taps is not None and all(trial.at_messages):  # no fault strikes links then, and the tap costs time enough
         past_links = environment.direct(trial.backend)
-    equal = environment.cluster(trial.backend).leader() is not None  # to any node a client may go
+    equal = environment.cluster(trial.backend).leader() is not None  # a client may go to any node
     run = secrets.token_hex(3)
     pace = BACKENDS[trial.backend].pace * slower
     for lane in trial.lanes:
@@ -81,13 +81,13 @@ FIT: Final = 60
 with several trials in parallel, on a slower machine or beside other work, the pace of every worker is divided
 accordingly: requests that wait for CPU time longer than their clients wait for answers say nothing about a lock."""
 MESSAGES: Final = 240_000
-"""Messages of 64 bytes that a process sends itself over a socket in a second on such a core: what all do most."""
+"""Messages of 64 bytes that a process sends itself over a socket per second on such a core: what all do mostly."""
 TAPPED: Final = 3
-"""How many workers one counts for behind a tap: one process through which all messages pass."""
+"""How many workers a worker behind the tap counts for: all messages pass through that one process."""
 PROBE: Final = 0.1
 """Seconds for which a trial sends messages before it starts."""
 LEAST: Final = 0.25
-"""The part of a core that a process gets in the end, however little it got during such a short time."""
+"""The least share of a core that a process gets in the end, however little it got during the short probe."""
 
 
 def fit(share: float = 1.0) -> float:
@@ -100,7 +100,7 @@ def fit(share: float = 1.0) -> float:
 
 
 def share_of_a_core() -> float:
-    """The part that this process gets at the moment of a core that passes `MESSAGES`; above 1 on a faster one."""
+    """The share that this process gets at the moment of a core that passes `MESSAGES`; above 1 on a faster core."""
     here, there = socket.socketpair()
     with here, there:
         passed, wall, cpu = 0, time.perf_counter(), time.thread_time()

@@ -1,4 +1,4 @@
-"""What the members of a service hold of the locks of a trial: asked past all links, lane by lane."""
+"""What each member of a service holds of a trial's locks, lane by lane. Members are asked past all links."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from suites.worker.pool import TrialBroke
 ASKED_WITHIN: Final = 10.0
 """Seconds for a member to answer once all faults are undone."""
 _AGAIN: Final = 0.1
-"""Seconds until one is asked again who did not answer."""
+"""Seconds until a member that did not answer is asked again."""
 
 Answer = tuple[str, int, Held, int]
 """A member, when it was asked (ns), what it held, and when it had answered."""
@@ -30,10 +30,10 @@ Look = tuple[Contents, ...]
 def look(
     environment: Environment, backend: str, lanes: Sequence[RunningLane], writes: BackgroundWrites, *, quiet: bool
 ) -> Mapping[str, Look]:
-    """Lane → what each member held of it; nothing where no members hold the same, or the cluster is not ours.
+    """Lane → what each member held of its locks; empty if no members hold the same, or the cluster is not ours.
 
-    writes: what was written beside the locks. quiet: whether nobody writes any more, as it must be where changes have
-    no numbers. Raises TrialBroke where one does not answer.
+    writes: the client that wrote beside the locks. quiet: whether nobody writes any more; if not, the result is empty
+    for a backend that does not number its changes. Raises TrialBroke if a member does not answer.
     """
     kind = BACKENDS[backend]
     if not (kind.copies and environment.ours and (quiet or kind.has(Trait.LEADER))):
@@ -60,12 +60,12 @@ def look(
 
 
 _Beside = tuple[int, tuple[str, ...], tuple[str, ...]]
-"""How many keys are there, which of them a member lacks, and which it holds that were removed."""
+"""How many keys must be there, which of them the member lacks, and which removed keys it holds."""
 
 
 def _beside(environment: Environment, backend: str, writes: BackgroundWrites) -> Mapping[str, _Beside]:
-    """Of each member, of the keys that were written beside the locks. One of which nobody knows whether it is there is
-    there if any member has it.
+    """Member → what it holds of the keys that were written beside the locks. A key of which nobody knows whether it is
+    there counts as there if any member has it.
     """
     kind, known = BACKENDS[backend], writes.known
     held = {member: _answered(environment, member, kind.written) & known.keys() for member in kind.copies}
@@ -82,7 +82,7 @@ def _of(keys: Sequence[str], held: Held) -> tuple[Entry, ...]:
 
 
 def _names(keys: Sequence[str], entry: str) -> bool:
-    """Whether what a service calls its entry has one of these keys in it."""
+    """Whether the service's name of an entry contains one of these keys."""
     plain = unquote(entry)
     return any(key in plain for key in keys)
 
@@ -91,7 +91,7 @@ T = TypeVar("T")
 
 
 def _answered(environment: Environment, member: str, ask: Callable[[Address], T]) -> T:
-    """Asked until it answers: it may be slow on an overloaded machine. Raises TrialBroke."""
+    """Ask a member until it answers: it may be slow on an overloaded machine. Raises TrialBroke."""
     address = environment.node(member).address
     deadline = time.monotonic() + ASKED_WITHIN
     while True:

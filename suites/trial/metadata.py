@@ -1,4 +1,4 @@
-"""What is stored of a trial besides its histories: specification, servers. Of a run: its locks and faults in words."""
+"""What is stored of a trial besides its histories (specification, servers), and of a run (locks, faults in words)."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all 
 
 
 def suite_version() -> str:
-    """The version of this suite, with the commit and whether files were changed, where git knows."""
+    """The version of this suite, with the commit and whether files were changed, if git knows."""
     root = Path(__file__).parents[2]
     if not (root / "pyproject.toml").is_file():
         return metadata.version("fencepost")  # installed as a package
@@ -43,7 +43,7 @@ def suite_version() -> str:
 
 
 def described(selection: Selection) -> dict[str, Any]:
-    """For `results.report.descriptions`. Of a column with several faults each; a group only where all are of one."""
+    """For `results.report.descriptions`. A column has the texts of all its faults, and a group if they share one."""
     columns = {
         column: [
             FAULTS[name]
@@ -89,9 +89,8 @@ def about(trial: Trial) -> dict[str, Any]:
 
 
 def servers(environment: Environment, backend: str) -> dict[str, Any]:
-    """Versions, images, how they were started (Toxiproxy and the store too), and whose clocks are whose.
-
-    Raises Failed when one does not answer.
+    """Versions, images, how servers were started (Toxiproxy and the store too), and which clock times operations and
+    whether faults can move those of servers. Raises Failed when a server does not answer.
     """
     cluster = environment.cluster(backend)
     nodes = cluster.everybody
@@ -107,8 +106,8 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
 
 
 def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict[str, Any]]:
-    """The steps of a rolling upgrade, none for other trials: one for each server that was replaced, with whether it
-    refused, and one for each other fault meanwhile (one for all workers that it hit together).
+    """The steps of a rolling upgrade; empty for other trials. A step is a server that was replaced, with whether it
+    refused, or another fault meanwhile (one step for all workers that were hit together).
 
     at: seconds after the first operation of the trial, as on its page.
     """
@@ -131,7 +130,7 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
 
 
 class CpuMeter:
-    """Counts the CPU seconds of a trial by part, from when it is made."""
+    """Counts the CPU seconds of a trial by part, from its creation on."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -139,7 +138,7 @@ class CpuMeter:
         self._own = time.process_time()
 
     def by_part(self, workers: float) -> dict[str, float]:
-        """workers: seconds of theirs. Of a server that was started anew, only what it used since."""
+        """workers: seconds that the workers used. A server that was started anew counts only since its start."""
         used = {**dict.fromkeys(CPU_PARTS, 0.0), "workers": workers, "harness": time.process_time() - self._own}
         for service, seconds in self._environment.cpu_seconds().items():
             part = {"toxiproxy": "links", STORE: "store"}.get(service, "servers")
@@ -149,11 +148,11 @@ class CpuMeter:
 
 
 def stalled(histories: Sequence[History]) -> float:
-    """The part of their time (0 to 1) for which the machine did not run the workers, as recorded by their sentinels."""
+    """The share (0 to 1) of the workers' time in which the machine did not run them, as their sentinels recorded it."""
     lost = there = 0
     for history in histories:
         c = history.columns
-        stalls = (c["f"] == F.STALL) & (c["ret"] > 0)  # not that of a worker that was killed meanwhile
+        stalls = (c["f"] == F.STALL) & (c["ret"] > 0)  # without the stall of a worker that was killed meanwhile
         lost += int((c["ret"] - c["inv"])[stalls].sum())
         there += int(max(c["ret"].max(), c["inv"].max()) - c["inv"].min()) * history.facts.workers if len(stalls) else 0
     return round(lost / there, 3) if there else 0.0

@@ -1,7 +1,7 @@
 """`--resume RUN`: an interrupted run continues.
 
 The resumed run has the options of the interrupted one. Trials that are stored whole are answered from the run folder,
-all others are run. Set aside are trials that were interrupted, came to no verdict, or would be run otherwise today.
+all others are run. Trials that were interrupted, came to no verdict, or would be run otherwise today are set aside.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def take_options(
 ) -> None:
     """Set the options to those of the run. Raises BadOption where the command line names others.
 
-    option: pytest's, which are changed. words: of the command line, folder: where it was typed. parse: pytest's.
+    option: pytest's options, which are changed. words: the command line. folder: where it was typed. parse: pytest's.
     """
     begun, usual = parse(resumable.arguments(run)), parse(())
     name = typed(run.path)
@@ -164,7 +164,7 @@ def examine(selection: Selection, run: Run) -> Kept:
 
 
 def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) -> str:
-    """In a line, which server would have another image than in these trials, or "". Raises `infra.errors.Trouble`."""
+    """One line: which server would have another image than in these trials, or "". Raises `infra.errors.Trouble`."""
     used: dict[str, str] = {}
     for stored in trials:
         for node in (stored.get("nodes") or {}).values():
@@ -188,7 +188,7 @@ def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) ->
 
 
 def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
-    """The trial that today has the place of a stored one, if there is one."""
+    """The trial that would run today in the place of a stored one, or None."""
     backend, column, stage = (str(stored.get(name) or "") for name in ("backend", "column", "stage"))
     part, attempt = (int(stored.get(name) or 0) for name in ("part", "attempt"))
     stages = {each.name for each in selection.stages if each.tries(column)}
@@ -220,7 +220,7 @@ def _silent(cells: Mapping[Path, Sequence[Cell]], folders: Iterable[Path]) -> bo
 
 
 def _selecting() -> dict[str, str]:
-    """Name of an option's value → its spelling, of every option that selects what is tried."""
+    """Name of an option's value → spelling of the option, for every option that selects what is tried."""
     ours = {settings.get("dest", how.strip("-").replace("-", "_")): how for how, settings in options().items()}
     return {**{name: how for name, how in ours.items() if name not in _ELSEWHERE}, **_PYTEST}
 

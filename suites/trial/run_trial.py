@@ -1,7 +1,7 @@
 """A trial: one fault plan on one backend under one seed, with many lanes side by side.
 
-plan → environment → workers → history → verdict → record. Its cycles of faults are repeated until every property that
-it judges was exercised, or until its deadline; then it heals, ends the workers and reads every key once more.
+plan → environment → workers → history → verdict → record. The trial repeats its cycles of faults until every property
+that it judges was exercised, or until its deadline. Then it heals, ends the workers and reads each key again.
 """
 
 import time
@@ -48,25 +48,25 @@ from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 
 START_WITHIN: Final = 60.0
-"""Seconds within which one more worker connects. A cold machine takes a few for all of them."""
+"""Seconds; the longest wait for one more worker to connect. On a cold machine all together take a few seconds."""
 WARM_UP: Final = 5.0
 """Seconds within which every lane should have granted once, before the first fault."""
 EXERCISED_WITHIN: Final = 20.0
-"""Seconds more for lanes of which something cannot be exercised any more after it: an overloaded machine takes some."""
+"""Further seconds to exercise what cannot be exercised after the first fault: an overloaded machine needs some."""
 CALM: Final = 2.0
-"""Seconds of a cycle of a plan without faults."""
+"""Seconds that a cycle lasts if the plan has no faults."""
 LINGER: Final = 3.0
-"""Seconds, or a third of a cycle: so long a trial waits after its first one for what was not exercised yet."""
+"""Seconds that a trial waits after its first cycle (or a third of it, if longer) for what was not exercised yet."""
 LOOK_EVERY: Final = 0.5
-"""Seconds between two checks meanwhile."""
+"""Seconds between two checks during that wait."""
 CYCLES_OF_A_VERSION: Final = 2
-"""Cycles in which what only one of two versions may show is given the chance to."""
+"""Cycles within which a hazard that only one of two versions may show gets the chance to show."""
 LONGEST_TTL: Final = 2.0
 """Seconds; the longest TTL of a lock of ours, unless the user sets another."""
 BEYOND_BOUND: Final = 0.5
-"""Seconds beyond a lock's bound of recovery for which the trial still waits until it is granted again."""
+"""Seconds that the trial waits beyond a lock's recovery bound for the lock to be granted again."""
 IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
-"""Properties by which a service must act in time while no fault is on. Who keeps a lease alive sees if it does not."""
+"""Properties for which the service must act in time while no fault is on. A client with a lease sees if it does not."""
 
 
 class NoWayThere(TrialBroke):
@@ -78,7 +78,7 @@ def run_trial(
 ) -> TrialRecord:
     """Run a trial to its end; the environment is clean afterwards, whatever happens.
 
-    folder takes the recordings. deadline in seconds. Raises TrialBroke, or `infra.errors.Trouble` where a fault fails.
+    folder: takes the recordings. deadline: seconds. Raises TrialBroke, or `infra.errors.Trouble` if a fault fails.
     """
     running = RunningTrial(trial, environment, server, folder, tell)
     try:
@@ -104,15 +104,15 @@ class RunningTrial:
     """A trial from the start of its workers to their end.
 
     clock    seconds of CLOCK_MONOTONIC when it was started.
-    slower   how many times slower its workers work than a few would on a machine with nothing else to do.
-    taps     what stands between the workers and their links, or their servers, where a fault strikes messages.
-    actors   the interface of its workers to faults.
+    slower   how many times slower the workers work than a few workers on an idle machine.
+    taps     the tap between the workers and their links, or their servers; None if no fault strikes messages.
+    actors   the interface through which faults act on the workers.
     runner   applies and heals the faults of the plan.
-    watch    sees what stands still while no fault is on.
+    watch    records when links or servers stand still while no fault is on.
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
     looks    what members held, by lane, each time that they were asked.
-    writes   the client that writes beside the locks, where a fault wants it.
+    writes   the client that writes beside the locks, if a fault needs one.
     """
 
     def __init__(self, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> None:
@@ -169,8 +169,8 @@ class RunningTrial:
             self.server.await_condition(all_warm, EXERCISED_WITHIN)
 
     def cycle_until_exercised(self, deadline: float) -> None:
-        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed: more with
-        longer TTLs. A duration that the user sets is used up in any case.
+        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed (more with
+        longer TTLs). A duration that the user sets is always used up.
         """
         duration, longer = self.trial.load.duration or 0.0, longest_ttl(self.trial.lanes) / LONGEST_TTL
         deadline = max(deadline * max(longer, 1.0), duration)
@@ -206,8 +206,8 @@ class RunningTrial:
             self.taps.close()
 
     def collect(self) -> list[History]:
-        """The history of each lane. Raises WorkerBroke for bad grants, TrialBroke for keys that are not read and where
-        the environment is not clean.
+        """The history of each lane. Raises WorkerBroke for bad grants, TrialBroke if a key cannot be read or the
+        environment is not clean.
         """
         if unclean := _unclean(self.environment):
             raise TrialBroke(f"after the trial: {unclean}")
@@ -229,7 +229,7 @@ class RunningTrial:
         self.looks.append(look)
 
     def remove_traces(self) -> None:
-        """Remove what was written beside the locks, and what they left on a cluster that is not ours."""
+        """Remove the keys written beside the locks and, on a cluster that is not ours, what the locks left behind."""
         with suppress(*NO_ANSWER):
             self.writes.clear()
         if not self.environment.ours:
@@ -271,8 +271,8 @@ class RunningTrial:
         return self.environment.cluster(self.trial.backend).versions()
 
     def _missing_after(self, patience: float) -> Missing:
-        """What is not exercised where no promise is broken yet; waits for up to `patience` seconds for the rest."""
-        versions = self._versions()  # once: under load every server takes its time
+        """What each lane without a broken promise has not exercised yet; waits up to `patience` seconds for it."""
+        versions = self._versions()  # asked once: under load every server is slow to answer
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
         while missing and (left := until - time.monotonic()) > 0:
@@ -283,13 +283,13 @@ class RunningTrial:
         return {lane.lane.name: missing[lane.lane.name] for lane in lacking}
 
     def _broken(self, lane: RunningLane, versions: Mapping[str, str]) -> bool:
-        planted = lane.lane.name in self.trial.planted  # the property that names its bug is waited for
+        planted = lane.lane.name in self.trial.planted  # wait for the property that must find its bug
         return not planted and broken(so_far(self.trial, lane, versions, self.runner.records))
 
     def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
-        """What has not been exercised in these lanes; of a planted bug only the property that names it counts.
+        """What each lane has not exercised yet. In a lane with a planted bug only the property for that bug counts.
 
-        In the further trials of two versions what only one of them may show is waited for as well, for some cycles.
+        In further trials of two versions, a hazard that one may show counts too before cycle `CYCLES_OF_A_VERSION`.
         """
         missing = {}
         deciding = self.trial.stage in ALONE and self.trial.attempt > 1
@@ -302,9 +302,9 @@ class RunningTrial:
         return missing
 
     def _cycle(self) -> None:
-        """All steps of the plan once; then wait until every lane has granted again, or its recovery bound has passed.
+        """Run the plan once; then wait until every lane has granted again, or its recovery bound has passed.
 
-        Where the workload wants it, until all its workers have held again.
+        If a workload wants it (`returns`), wait until all its workers have held again.
         """
         if self.plan.steps:
             self.watch.end()
@@ -354,8 +354,8 @@ class RunningTrial:
 
 
 def _warm(trial: Trial, lane: RunningLane) -> bool:
-    """Whether the first fault may hit the lane: it was granted once. Where a fault may leave its lock held for ever,
-    all properties that need no fault must be exercised, since nothing is exercised afterwards.
+    """Whether the first fault may hit the lane: its lock was granted once. If a fault may leave the lock held for ever,
+    all properties that need no fault must be exercised first, since none can be exercised afterwards.
     """
     if not lane.granted_since(0):
         return False
@@ -368,8 +368,8 @@ def _warm(trial: Trial, lane: RunningLane) -> bool:
 
 
 def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
-    """`host:port` of servers that must serve within a bound, where clients do not see that one stands still. One way to
-    each is enough: all go through one process, and through the tap where there is one, which may stand still as well.
+    """`host:port` of servers that must act within a bound while clients do not see that a server stands still. One link
+    to each is enough: all links go through one process, and through the tap, if any. Both may stand still as well.
     """
 
     def sees_nothing(lane: Lane) -> bool:
@@ -382,13 +382,13 @@ def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
 
 
 def _returns_within(lane: Lane) -> float:
-    """Seconds, for workers that hold one after another, each for longer than a TTL; 0 where nobody waits for that."""
+    """Seconds until all workers have held in turn, each for longer than a TTL; 0 if the workload does not want that."""
     workload = lane.workload
     return lane.workers / len(workload.order) * 1.5 * lane.ttl if workload.returns else 0.0
 
 
 def _unclean(environment: Environment) -> str:
-    """What a fault left behind, or "". A server that is slow to answer, or an election that this causes, passes."""
+    """What a fault left behind, or "". Waits for slow servers, and for elections that they cause, since both pass."""
     unclean: list[str] = []
 
     def clean() -> bool:

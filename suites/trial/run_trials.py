@@ -42,14 +42,14 @@ CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
 
 DECIDING: Final = 5
-"""Trials of each version in which a weakness shows or not that only one of them may have: five of five against one, or
-four against none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
+"""Trials of each version that decide whether only one of them has a weakness. Five of five against one, or four against
+none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
 
 MISSES: Final = 1
-"""Of these trials of the new version, so many need not show it."""
+"""So many of these trials of the new version need not show what the first one broke."""
 
 STORM_DEADLINE: Final = 15.0
-"""Seconds after which a trial of random faults goes on no longer, since any of them may mask another for good."""
+"""Seconds after which a trial of random faults begins no further cycle, since one fault may mask another for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class _Part:
 
     number: int  # from 1, among the parts of the column
     lanes: tuple[Lane, ...]
-    answers: Answers | None = None  # None before the trials, and where they came to no verdict
-    failure: str | None = None  # in a line, why there was no verdict; None where there is one, or before the trials
+    answers: Answers | None = None  # None before the trials, and if they came to no verdict
+    failure: str | None = None  # one line: why there was no verdict; None if there is one, or before the trials
     error: Exception | None = None  # the exception behind the failure, until the first case has raised it
 
 
@@ -175,7 +175,7 @@ class TrialSession:
         return next(part for part in self._parts[column] if lane in part.lanes)
 
     def _run_part(self, column: _Column, part: _Part) -> None:
-        """Run the trials of a part. Where they break, the lanes of locks that did not break them become a new part."""
+        """Run the trials of a part. If they break, the lanes of the locks that did not break them become a new part."""
         try:
             part.answers = self._try(column, part.number, part.lanes)
         except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
@@ -203,10 +203,10 @@ class TrialSession:
         return answers
 
     def _decide_unpromised(self, trial: Trial, answers: Answers) -> None:
-        """Where the new version broke what nobody promised: try both until counts can decide, the old one first. What
-        that breaks too is left alone, and so is what the new one no longer breaks.
+        """If the new version broke what nobody promised, try both versions, the old one first, until counts can decide.
+        What the old version breaks too is left alone, and so is what the new one no longer breaks.
 
-        trial: the first one, of the new version.
+        trial: the first trial of the new version.
         """
         reasons = broken_unpromised(answers)
         missed: Counter[str] = Counter()
@@ -232,10 +232,10 @@ class TrialSession:
         return replace(trial, stage=BASELINE, version=version, pythons=pythons)
 
     def _decide(self, trial: Trial, answers: Answers) -> None:
-        """Once a weakness has shown that only one of two versions may have: try both until counts can decide.
+        """Try both versions until counts can decide, if the new one shows a weakness that only one of them may have.
 
-        trial: the first one, of the new version. It is given a second chance first. Once the old version has shown the
-        weakness twice, counts cannot decide any more.
+        trial: the first trial of the new version. A second one is always run, as another chance for the weakness to
+        show. Once the old version has shown it twice here, counts cannot decide any more.
         """
         shown_by_old = 0
         for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
@@ -251,7 +251,7 @@ class TrialSession:
     def _add(self, trial: Trial, answers: Answers, *, once_more: bool = False) -> tuple[Lane, ...]:
         """Run a trial, unless it has run before, and add its answers.
 
-        once_more: whether lanes whose positive control did not fire are tried again, and have not failed yet; returned.
+        once_more: whether lanes whose positive control did not fire are tried again; they are returned, not yet failed.
         """
         known = self._stored(trial)
         record, page = known or self._run_one(trial)
@@ -319,7 +319,7 @@ def first_trial(
 
 
 def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
-    """The lanes of locks whose workers did not break the trial. None where it is not known whose workers did."""
+    """The lanes of locks whose workers did not break the trial. Empty if it is not known whose workers did."""
     broke = error.lanes if isinstance(error, WorkerBroke) else frozenset[str]()
     blamed = {lane.lock_name for lane in lanes if lane.name in broke}
     return tuple(lane for lane in lanes if lane.lock_name not in blamed) if blamed else ()

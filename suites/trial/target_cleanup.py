@@ -1,8 +1,8 @@
 """On a cluster that is not ours: check that every lock gets access, and remove what locks leave behind.
 
 All keys have prefixes of ours (`fencepost:`, `/fencepost`) and names that no other run has. After each trial, locks
-remove what no lease ends (`suites.lock.Sweeps`). What stays: ZooKeeper's node `/fencepost`, the empty tables in
-PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and queues of the trial that ran.
+remove what does not end with a lease (`suites.lock.Sweeps`). What stays: ZooKeeper's node `/fencepost`, the empty
+tables in PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and queues of its trial.
 """
 
 import os
@@ -22,7 +22,7 @@ from suites.lock import LockClient, LockError, Refused, Sweeps, opened
 ADMITTED_WITHIN: Final = 5.0
 """Seconds for the first success; a single request may fail, but a denial is final."""
 ENDED_WITHIN: Final = 5.0
-"""Seconds."""
+"""Seconds for the workers to end."""
 
 Traces = Iterable[tuple[type[LockClient], Sequence[str]]]
 """Locks, and the names under which they were taken."""

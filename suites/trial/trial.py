@@ -12,7 +12,7 @@ from results.terminal.event_journal import Event, step, waits
 from suites.lanes.lane import Lane, Load, longest_ttl
 
 ACQUIRE_BEYOND_HOLD: Final = 1.0
-"""Seconds that an acquire waits for longer than a holder stays: a crashed holder's lock is freed within one wait."""
+"""Seconds that an acquire waits longer than a holder stays. A crashed holder's lock is then freed within one wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Trial:
     lanes: tuple[Lane, ...]
     part: int = 1  # number of the part of the column's lanes; each part is a trial of its own
     attempt: int = 1  # counts the trials of one positive control
-    stage: str = ""  # of an upgrade, empty where there is none
-    version: str | None = None  # of the backend, as the user spelled it
-    plan: Plan | None = None  # the user's own, or a storm; None: the plan is drawn from the seed
-    profile: str | None = None  # that chose the lanes; None: the user named locks or faults
-    # Lane → the property that must name its bug, where it has one on purpose.
+    stage: str = ""  # the stage of an upgrade; empty if there is none
+    version: str | None = None  # the backend's version, as the user spelled it
+    plan: Plan | None = None  # the user's own plan, or a storm; None: the plan is drawn from the seed
+    profile: str | None = None  # the profile that chose the lanes; None: the user named locks or faults
+    # Lane with a planted bug → the property that must find the bug.
     planted: Mapping[str, str] = field(default_factory=dict)
-    members: tuple[str, ...] = ()  # what the nodes of a target are called; () where the cluster is ours
-    pythons: tuple[str, ...] = ("",)  # what runs the workers, in turn; "" for the suite's own interpreter
+    members: tuple[str, ...] = ()  # the names of the nodes of a target; () if the cluster is ours
+    pythons: tuple[str, ...] = ("",)  # interpreters of the workers, in turn; "" for the suite's own
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Trial:
 
     @property
     def at_messages(self) -> list[bool]:
-        """Of each fault whether it strikes messages, for which there is a tap."""
+        """For each fault, whether it strikes messages and so needs the tap."""
         return ["tap" in FAULTS[name].needs for name in self.faults if name in FAULTS]
 
     @property
@@ -60,7 +60,7 @@ class Trial:
         return lane.ttl * lane.workload.holds + ACQUIRE_BEYOND_HOLD + longer
 
     def again(self, attempt: int) -> Self:
-        """Its attempt of this number, with the seed that many further on. Of the first attempt."""
+        """The attempt of this number, with the seed increased by `attempt - 1`. Call it on the first attempt."""
         return replace(self, seed=self.seed + attempt - 1, attempt=attempt)
 
     def plan_to_run(self) -> Plan:

@@ -17,7 +17,7 @@ from suites.worker.pool import ForkServer, Handle
 SIGNALLED_WITHIN: Final = 5.0
 """Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
 ALONE_FOR: Final = 1.0
-"""Seconds after which one that waits is taken for the only one."""
+"""Seconds after which a worker that waits alone is taken for the only one that waits."""
 LOOK_EVERY: Final = 0.02
 """Seconds between two checks of all workers, of which there are dozens, while a fault waits."""
 
@@ -80,12 +80,12 @@ class WorkerControl:
         self._orders = orders
         self.ttl = ttl
         self._armed: dict[tuple[str, tuple[int, ...]], Armed] = {}
-        """By lane, and by the numbers of its workers where not all are meant."""
+        """(lane, numbers of the armed workers; empty: all of them) → what is armed."""
         self.boundaries: dict[str, dict[str, dict[str, object]]] = {}
-        """Lane → verb → how many messages it takes, and at which it was hit."""
+        """Lane → verb → how many messages the verb takes, and at which of them it was hit."""
         self._held: dict[tuple[str, int, int], HeldVictim] = {}
         self._skews: list[tuple[str, Handle, int]] = []
-        """(under whose key, whose wall clock, ns ahead)."""
+        """(key of the fault, worker whose wall clock is moved, ns ahead)."""
         self._looked = 0.0
 
     def lanes(self) -> Sequence[str]:
@@ -252,7 +252,7 @@ class WorkerControl:
         self._move_clocks(moved)
 
     def _move_clocks(self, handles: Sequence[Handle]) -> None:
-        """Have their clocks tell what all skews come to, and wait until they do, but for the frozen and the dead."""
+        """Set each wall clock to the sum of its skews, and wait until all but frozen and dead workers follow."""
         for handle in handles:
             wall_clock.move(handle.page, sum(ahead for _, whose, ahead in self._skews if whose is handle))
         self._server.await_condition(
@@ -261,7 +261,7 @@ class WorkerControl:
         )
 
     def _aimed_at(self, lane: str, aim: Aim) -> list[Handle]:
-        """The workers to arm: without those that are victims already, unless the aim names the worker."""
+        """The workers to arm. Workers that are victims already are left out, unless the aim names the worker."""
         if aim.worker is not None:
             handles = [self._held[_id(aim.worker)].handle]
         else:
@@ -281,7 +281,7 @@ class WorkerControl:
 
 
 def _overlap(some: tuple[int, ...], others: tuple[int, ...]) -> bool:
-    """Of numbers of workers, where () means all."""
+    """Whether two sets of worker numbers share a worker; () means all workers."""
     return not (some and others) or not set(some).isdisjoint(others)
 
 

@@ -1,6 +1,6 @@
 """A critical section: the verbs that a workload may use under one grant, with the fenced store behind them.
 
-Every access first asks the client's belief and is recorded. One that is refused or not answered ends the section.
+Every access first asks the client's belief and is recorded. An access that is refused or not answered ends the section.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Section:
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """With timeout 0: the holder need not wait. Its rows name the grant that is held."""
+        """Acquire with timeout 0, since the holder need not wait. The rows name the grant that is held."""
         self._must_believe()
         outer = self._holding
         inner = self._worker.acquire(outer.key, 0, outer.flags | NESTED, outer)
@@ -104,9 +104,9 @@ class Section:
         return self._worker.inside(holding)
 
     def write_late(self) -> None:
-        """A deliberate write after the release, to be refused if the store has seen a later grant.
+        """Write on purpose after the release. The store must refuse the write if it has seen a later grant.
 
-        Not where there is no fence to refuse it, and not after an access without an answer.
+        Nothing is written if no fence can refuse it, or after an access without an answer.
         """
         if self._worker.spec.store_mode == Mode.UNFENCED or self._holding.spoiled:
             return
@@ -149,7 +149,7 @@ class Section:
         raise Stopped
 
     def _unanswered(self, row: int, error: StoreError) -> NoReturn:
-        """No answer: what was never sent certainly did not happen, the rest may have."""
+        """Record that there is no answer: a request never sent certainly did not happen, any other may have."""
         if isinstance(error, Unavailable):
             self._refused(row, Reason.UNAVAILABLE, str(error))
         self._holding.spoiled = True

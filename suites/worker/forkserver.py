@@ -2,10 +2,10 @@
 
 Eight workers start in a twentieth of a second this way. It speaks one JSON object a line: ``{"spawn": Spec}`` is
 answered with ``{"pid": ...}``, and the end of each worker is reported as ``{"exited": pid, "status": ..., "at": ...}``.
-It ends, and takes every worker along, when its standard input closes: when the harness has gone, however it went.
+It ends, and kills every worker, when its standard input closes: when the harness has gone, however it ended.
 
-Run as ``python -m suites.worker.forkserver LOCK...``: what to load before the first fork (`suites.locks.registry`). It
-then says which client libraries these locks brought, and in which versions.
+Run as ``python -m suites.worker.forkserver LOCK...`` with the locks to load before the first fork (see
+`suites.locks.registry`). It then says which client libraries these locks brought, and in which versions.
 """
 
 import ctypes
@@ -30,10 +30,10 @@ from suites.workloads import one_lock, several_locks  # noqa: F401 - loaded here
 
 _PR_SET_PDEATHSIG: Final = 1
 NICE: Final = 5
-"""The niceness of workers: where CPU time is short, servers, links and harness come first, and the load sinks.
+"""The niceness of workers: if CPU time is short, servers, links and harness come first, and the load sinks.
 
-Where the kernel shares CPU time out by sessions (autogroup), all workers are one session among those of the servers,
-and niceness counts within it alone: that does the same, and leaves the workers their share beside other work.
+If the kernel shares CPU time out by sessions (autogroup), all workers are one session beside those of the servers, and
+niceness counts only within it. That has the same effect, and leaves the workers their share beside other work.
 """
 
 _PARTS: Final = ("suites.worker.worker", "suites.worker.store_client", "suites.worker.critical_section")
@@ -47,7 +47,7 @@ def serve(locks: list[str]) -> None:
             registry.module_for(lock, name)
     "localhost".encode("idna")  # loads a codec that every worker needs to connect
     gc.collect()
-    gc.freeze()  # no worker looks through, and so copies, what all of them share
+    gc.freeze()  # then no worker walks, and so copies, the objects that all share
     children: set[int] = set()
     wake, wakened = os.pipe()
     os.set_blocking(wakened, False)
@@ -121,7 +121,7 @@ def _be_a_worker(spec: Spec, server: int) -> None:
 
 
 def _worker(spec: Spec) -> Worker:
-    """Of a lock with a bug the bug may be here, and not in the lock."""
+    """Make the worker. A bug planted on purpose may be in these modules, and not in the lock."""
     worker, store_client, section = (registry.module_for(spec.lock, name) for name in _PARTS)
     return cast(Worker, worker.Worker(spec, store_client.connect, section.Section))
 

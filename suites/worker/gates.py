@@ -1,8 +1,8 @@
 """Gates: named points in a worker at which the harness can freeze, stall or kill it, and more (`row_format.Action`).
 
 The harness arms a gate in the worker's control page (`checkers.row_format`). The first time that the worker passes the
-gate while it holds a lock, it notes when and which, and does the action. Both sides write different bytes of the page,
-and each of the worker's two threads has bytes of its own, so no lock is needed.
+gate while it holds a lock, it records when, and which grant, and does the action. Both sides write different bytes of
+the page, and each of the worker's two threads has bytes of its own, so no lock is needed.
 """
 
 import mmap
@@ -21,11 +21,11 @@ OF_THE_RENEWAL: Final = (
     *(Gate.IN_RENEWAL, Gate.WHILE_WAITING, Gate.AFTER_RENEWAL),
     *(Gate.AT_RENEWAL_REQUEST, Gate.AT_RENEWAL_ANSWER),
 )
-"""Gates by which the thread comes that renews."""
+"""Gates that the renewal thread passes."""
 OF_THE_TAP: Final = (Gate.AT_REQUEST, Gate.AT_ANSWER, Gate.AT_RENEWAL_REQUEST, Gate.AT_RENEWAL_ANSWER)
-"""Gates at which not the worker is, but a message of it."""
+"""Gates that a message of the worker passes, not the worker itself."""
 _POLL = 0.002
-"""Seconds between looks at the page while stalled, or while the worker is passing."""
+"""Seconds between looks at the page, by a stalled worker or while the harness waits for a worker that is passing."""
 
 
 class Died(Exception):
@@ -50,11 +50,11 @@ class Gates:
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
         self._within = 0
-        """ns; how long after its request began the main thread is to be frozen, 0: it is not."""
+        """ns; how long after its next request begins the main thread is to be frozen; 0: it is not."""
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
-        """Pass a gate; returns at once unless it is armed. owner: of the grant that is held, or the session of a thread
-        that waits for a lock; 0 for neither: then nothing happens.
+        """Pass a gate; returns at once unless the gate is armed. owner: of the grant that is held, or the session of a
+        thread that waits for a lock. If there is neither, it is 0 and nothing happens.
 
         Raises Died.
         """
@@ -69,7 +69,7 @@ class Gates:
             page[base + row_format.PASSING] = 0
 
     def asks(self) -> None:
-        """The main thread has recorded its request: a freeze that is to come during the request is timed from here."""
+        """The main thread has recorded its request. A freeze that must come during that request is timed from here."""
         span, self._within = self._within, 0
         if span:
             row_format.WORD.pack_into(self._page, row_format.MAIN + row_format.REACHED_AT, time.monotonic_ns() + span)
@@ -95,8 +95,8 @@ class Gates:
 
 
 def _stop() -> None:
-    # To this thread, which is stopped at once and with it the process. The kernel would give what is sent to the
-    # process to the main thread, and until that runs (milliseconds) a renewal would still be sent.
+    # The signal goes to this thread, which stops at once and the process with it. The kernel would give a signal for
+    # the process to the main thread, and until that thread runs (milliseconds) a renewal would still be sent.
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
@@ -114,14 +114,14 @@ def arm(
     verb: F | None = None,
     message: int = 0,
 ) -> None:
-    """From now on the worker does `action` when it comes by `gate`, once. Who was caught before must be thawed.
+    """From now on the worker does `action`, once, when it passes `gate`. A thread caught before must be thawed already.
 
-    key: only who holds the key of this index. seconds: how long a CALL takes, and how long after the worker has asked
-    for what comes next a FREEZE does; 0: at the gate. verb, message: at the gates of the tap, at which message of what.
+    key: only if the worker holds the key of this index. seconds: how long a CALL takes; how long after the worker's
+    next request a FREEZE comes, 0: at the gate. verb, message: at the gates of the tap, which message of which verb.
     """
     base = _base(gate)
     page[base + row_format.ARMED_GATE] = 0
-    while any(_passing(page, base)) and alive():  # one that was thawed this moment has yet to see that it may go on
+    while any(_passing(page, base)) and alive():  # a thread thawed just now must still see that it may go on
         time.sleep(_POLL)
     page[base + row_format.REACHED_GATE] = 0
     page[base + row_format.THAWED] = 0
@@ -142,7 +142,7 @@ def disarm(page: mmap.mmap, gate: Gate, alive: Callable[[], bool]) -> None:
 
 
 def thaw(page: mmap.mmap, gate: Gate) -> None:
-    """A thread that was caught goes on; a frozen process still needs SIGCONT."""
+    """Let a caught thread go on; a frozen process still needs SIGCONT."""
     page[_base(gate) + row_format.THAWED] = 1
 
 
@@ -161,7 +161,7 @@ def caught(page: mmap.mmap, gate: Gate) -> Caught | None:
 
 
 def killed_at(page: mmap.mmap) -> int:
-    """ns; when a thread came by a gate at which it was to be killed, 0 if none did."""
+    """ns; when a thread reached a gate at which it was to be killed, 0 if none did."""
     for base in (row_format.MAIN, row_format.RENEWAL):
         if page[base + row_format.REACHED_GATE] and page[base + row_format.ARMED_ACTION] == Action.KILL:
             return row_format.word(page, base + row_format.REACHED_AT)
@@ -173,7 +173,7 @@ def rounds(page: mmap.mmap, gate: Gate) -> int:
 
 
 def _passing(page: mmap.mmap, base: int) -> tuple[bool, bool]:
-    """Whether the thread is at one of its gates, and whether a message of it is at one of the tap's."""
+    """Whether the thread is at one of its gates, and whether one of its messages is at a gate of the tap."""
     return bool(page[base + row_format.PASSING]), bool(page[base + row_format.TAPPING])
 
 

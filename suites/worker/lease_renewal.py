@@ -1,4 +1,4 @@
-"""Lease renewal: renews every lock that the worker holds, and notices when the client believes no longer that it holds.
+"""Lease renewal: renews every lock that the worker holds, and notices when the client no longer believes that it holds.
 
 It has two threads, because a renewal may wait for its answer for longer than the lease lasts. The belief of a client
 ends when its lease ends by its own clock, however late an answer was, or when the client says so (`Believes`). The
@@ -21,23 +21,23 @@ from suites.worker.recorder import Recorder
 from suites.worker.wall_clock import WallClock
 
 _WATCH = 0.02
-"""Seconds between looks at the belief of a client that has one of its own, while it holds."""
+"""Seconds between looks at the belief of a client that reports it (`Believes`), while the client holds."""
 IDLE = 0.1
-"""Seconds between signs of life at other times."""
+"""Seconds between the sentinel's signs of life at other times."""
 STALLED = 0.05
-"""Seconds by which such a sign may be late without being recorded."""
+"""Seconds by which such a sign may be late before a stall is recorded."""
 _LOOK = 0.5
 """Seconds between looks at how long other threads waited for a CPU."""
 _STARVED = 0.9
-"""The part of that time for which one that was starved has waited; who shares a CPU waits for half of it."""
+"""The share of that time for which a starved thread has waited; a thread that shares a CPU waits for half of it."""
 _LAST_ANSWER = 1.0
-"""Seconds that a worker that ends waits for a renewal's answer at most: a client may hang. Later ones are not noted."""
+"""Seconds that an ending worker waits for a renewal's answer at most: a client may hang. Later ones are not noted."""
 _LAST_LOOK = 10.0
-"""Seconds for which it waits for the sentinel, at most: a client's `belief` may hang."""
+"""Seconds that an ending worker waits for the sentinel at most: a client's `belief` may hang."""
 
 
 class Holding:
-    """A grant that the worker believes to hold, with the flags, and the owner if not the grant's, of all its rows."""
+    """A grant that the worker believes it holds, with the flags of all its rows, and their owner if not the grant's."""
 
     def __init__(self, grant: Grant, key: int, flags: int = 0, owner: int = 0) -> None:
         self.grant = grant
@@ -47,8 +47,8 @@ class Holding:
         self.expires = grant.expires
         """ns; when the belief ends by the client's own clock, unless a renewal is acknowledged before."""
         self.sure = grant.sent
-        """ns; just before the latest look at which a client with a belief of its own said that it holds. That may have
-        ended at any time since. Without a look: the grant, that may have been over when its answer came."""
+        """ns; just before the latest look at which a client that reports its belief said that it holds; the belief may
+        have ended since. Before any look: when the grant was asked for; it may have been over when its answer came."""
         self.noticed = math.inf
         """Seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds."""
         self.noticing = threading.Lock()
@@ -70,7 +70,7 @@ class Holding:
 class RunDelays:
     """How long the threads of this process were ready to run and got no CPU: on a crowded machine, seconds at times.
 
-    No thread of the process notices it; the kernel counts it. tasks: the folder in which it tells.
+    No thread of the process notices it; the kernel counts it. tasks: the folder in which the kernel tells it.
     """
 
     def __init__(self, tasks: Path = Path("/proc/self/task")) -> None:
@@ -78,9 +78,9 @@ class RunDelays:
         self._waited = self._look()
 
     def longest(self) -> int:
-        """ns: how long a thread has waited since the last look, of the one that waited longest.
+        """ns; the longest time that a thread has waited since the last look.
 
-        A wait counts when it is over. 0 where the kernel does not tell.
+        A wait counts when it is over. 0 if the kernel does not tell.
         """
         before, self._waited = self._waited, self._look()
         return max((waited - before.get(thread, 0) for thread, waited in self._waited.items()), default=0)
@@ -129,7 +129,7 @@ class LeaseRenewal:
         self._stopping.set()
 
     def close(self) -> None:
-        """End both threads, the sentinel last: a stall during anything that is recorded is noted as well."""
+        """End both threads, the sentinel last, so that it notes stalls for as long as anything is recorded."""
         self.stop()
         self._renewer.join(_LAST_ANSWER)
         self._closing.set()
@@ -141,8 +141,8 @@ class LeaseRenewal:
         self._changed.set()
 
     def let_go(self, holding: Holding, process: Process) -> int | None:
-        """Stop, before the release; a belief that has ended unnoticed is noticed now. Returns the time in ns, taken
-        before the look at the belief because the machine may stall after it, or None if the belief has ended.
+        """Stop renewing and watching, before the release; a belief that has ended unnoticed is noticed now. Returns the
+        time (ns) before the look at the belief, since the machine may stall after it; None if the belief has ended.
         """
         left = now()
         if not self.believes(holding):
@@ -162,7 +162,7 @@ class LeaseRenewal:
         return believed
 
     def lose(self, holding: Holding, process: Process) -> None:
-        """The client notices that it no longer holds; noted once per grant."""
+        """Record that the client notices that it no longer holds; once per grant."""
         with holding.noticing:
             if not holding.over:
                 due, sure = min(holding.expires, now()), holding.sure if self._believer else row_format.NONE
@@ -200,14 +200,14 @@ class LeaseRenewal:
                 self._keep_alive(self._session_of)
             elif self._client.renewed:
                 for holding in self.held:
-                    # While one is renewed the next may be released.
+                    # While one holding is renewed the next may be released.
                     if holding in self.held and holding.noticed > was_due:
                         self._renew(holding)
 
     def _watch(self) -> None:
-        """Also the sentinel of the process: it never waits for long, so a longer silence is a stall of the machine.
+        """Watch beliefs, as the process's sentinel: it never waits for long, so a longer silence is a machine stall.
 
-        It looks after the other threads as well, and moves the process's wall clock when the harness says so.
+        The thread looks after the other threads as well, and moves the wall clock when the harness says so.
         """
         woke = looked = now()
         delays = RunDelays()
@@ -230,15 +230,15 @@ class LeaseRenewal:
             if woke - looked > _LOOK * 1e9:
                 self._look_after_others(delays, looked, woke)
                 looked = woke
-        self._look_after_others(delays, looked, max(woke, looked + int(_LOOK * 1e9)))  # for as long as always
+        self._look_after_others(delays, looked, max(woke, looked + int(_LOOK * 1e9)))  # with a full span, as always
 
     def _look_after_others(self, delays: RunDelays, looked: int, woke: int) -> None:
-        """Note it where a thread got no CPU for most of the time since it was looked after (ns)."""
+        """Record a stall if a thread got no CPU for most of the time from `looked` to `woke` (ns)."""
         if (waited := delays.longest()) > _STARVED * (woke - looked):
-            self._stalled(looked - waited)  # it was over at some moment since then
+            self._stalled(looked - waited)  # the wait was over at some moment since then
 
     def _stalled(self, since: int) -> None:
-        """Note that the machine did not run this process, or a thread of it, for some time from then (ns) to now."""
+        """Record that the machine did not run this process, or a thread, for some time from `since` (ns) to now."""
         self._recorder.ok(self._recorder.invoke(F.STALL, self._process.number, since=since))
 
     def _renew(self, holding: Holding) -> None:
@@ -263,7 +263,7 @@ class LeaseRenewal:
         def extend() -> None:
             client.keep_alive()
             if client.session != session:
-                # It was given up after `session` was looked at, and what was kept alive may have been another.
+                # That session was given up after the look at it, and the one kept alive may be another.
                 raise Indeterminate(f"the client has another session by now than {session:#x}, or none")
 
         if self._send(row, extend, *held):
@@ -272,7 +272,7 @@ class LeaseRenewal:
                 self._reach(Gate.AFTER_RENEWAL, holding)
 
     def _reach_gate(self, holding: Holding | None) -> None:
-        """Between two grants a session is kept alive too: then a gate catches the thread only if the worker waits."""
+        """Between two grants a session is kept alive too. A gate then catches the thread only if the worker waits."""
         if self._session_of is not None and self.awaited != row_format.NONE and not self.held:
             self._gates.reach(Gate.WHILE_WAITING, self._session_of.session, self.awaited, self._process.number)
         elif holding is None:
@@ -281,7 +281,7 @@ class LeaseRenewal:
             self._reach(Gate.IN_RENEWAL, holding)
 
     def _reach(self, gate: Gate, holding: Holding) -> None:
-        """Who holds no longer passes."""
+        """Pass a gate; it catches nothing if the holding is over or was let go."""
         holds = not holding.over and holding in self.held
         self._gates.reach(gate, holding.owner if holds else 0, holding.key, self._process.number)
 
@@ -301,7 +301,7 @@ def completed(
 ) -> Reason | None:
     """Send a request and record its answer: `Reason.NONE` acknowledged, another reason refused, None unknown.
 
-    thread: whose it is (`row_format.MAIN`, `row_format.RENEWAL`).
+    thread: the thread that sends it (`row_format.MAIN`, `row_format.RENEWAL`).
     """
     recorder.asks(row, thread)
     try:

@@ -2,8 +2,8 @@
 
 A worker says in its control page which request for a lock each of its threads has under way (`row_format.CURRENT`), so
 the tap knows to which verb a message belongs, whatever client library sent it. The harness arms a gate AT_REQUEST or
-AT_ANSWER there: at the n-th message of a verb the tap does the action, exactly then, since nothing gets past it. It
-takes the worker's part in the page (see `suites.worker.gates`): who was caught, and when.
+AT_ANSWER in that page. The tap does the action exactly at the n-th message of a verb, since no message gets past the
+tap. It writes the worker's part of the page (see `suites.worker.gates`): who was caught, and when.
 
 It speaks one JSON object a line: ``{"recording": ..., "nodes": [...], "backend": ...}`` is answered with the endpoints
 to give to that worker. It ends when its standard input closes. Run as ``python -m suites.worker.message_tap``.
@@ -35,15 +35,15 @@ from suites.worker.process_spec import Spec
 from suites.worker.recorder import map_page
 
 _LOOK: Final = 0.005
-"""Seconds between looks at whether a request that is held may go on, or a process has been stopped."""
+"""Seconds between checks whether a held request may go on, or a process has been stopped."""
 _RESETS: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: a socket that is closed with it resets its connection."""
 
 
 class TappedWorker:
-    """The control page of a worker, and what was counted of each of its threads.
+    """The control page of a worker, and the messages counted for each of its threads.
 
-    recording: the beginning of the names of its recording and of those of the workers that take its place.
+    recording: the common beginning of the names of the recordings of the worker and of those that replace it.
     """
 
     def __init__(self, recording: str) -> None:
@@ -51,19 +51,19 @@ class TappedWorker:
         self._generation = -1
         self._page: mmap.mmap
         self._counts: dict[int, list[int]] = {}
-        """Thread → the row of its request for a lock, and how many messages it has sent and got in that."""
+        """Thread → the row of its request for a lock, and how many messages it sent and got in that request."""
 
     def connects(self) -> None:
-        """A worker connects: it may be another."""
+        """Called when a worker connects, which may be a new one in the place of a dead one."""
         while (file := Path(f"{self._recording}.{self._generation + 1}.rec")).exists():
             self._generation += 1
             self._page = map_page(file)
             self._counts.clear()
 
     def asker(self, before: int | None) -> int | None:
-        """The thread whose request it is that is sent at this moment, None: it belongs to no verb.
+        """The thread whose request is sent at this moment; None: the message belongs to no verb.
 
-        before: the thread that sent the last one there, where a connection is one thread's.
+        before: the thread that sent the previous request there, if the connection belongs to one thread.
         """
         under_way = [thread for thread in (MAIN, RENEWAL) if self._generation >= 0 and self._count(thread)[0]]
         if len(under_way) < 2:
@@ -73,13 +73,13 @@ class TappedWorker:
         return MAIN if self._count(RENEWAL)[1] else RENEWAL  # a renewal takes one request, as a rule
 
     def request(self, thread: int) -> Action | None:
-        """A request was sent, and is not passed on yet. The action to be taken; the page says who was caught."""
+        """Count a request that is not passed on yet. Returns the action to take; the page says who was caught."""
         count = self._count(thread)
         count[1] += 1
         return self._caught(thread, Gate.AT_REQUEST if thread == MAIN else Gate.AT_RENEWAL_REQUEST, count[1])
 
     def answer(self, thread: int) -> Action | None:
-        """An answer came, and is not passed on yet. Likewise."""
+        """Count an answer that is not passed on yet. Returns as `request` does."""
         count = self._count(thread)
         if not count[0]:
             return None
@@ -90,11 +90,11 @@ class TappedWorker:
         return self._caught(thread, Gate.AT_ANSWER if thread == MAIN else Gate.AT_RENEWAL_ANSWER, count[2])
 
     def let_go(self, thread: int) -> bool:
-        """Whether who was caught may go on: it was thawed, and the gate may be armed anew since then."""
+        """Whether the caught thread may go on: it was thawed, and the gate may have been armed anew since then."""
         return bool(self._page[thread + row_format.THAWED]) or not self._page[thread + row_format.REACHED_GATE]
 
     def send(self, number: signal.Signals) -> None:
-        """A signal, if it lives."""
+        """Send the worker a signal, if it lives."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(row_format.word(self._page, row_format.PID), number)
 
@@ -106,7 +106,7 @@ class TappedWorker:
         return stat.rpartition(")")[2].split()[0] not in "TZ"
 
     def _count(self, thread: int) -> list[int]:
-        """Begins anew with each request for a lock."""
+        """The counts of a thread, which begin anew with each request for a lock."""
         current = row_format.word(self._page, thread + row_format.CURRENT)
         count = self._counts.setdefault(thread, [0, 0, 0])
         if count[0] != current:
@@ -117,7 +117,7 @@ class TappedWorker:
         return row_format.VERBS[F(row_format.ROW.unpack_from(self._page, row)[12])]
 
     def _caught(self, thread: int, gate: Gate, number: int) -> Action | None:
-        """Whether the gate is armed for this message; the thread is caught there then."""
+        """The action of the gate if it is armed for this message, which then catches the thread; else None."""
         page, row = self._page, self._count(thread)[0]
         page[thread + row_format.TAPPING] = 1
         try:
@@ -147,17 +147,17 @@ class Line(asyncio.Protocol):
         self._client: asyncio.Transport | None = None
         self._server: asyncio.Transport | None = None
         self._waiting = bytearray()
-        """For the server, while there is no connection to it, or a request is held."""
+        """Bytes for the server, kept while there is no connection to it or a request is held."""
         self._held_by: int | None = None
         """The thread whose request is held; whatever comes after that waits, too."""
         self._askers: dict[int, int | None] = {}
-        """Exchange → whose it is."""
+        """Exchange → the thread that it belongs to."""
         self._stopping: int | None = None
-        """The thread at whose message the worker is about to be stopped: what is for the client waits until it is. One
-        that only gives up runs on, and so all waits until it is thawed."""
+        """The thread at whose message the worker is about to be stopped; bytes for the client wait until it is stopped.
+        A worker that only gives up runs on, so the bytes wait until it is thawed."""
         self._for_client = bytearray()
         self._deaf = False
-        """Whether nothing of what the server says is passed on any more."""
+        """Whether the server's bytes are no longer passed on."""
         self._left = False
         """Whether the client has hung up."""
 
@@ -175,7 +175,7 @@ class Line(asyncio.Protocol):
             self._end(reset=True)
             return
         self._go_on()
-        if self._left and self._held_by is None:  # it hung up meanwhile: what it had sent arrives all the same
+        if self._left and self._held_by is None:  # the client hung up meanwhile: its bytes arrive all the same
             self._end(reset=False)
 
     def data_received(self, data: bytes) -> None:
@@ -190,7 +190,7 @@ class Line(asyncio.Protocol):
         self._go_on()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """What is held is delivered all the same."""
+        """The client hung up. A held request is delivered all the same."""
         self._left = True
         if self._held_by is None:
             self._end(reset=error is not None)
@@ -217,13 +217,13 @@ class Line(asyncio.Protocol):
             self._tell()
 
     def server_left(self, error: Exception | None) -> None:
-        """The server hung up. Who hears nothing any more does not hear that, either."""
+        """The server hung up. A client that gets no bytes any more does not hear that, either."""
         self._server = None
         if not self._deaf:
             self._end(reset=error is not None)
 
     def _tell(self) -> None:
-        """Pass on what is for the client: to one that is frozen once nothing of it runs any more, or it was thawed."""
+        """Pass on the bytes for the client. A frozen client gets them once nothing of it runs, or it was thawed."""
         if self._stopping is not None and self._worker.runs() and not self._worker.let_go(self._stopping):
             asyncio.get_running_loop().call_later(_LOOK, self._tell)
             return
@@ -238,7 +238,7 @@ class Line(asyncio.Protocol):
             self._waiting.clear()
 
     def _look(self) -> None:
-        """Until the request that is held may go."""
+        """Look again and again until the held request may go on."""
         if self._held_by is not None and self._worker.let_go(self._held_by):
             self._held_by = None
             self._go_on()
@@ -270,7 +270,7 @@ class _Answers(asyncio.Protocol):
 
 
 async def _serve() -> None:
-    """Taps, as they are asked for, until standard input closes."""
+    """Make taps as they are asked for, until standard input closes."""
     loop = asyncio.get_running_loop()
     asked = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin)
@@ -298,11 +298,11 @@ class Taps:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            start_new_session=True,  # as of the fork server
+            start_new_session=True,  # as for the fork server
         )
 
     def endpoints(self, nodes: Sequence[str], backend: str = "", spec: Spec | None = None) -> tuple[str, ...]:
-        """What stands for these endpoints of a worker and those that take its place; without one nothing is counted."""
+        """The tap's endpoints for these nodes, for a worker and its successors; without `spec` nothing is counted."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None

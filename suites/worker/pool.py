@@ -24,9 +24,9 @@ from suites.worker.process_spec import Spec
 _POLL = 0.02
 """Seconds between looks at the control pages."""
 NAMED = 6
-"""Workers that a message names."""
+"""How many workers a message names at most."""
 ROWS = 50_000
-"""Operations that one recording holds; it is sparse until they are written."""
+"""Operations that one recording holds; the file is sparse until they are written."""
 ROOT = Path(__file__).resolve().parents[2]
 _BEHIND_ITS_OWN = """
 import sys
@@ -41,9 +41,9 @@ class TrialBroke(Exception):
 
 
 class WorkerBroke(TrialBroke):
-    """An adapter raised what it may not raise, or a worker died by itself. The text says which and why.
+    """An adapter raised what it may not raise, or a worker died by itself. The text says which worker and why.
 
-    lanes: whose workers it was; empty when that is not known.
+    lanes: the lanes of the workers; empty when they are not known.
     """
 
     def __init__(self, text: str, lanes: Iterable[str] = ()) -> None:
@@ -60,9 +60,9 @@ class Handle:
     page: mmap.mmap
     exited: int | None = None
     ended: int = 0
-    """ns; when that was found, and its connections were closed."""
+    """ns; when the exit was noticed. The worker's connections were closed by then."""
     cpu: float = 0.0
-    """Seconds that it used, once it has exited."""
+    """CPU seconds that the worker used, once it has exited."""
     killed: bool = False
     """Whether the harness has ended the worker."""
     doomed: bool = False
@@ -91,7 +91,7 @@ class Handle:
                 pass
 
     def reason(self) -> str:
-        """Why it broke or ended by itself: a line, then the traceback if there is one."""
+        """Why the worker broke or ended by itself: a line, then the traceback if there is one."""
         errors = recorder.read_errors(self.spec.recording) if self.state is State.BROKEN else []
         if not errors:
             return f"exit status {self.exited}"
@@ -115,7 +115,7 @@ class _Forks:
 
     @classmethod
     def start(cls, python: str, locks: Sequence[str]) -> Self:
-        """python: "" for ours; of another the own packages come before ours there."""
+        """python: "" for our interpreter. In another interpreter its own packages come before ours."""
         env = {**os.environ, "GRPC_VERBOSITY": "NONE"}
         if python:
             command = [python, "-P", "-c", _BEHIND_ITS_OWN, str(ROOT)]
@@ -159,11 +159,11 @@ class _Forks:
 
 @dataclass(slots=True)
 class ForkServer:
-    """What forks workers (`suites.worker.forkserver`), in one interpreter or in several; one for each environment."""
+    """Forks workers (`suites.worker.forkserver`) in one interpreter or several; one per backend of an environment."""
 
-    locks: Sequence[str]  # what to load before the first fork, as `suites.locks.registry` spells it
-    pythons: Sequence[str] = ("",)  # what forks the workers, who are dealt out to them in turn; "" is our interpreter
-    # Module → version, of all that the locks have loaded; known once it has started.
+    locks: Sequence[str]  # locks to load before the first fork, as `suites.locks.registry` spells them
+    pythons: Sequence[str] = ("",)  # interpreters to which workers are dealt out in turn; "" is ours
+    # Module → version, of all modules that the locks have loaded; known after the start.
     clients: dict[str, str] = field(default_factory=dict)
     handles: dict[int, Handle] = field(default_factory=dict)
     _forks: list[_Forks] = field(default_factory=list)
@@ -185,7 +185,7 @@ class ForkServer:
         return handles
 
     def check(self) -> None:
-        """Take note of workers that ended. Raises WorkerBroke for one that did so by itself."""
+        """Note which workers have ended. Raises WorkerBroke if a worker broke or ended by itself."""
         for mine in self._forks:
             while mine.has_said():
                 self._take(mine.read())
@@ -195,8 +195,8 @@ class ForkServer:
                 raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
 
     def await_state(self, handles: Sequence[Handle], state: State, timeout: float) -> None:
-        """Wait until all are at least there. Raises WorkerBroke, also when for so many seconds none got there: a
-        machine with much else to do starts many workers slowly, one after another.
+        """Wait until all workers have reached the state. Raises WorkerBroke, also if no further worker reaches it for
+        `timeout` seconds: a busy machine starts many workers slowly, one after another.
         """
 
         def late() -> list[Spec]:
@@ -213,7 +213,7 @@ class ForkServer:
                 raise WorkerBroke(words, {spec.lane for spec in late()})
 
     def await_condition(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait until something holds, looking after the workers meanwhile. False when the time passes."""
+        """Wait until the condition holds, and check the workers meanwhile. False if `timeout` seconds pass first."""
         deadline = time.monotonic() + timeout
         while not condition():
             self.check()
@@ -241,7 +241,7 @@ class ForkServer:
         return stuck
 
     def close(self) -> None:
-        """End the server; it takes the workers along."""
+        """End the fork server, which kills its workers."""
         while self._forks:
             self._forks.pop().close()
         self.handles.clear()

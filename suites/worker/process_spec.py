@@ -16,7 +16,7 @@ GUARDED: Final = "guarded"
 class Spec:
     """Everything a worker needs. Times in seconds.
 
-    recordings      the folder that takes what it records.
+    recordings      the folder for the worker's recording.
     lock            a spelling that `suites.locks.registry` knows; workload: ``module:Class``.
     keys            names of the locks, equal to the keys in the store.
     number, count   this worker's number among those of its lane (see `process` in `checkers.row_format`).
@@ -72,7 +72,7 @@ class Spec:
 
     @property
     def first_process(self) -> int:
-        """Of the main thread; the renewal thread's is `count` above."""
+        """The first process number of the main thread; the renewal thread's is `count` above."""
         return self.number + self.generation * _PER_GENERATION * self.step
 
     @property
@@ -100,5 +100,5 @@ class Process:
         self._step = step
 
     def crashed(self) -> None:
-        """The present number has an operation without an answer; it is never used again."""
+        """Take a new number: the present one has an operation without an answer and is never used again."""
         self.number += self._step

@@ -1,10 +1,10 @@
 """The Python that runs the workers: that of the suite, or of an environment of the user's own (`--python`).
 
-In another environment a lock meets the releases of client libraries that are installed there; nothing is installed into
-it. Workers import the standard library, psycopg and what the lock imports. The suite itself loads a lock only to read
-its declarations: what it imports and the suite does not have is then taken from the other environment too.
+In another environment a lock runs with the releases of client libraries installed there; nothing is installed into it.
+Workers import the standard library, psycopg and what the lock imports. The suite itself loads a lock only to read its
+declarations: an import that the suite does not have is then taken from the other environment too.
 
-`with_libraries` makes an environment that differs from one of these in the release of client libraries alone.
+`with_libraries` makes an environment that differs from one of these only in the releases of client libraries.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from infra.docker import machine
 from infra.errors import Failed
 
 ANSWERS_WITHIN: Final = 60.0
-"""Seconds."""
+"""Seconds for an interpreter to answer."""
 
 INSTALLS_WITHIN: Final = 600.0
-"""Seconds."""
+"""Seconds for pip to install the libraries."""
 UP_TO_DATE: Final = 86400.0
 """Seconds for which the newest release of a series is not looked for again."""
 
 DISTRIBUTIONS: Final = {"redis-py": "redis"}
-"""Client library → its distribution, where that is called something else: its server has the name."""
+"""Client library → its distribution, if that has another name. Here the distribution has the name of the server."""
 
 _RELEASE: Final = re.compile(r"[0-9][0-9A-Za-z.!+]*")
 
@@ -48,28 +48,28 @@ print(json.dumps([[path for path in sys.path if path], missing]))
 
 
 class BadInterpreter(Exception):
-    """It cannot run workers. The text says in one line why."""
+    """The interpreter cannot run workers. The text says in one line why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for workers; without a path that of the suite."""
+    """A Python for workers; with an empty path, that of the suite."""
 
     path: str = ""  # what to run
     packages: tuple[str, ...] = ()  # the folders in which it finds packages
     no_skew: str = ""  # why the clocks of its workers cannot be moved
 
     def has(self, library: str) -> metadata.Distribution | None:
-        """Its distribution, if it is installed there. A name may have extras: `psycopg[binary]`."""
+        """The library's distribution, if it is installed there. A name may have extras: `psycopg[binary]`."""
         name = DISTRIBUTIONS.get(library, library.partition("[")[0])
         return next(iter(metadata.distributions(name=name, path=list(self.packages))), None) if name else None
 
     def release(self, library: str) -> str:
-        """Its version there, empty where it is not installed."""
+        """The library's version there, empty if it is not installed."""
         return "" if (distribution := self.has(library)) is None else distribution.version
 
     def modules(self, library: str) -> set[str]:
-        """What is imported of it."""
+        """The names of the modules that the library provides at the top level."""
         files = (distribution.files or ()) if (distribution := self.has(library)) else ()
         return {file.parts[0].removesuffix(".py") for file in files if file.suffix == ".py"}
 
@@ -81,7 +81,7 @@ class Interpreter:
 def ask(path: str) -> Interpreter:
     """path: an executable, or the folder of a virtual environment. Raises BadInterpreter."""
     folder = Path(path)
-    # Not resolved: the Python of a virtual environment is a link, and is another behind it.
+    # Not resolved: the Python of a virtual environment is a link to another Python.
     program = str((folder / "bin" / "python" if folder.is_dir() else Path(shutil.which(path) or path)).absolute())
     try:
         packages, missing = json.loads(machine.run([program, "-P", "-c", _QUESTION], timeout=ANSWERS_WITHIN))
@@ -96,7 +96,7 @@ def ask(path: str) -> Interpreter:
 
 def with_libraries(python: Interpreter, wanted: Mapping[str, str]) -> Interpreter:
     """An interpreter that has these releases of client libraries (library → `5.0.8`, or `5.0` for the newest of that
-    series) and all else from the environment of `python`, which must have each of them in some release.
+    series) and all else from the environment of `python`, which must have each library in some release.
 
     Made with pip, and kept in the user's cache. Raises BadInterpreter.
     """

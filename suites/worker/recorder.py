@@ -29,9 +29,9 @@ class RecordingFull(Exception):
 
 
 def create(path: Path, rows: int) -> None:
-    """An empty recording for `rows` operations. The file is sparse: untouched rows take no space.
+    """Create an empty recording for `rows` operations. The file is sparse: rows that are not used take no disk space.
 
-    It has its name once it has its size: whoever sees it may map it.
+    The file gets its final name only when it has its full size, so a process that finds it can map it at once.
     """
     growing = path.with_name(path.name + ".new")
     with growing.open("wb") as file:
@@ -41,7 +41,7 @@ def create(path: Path, rows: int) -> None:
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:
-    """A new one for recordings: in memory where there is room, since a write to a mapped file may wait for the disk."""
+    """A new folder for recordings, in memory if there is room, since a write to a mapped file may wait for the disk."""
     roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
     return tempfile.TemporaryDirectory(prefix="fencepost-", dir=MEMORY if roomy else None)
 
@@ -58,7 +58,7 @@ class Recorder:
     __slots__ = ("_errors", "_error_file", "_limit", "_masked", "_next", "_noting", "page")
 
     def __init__(self, path: Path, masked: Callable[[str], str] = str) -> None:
-        """masked: takes out of an error text what must not be written."""
+        """masked: removes from an error text what must not be written."""
         self.page = map_page(path)
         row_format.WORD.pack_into(self.page, row_format.PID, os.getpid())
         self._limit = len(self.page)
@@ -85,7 +85,7 @@ class Recorder:
         since: int | None = None,
         due: int = 0,
     ) -> int:
-        """Note that an operation is about to be sent. since: ns, for one that was sent before. due: see `lost`."""
+        """Note that an operation is about to be sent. since: ns, if it was sent before. due: see `lost`."""
         at = next(self._next)
         if at + row_format.ROW.size > self._limit:
             raise RecordingFull(f"{(self._limit - row_format.HEADER) // row_format.ROW.size} operations")
@@ -97,26 +97,26 @@ class Recorder:
         return at
 
     def invoked(self, at: int) -> int:
-        """ns; when an operation was noted. What it prolongs is counted from here, as whoever judges it does."""
+        """ns; when an operation was recorded. A lease that it prolongs counts from then, as the checkers count it."""
         return row_format.word(self.page, at)
 
     def alive(self, at: int) -> None:
-        """The sentinel looked at this moment (ns)."""
+        """Record that the sentinel looked at this moment (ns)."""
         row_format.WORD.pack_into(self.page, row_format.ALIVE, at)
 
     def asks(self, at: int, thread: int = row_format.MAIN) -> None:
-        """What the operation asks of a lock is under way from now on; 0: nothing is any more."""
+        """The thread's request in this row is under way from now on; 0: no request is under way any more."""
         row_format.WORD.pack_into(self.page, thread + row_format.CURRENT, at)
 
     def ok(self, at: int, value: int | None = None) -> None:
-        """It happened. value: what a read returned."""
+        """The operation happened. value: what a read returned."""
         ret = monotonic_ns()
         if value is not None:
             row_format.WORD.pack_into(self.page, at + row_format.VALUE, value)
         self._end(at, ret, Outcome.OK, Reason.NONE, "")
 
     def woken(self, at: int, times: int) -> None:
-        """How often the client was woken during an acquire that is about to be completed."""
+        """Record how often the client was woken during an acquire that is about to be completed."""
         row_format.WORD.pack_into(self.page, at + row_format.VALUE, times)
 
     def granted(self, at: int, grant: Grant, owner: int, since: int | None = None) -> int:
@@ -134,27 +134,27 @@ class Recorder:
         self.granted(at, Grant("", 0, None, 0, ttl, 0, session), 0)
 
     def lost(self, process: int, key: int, owner: int, token: int | None, due: int, sure: int = NONE) -> None:
-        """The client notices a loss at this moment, which it was due to notice at `due` (ns).
+        """Record that the client notices a loss now, which it was due to notice at `due` (ns).
 
-        sure: ns; when it last said that it holds, `NONE` if it is not asked. Both stand there at once: the worker may
-        be killed before the machine runs it again.
+        sure: ns; when the client last said that it holds, `NONE` if it is not asked. The row gets all of this at once,
+        since the worker may be killed before the machine runs it again.
         """
         self.ok(self.invoke(F.LOST, process, key, owner=owner, token=token, base=sure, due=due))
 
     def fail(self, at: int, reason: Reason, error: str = "", session: int = 0) -> None:
-        """It certainly did not happen. session: of an acquire, the one that the service called over."""
+        """The operation certainly did not happen. session: of an acquire, the session that the service called over."""
         if session:
             row_format.WORD.pack_into(self.page, at + row_format.SESSION, session)
         self._end(at, monotonic_ns(), Outcome.FAIL, reason, error)
 
     def info(self, at: int, error: str) -> None:
-        """Nobody knows whether it happened."""
+        """Nobody knows whether the operation happened."""
         self._end(at, monotonic_ns(), Outcome.INFO, Reason.NONE, error)
 
     def round_over(self, thread: int = row_format.MAIN) -> None:
         """One more round of one of the worker's threads has ended (`row_format.MAIN`, `row_format.RENEWAL`).
 
-        The harness waits for that after it thawed somebody.
+        The harness waits for that after it has thawed a worker.
         """
         at = thread + row_format.ROUNDS
         row_format.WORD.pack_into(self.page, at, row_format.word(self.page, at) + 1)
@@ -162,7 +162,7 @@ class Recorder:
     def note(self, error: str) -> int:
         """The number of an error text in this recording; each text is written to disk once.
 
-        One thread at a time: a text's number is that of its line, also where the process ends amidst another's.
+        One thread writes at a time, so a text's number is that of its line, even if the process ends amidst another's.
         """
         if error not in self._errors:
             with self._noting:
@@ -182,7 +182,7 @@ class Recorder:
 
 
 def errors_path(recording: Path) -> Path:
-    """Where the error texts of a recording stand, one a line, numbered from 1."""
+    """The file with the error texts of a recording, one a line, numbered from 1."""
     return recording.with_name(recording.name + ".errors")
 
 

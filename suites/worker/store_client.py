@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class StoreClient(Protocol):
-    """One worker's connection. What gets no answer raises `fenced_store.StoreError`, whoever keeps the data."""
+    """One worker's connection. An unanswered access raises `infra.store.store.StoreError`, whoever keeps the data."""
 
     def read(self, key: str, grant: Grant) -> Read | None:
         """What the key holds, or None: refused."""

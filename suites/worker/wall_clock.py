@@ -1,7 +1,7 @@
-"""The worker's wall clock, which the harness can move: no machine has the same as another.
+"""The worker's wall clock, which the harness can move, since no two machines have the same wall clock.
 
-time-machine moves what Python code asks (`time.time`, `datetime.now` and the like), in this process alone. Monotonic
-time stays real, and so does the time that a C library asks the kernel for.
+time-machine moves the time that Python code asks for (`time.time`, `datetime.now` and the like), in this process alone.
+Monotonic time stays real, and so does the time that a C library asks the kernel for.
 """
 
 import mmap
@@ -11,7 +11,7 @@ from typing import Any, Final
 from checkers import row_format
 
 GRAIN: Final = 50_000_000
-"""ns by which a clock may miss what it was moved by: the kernel may correct the real one meanwhile."""
+"""ns by which a clock may miss the time that it was moved to: the kernel may correct the real clock meanwhile."""
 
 
 class WallClock:
@@ -24,11 +24,11 @@ class WallClock:
         self._real = _ahead_of_monotonic()
 
     def follow(self) -> None:
-        """Move the clock by what the control page says; then the page says by how much it is ahead."""
+        """Move the clock as the control page says, then write into the page how far the clock is ahead."""
         by = row_format.word(self._page, row_format.CLOCK_WANTED)
         if by == self._by:
             return
-        import time_machine  # where a clock is moved, and nowhere else
+        import time_machine  # imported only where a clock is moved
 
         if self._travel is not None:
             self._travel.stop()
@@ -48,10 +48,10 @@ def _ahead_of_monotonic() -> int:
 
 
 def move(page: mmap.mmap, by: int) -> None:
-    """Have the worker's wall clock be ahead by so many ns (negative: behind); it follows in a moment."""
+    """Ask the worker to set its wall clock `by` ns ahead (negative: behind); the clock follows in a moment."""
     row_format.WORD.pack_into(page, row_format.CLOCK_WANTED, by)
 
 
 def follows(page: mmap.mmap) -> bool:
-    """Whether the clock tells what it was last moved to."""
+    """Whether the clock has followed the latest move."""
     return abs(row_format.word(page, row_format.CLOCK_WANTED) - row_format.word(page, row_format.CLOCK_IS)) < GRAIN

@@ -51,29 +51,29 @@ _AGAIN: Final = 0.1
 """Seconds between attempts to connect, or to acquire from a service that is unavailable or did not answer."""
 _LONGEST: Final = 0.8
 """Seconds; `_AGAIN` doubles up to this, or to a step of work if that is longer, while no attempt is answered. Otherwise
-all whose requests time out on a busy machine would keep it busy with new connections, until the end of the trial."""
+workers whose requests time out on a busy machine would keep it busy with new connections until the trial ends."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.5
-"""Where workers queue, or some only read, their first requests are this many steps of work apart: longer than a request
-takes (with more workers both take longer). The first holder stays until all others have asked, at most for `_STAYS`:
-the order of the queue, and which readers hold together, are then known as a rule."""
+"""If workers queue, or some only read, their first requests are this many steps of work apart, which is longer than a
+request takes (with more workers both take longer). The first holder stays until all others have asked, at most for
+`_STAYS`. The order of the queue, and which readers hold together, are then known as a rule."""
 _STAYS: Final = 1 / 3
 """The part of a TTL for which the first holder stays at most: a lease that nobody renews must not end meanwhile."""
 _CROWD: Final = 0.4
 """Seconds. In all other lanes the first `_CROWDS` rounds begin at multiples of this. Split votes, and many races, show
-only where several workers ask at the same instant, and clients that poll seldom do so by themselves."""
+only if several workers ask at the same instant. Polling clients rarely do so by themselves."""
 _CROWDS: Final = 3
 _LOOK: Final = 0.1
 """Seconds between looks at the control page, at work and while the next round is not due."""
 HOT_SHARE: Final = 0.5
 """Share of the rounds that ask for the first key, where there are more keys than workers."""
 CANCELS: Final = 0.5
-"""Share of those with little patience that are cancelled, where the client can be, and not told how long to wait."""
+"""Share of the acquires with little patience that are cancelled (if the client can be), not told how long to wait."""
 TRIES: Final = 1 / 3
 """Share of the rounds without patience that only try."""
 SOON: Final = 1.0
-"""Steps of work for each other worker, at most, that the others of them wait: about as long as the queue takes."""
+"""The other impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
@@ -88,7 +88,7 @@ class CriticalSection(Hold, Protocol):
 
 
 class Worker:
-    """Runs until the control page says FINISH. `run` raises what an adapter raised and may not raise.
+    """Runs until the control page says FINISH. `run` raises an exception that an adapter raised and may not raise.
 
     connect  opens the client of what the lock protects (`suites.worker.store_client.connect`).
     section  makes the inside of a critical section (`suites.worker.critical_section.Section`).
@@ -118,11 +118,11 @@ class Worker:
         self._woken = self.client if isinstance(self.client, Wakes) else None
         self._canceller = self.client if isinstance(self.client, Cancels) else None
         self._until_answered: contextlib.ExitStack | None = None
-        """What ends with the answer to an acquire that waits, while one is under way."""
+        """What ends when the acquire under way is answered, such as the timer of a cancel; else None."""
         if self._canceller is not None:
             signal.signal(signal.SIGUSR1, lambda *_: self._give_up(0.0))  # from the tap
         self.downgrader = self.client if isinstance(self.client, Downgrades) else None
-        # Of so many locks that most are wanted by nobody else, faults on holders strike those that all ask for.
+        # With so many locks that nobody else wants most of them, faults on holders strike the locks that all ask for.
         self._wanted = frozenset(self.workload.order or (0,)) if len(spec.keys) > spec.count else None
         self._mine = _dealt(self.workload.order, spec)
         self._in_line = self.client.fair or self._woken is not None or bool(self._sharer and self.workload.readers)
@@ -131,7 +131,7 @@ class Worker:
         self.renewal = LeaseRenewal(spec, self.client, self.recorder, self.gates)
 
     def run(self) -> None:
-        """From the harness's signal to start until it tells the worker to finish."""
+        """Run rounds from the harness's signal to start until it tells the worker to finish."""
         page = self.recorder.page
         self.renewal.note_session(self.process, self.spec.ttl)
         self.renewal.start()
@@ -143,7 +143,7 @@ class Worker:
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[row_format.RUN] != Run.FINISH:
-            if crowds and not self._cancelled:  # who gave up goes on at once
+            if crowds and not self._cancelled:  # a worker that gave up goes on at once
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
             if self.spec.rate:
@@ -161,7 +161,7 @@ class Worker:
         page[row_format.STATE] = State.DONE
 
     def wait_until(self, due: float) -> bool:
-        """Wait until this second of CLOCK_MONOTONIC; False, and no longer, once the harness says that it is over."""
+        """Wait until this second of CLOCK_MONOTONIC. Stops waiting, and returns False, once the trial is over."""
         page = self.recorder.page
         while page[row_format.RUN] != Run.FINISH:
             if (left := due - time.monotonic()) <= 0:
@@ -194,7 +194,7 @@ class Worker:
         except Indeterminate as unknown:
             self.recorder.info(row, str(unknown))
             self.process.crashed()
-            if not self._cancelled:  # who gave up goes on at once, perhaps before the answer comes
+            if not self._cancelled:  # a worker that gave up goes on at once, perhaps before the answer
                 self._unanswered()
             return None
         finally:
@@ -212,14 +212,14 @@ class Worker:
         return Holding(grant, key, flags, owner)
 
     def release(self, holding: Holding, since: int | None = None) -> Reason | None:
-        """Release the grant. since: ns, when the section was left. The answer is as of `completed`."""
+        """Release the grant. since: ns, when the section was left. Returns what `completed` returns."""
         row = holding.invoke(self.recorder, F.RELEASE, self.process, since)
         self.gates.asks()
         return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
 
     def downgrade(self, holding: Holding) -> Holding | None:
-        """Make a reader of a writer: in the history, the release of the one and the grant of the other, at the moment
-        at which it was asked for, since it is held all the while. None: nothing is held, or nobody knows.
+        """Turn a writer into a reader. The history gets the writer's release, and the reader's grant at the moment of
+        the request, since the lock is held all the while. None: nothing is held, or nobody knows.
         """
         assert self.downgrader is not None
         client, grants, number = self.downgrader, list[Grant](), self.process.number
@@ -239,18 +239,18 @@ class Worker:
         self.recorder.granted(row, replace(grant, sent=begun, queued=0), owner, begun)
         reader = Holding(grant, holding.key, SHARED, owner)
         if not grant.session:
-            reader.expires = min(grant.expires, begun + grant.expires - grant.sent)  # as whoever judges it counts
+            reader.expires = min(grant.expires, begun + grant.expires - grant.sent)  # as the checkers count it
         return reader
 
     def _identity(self, grant: Grant) -> int:
-        """What the history calls a grant: its owner, or another where the client has returned that one before."""
+        """A grant's identity in the history: its owner, or a new one if the client has returned that owner before."""
         owner = new_owner() if grant.owner in self._owners else grant.owner
         self._owners.add(owner)
         return owner
 
     @contextlib.contextmanager
     def inside(self, holding: Holding) -> Iterator[CriticalSection]:
-        """The critical section of a holding, gate to gate: renewed meanwhile, and released unless it was inside."""
+        """The critical section of a holding, gate to gate. The lock is renewed, and released if it is still held."""
         self.renewal.take(holding)
         try:
             self.reach(Gate.AFTER_ACQUIRE, holding)
@@ -264,8 +264,8 @@ class Worker:
 
     def _round(self) -> None:
         key, turn = self._key(), self._turn
-        # Turn by turn others come to read: at any time about as many workers as the workload says. Who is refused asks
-        # for the same again: otherwise readers who overlap may keep all writers out for as long as they like.
+        # The readers change from turn to turn; at any time they are about as many as the workload says. A refused
+        # worker asks for the same again: otherwise overlapping readers may keep all writers out as long as they like.
         reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
         shares = reads and self._sharer is not None
         holding = self.acquire(key, self._patience(), SHARED if shares else 0)
@@ -283,11 +283,11 @@ class Worker:
             after.write_late()
 
     def _key(self) -> int:
-        """Index of the key that the next round asks for. Of many keys one stays contended."""
+        """Index of the key that the next round asks for. If there are many keys, one stays contended."""
         if self._mine:  # the process has a new number after each request without an answer
             return self._mine[self.process.number // self.spec.step % len(self._mine)]
         keys = len(self.spec.keys)
-        if self.workload.holds > 1 and keys <= self.spec.count:  # all are held at most moments, and one is waited for
+        if self.workload.holds > 1 and keys <= self.spec.count:  # mostly all are held, and a worker waits for one
             return (self.spec.number + self._turn) % keys
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
 
@@ -322,7 +322,7 @@ class Worker:
                     self.recorder.woken(row, woken.wakes - before)
 
     def _give_up(self, seconds: float) -> None:
-        """Cancel the acquire that is under way, if one is, so many seconds from now."""
+        """Cancel the acquire under way, if there is one, so many seconds from now."""
         if self._until_answered is not None:
             self._until_answered.enter_context(after(seconds, self._cancel))
 
@@ -354,7 +354,7 @@ class Worker:
 
 
 def _dealt(order: Sequence[int], spec: Spec) -> list[int]:
-    """The keys that a worker asks for, each after a request for the one before got no answer; none: any (`order`)."""
+    """The keys that a worker asks for: the next one after a request without an answer. Empty: any key (`order`)."""
     dealt = [order[number % len(order)] for number in range(spec.count) if order]
     alone = dealt and dealt.count(dealt[spec.number]) == 1
     return dealt[spec.number : spec.number + 1] + [key for key in range(len(spec.keys)) if alone and key not in dealt]

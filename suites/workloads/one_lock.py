@@ -5,23 +5,23 @@ from typing import ClassVar, Final
 from suites.workloads.workload import FENCES, Hold, Workload, updates
 
 TERM: Final = (1.1, 1.9)
-"""TTLs that a leader stays, least and most."""
+"""How many TTLs a leader stays, least and most."""
 STEPS: Final = 9
-TERMS: Final = 5  # of the longest stay
+TERMS: Final = 5  # how many terms the longest stay lasts
 
 READERS_STAY: Final = 2.0
-"""Times as long as a writer, so that they meet."""
+"""How many times as long as a writer a reader stays, so that readers meet."""
 DOWNGRADES: Final = 0.25
 """Share of the writers that go on as readers."""
 LONG: Final = 8
-"""Of so many in a row one stays for longer than a TTL, the first of them."""
+"""After the first of so many downgrades in a row, the reader stays for longer than a TTL."""
 TERM_AS_READER: Final = (1.1, 1.4)
-"""TTLs that they stay, least and most."""
+"""How many TTLs such a reader stays, least and most."""
 STEPS_AS_READER: Final = 4
 
 
 class Register(Workload):
-    """Read, think and write, some times, and read back, all under the token. Shows stale reads and stale writes."""
+    """Read, think and write, once or more, and read back, all under the token. Shows stale reads and stale writes."""
 
     name: ClassVar[str] = "register"
     properties: ClassVar[tuple[str, ...]] = ("fenced-store",)
@@ -71,10 +71,10 @@ class Inventory(Set):
 
 
 class Once(Workload):
-    """A list of jobs that are done, each an effect that cannot be undone; the length of the list numbers the next.
+    """A list of finished jobs, each an effect that cannot be undone. The list's length is the number of the next job.
 
     The effect comes first and its entry in the list later, as in every worker of a queue. A worker that dies in between
-    leaves a job that is done twice, with any lock. An idempotency key prevents that, besides overlaps.
+    leaves a job that is done twice, with any lock; so may overlapping holders. An idempotency key prevents both.
     """
 
     name: ClassVar[str] = "once"
@@ -134,15 +134,15 @@ class Impatient(Workload):
 
 
 class Leader(Workload):
-    """The holder stays for longer than a TTL, and as long after a fault as without one, so that whoever the service
-    forgot, or believes too long, is still there: in steps, so that it stops soon after its renewals fail.
+    """The holder stays for longer than a TTL, and as long after a fault as without one: a holder that the service
+    forgot, or that believes too long, is still there. It works in steps, so it stops soon after renewals fail.
     """
 
     name: ClassVar[str] = "leader"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     holds: ClassVar[float] = TERM[1]
-    keys: ClassVar[int] = 2  # two offices: one of three waits, and takes its turn in the other
-    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # and seldom anybody behind it
+    keys: ClassVar[int] = 2  # two offices: one of three workers waits, and takes its next turn in the other office
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # there is seldom a second waiter
 
     def section(self, hold: Hold) -> None:
         step, left = hold.ttl * hold.rng.uniform(*TERM) / STEPS, STEPS
@@ -158,8 +158,8 @@ class Leader(Workload):
 class Share(Workload):
     """Readers hold together, and for longer; writers hold alone.
 
-    Where the lock can, some writers go on as readers, for longer than a TTL at times: a client that does not renew what
-    it downgraded loses it to another writer then.
+    If the lock can be downgraded, some writers go on as readers, at times for longer than a TTL. A client that does not
+    renew what it downgraded then loses it to another writer.
     """
 
     name: ClassVar[str] = "share"
@@ -169,7 +169,7 @@ class Share(Workload):
 
     def __init__(self) -> None:
         self._downgraded = 0
-        """How often."""
+        """How often the worker has gone on as a reader."""
 
     def section(self, hold: Hold) -> None:
         hold.read()

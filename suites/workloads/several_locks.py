@@ -1,4 +1,4 @@
-"""Workloads that hold several locks at once, or whose workers have theirs apart from each other."""
+"""Workloads that hold several locks at once, or whose workers have separate locks."""
 
 from contextlib import ExitStack
 from typing import ClassVar, Final
@@ -6,32 +6,32 @@ from typing import ClassVar, Final
 from suites.workloads.workload import Hold, Workload
 
 SOON: Final = 0.1
-"""Seconds that one with backoff waits for its second lock."""
+"""Seconds that a worker with backoff waits for its second lock."""
 MOST: Final = 6
-"""How often its pause doubles."""
+"""How often the pause of that worker doubles at most."""
 
 TERM: Final = (1.1, 1.4)
-"""TTLs that one that churns holds its first lock, least and most."""
+"""How many TTLs a worker that churns holds its first lock, least and most."""
 STEPS: Final = 5
 OTHERS: Final = 3
-"""How many others it holds at once, in each step anew."""
+"""How many other locks it holds at once; each step takes new ones."""
 SOUGHT: Final = 10
-"""One of those others is among the first so many locks, so that somebody asks for it again soon."""
+"""One of those others is among the first so many locks, so that a worker soon asks for it again."""
 
 CALM: Final = (0, 1)
-"""The locks of `Pairs`, by their indices, whose workers seldom meet."""
+"""Indices of the locks of `Pairs` whose workers seldom meet."""
 RENEWED: Final = 5
-"""The lock that is held for long."""
+"""Index of the lock of `Pairs` that is held for long."""
 
 
 class Apart(Workload):
-    """Unrelated locks. Two workers want the first, one another: if it has to wait, the first is in its way."""
+    """Unrelated locks. Two workers want the first, a third another; if it has to wait, the first lock is in its way."""
 
     name: ClassVar[str] = "apart"
     order: ClassVar[tuple[int, ...]] = (0, 1)
     keys: ClassVar[int] = 20
     workers: ClassVar[int] = 3
-    unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for what the one held
+    unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for the lock of the third
 
     def section(self, hold: Hold) -> None:
         hold.check()
@@ -66,7 +66,7 @@ class Opposite(Transfer):
     """Half of the workers take the second lock first, and each waits as long as it can for what another holds."""
 
     name: ClassVar[str] = "transfer-opposite"
-    # Who deadlocks moves nothing, and a heal frees nobody.
+    # Workers in a deadlock move nothing, and a heal frees none of them.
     unasked: ClassVar[tuple[str, ...]] = ("no-lost-update", "recovery")
     order: ClassVar[tuple[int, ...]] = (0, 1)
     # A service that finds deadlocks does so within a second; it has two more before they count as not found.
@@ -98,11 +98,11 @@ class Backoff(Opposite):
 
 
 class Churn(Workload):
-    """Whoever holds one lock, for longer than a TTL, takes and releases others meanwhile, several at a time.
+    """A worker holds one lock for longer than a TTL, and takes and releases others meanwhile, several at a time.
 
-    A client that renews, or forgets, one of its locks for another is seen here: when it loses the first, somebody who
-    waits for that gets in; when it does not free one of the others, the next who asks for it waits. So is one that
-    renews a lock no longer when it has lost it once. All take the others in order: nobody waits in a circle.
+    This shows a client that renews, or forgets, one of its locks for another. If it loses the first lock, a worker that
+    waits for it gets in. If it does not free another, the next worker that asks for that lock waits. A client that
+    never again renews a lock lost once shows too. All take the others in order, so nobody waits in a circle.
     """
 
     name: ClassVar[str] = "churn"
@@ -111,7 +111,7 @@ class Churn(Workload):
     holds: ClassVar[float] = 2.0  # a term, and the requests for the others
     keys: ClassVar[int] = 300
     workers: ClassVar[int] = 4
-    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # two want the same lock: nobody stands behind a waiter
+    unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # two want the same lock: nobody queues behind a waiter
 
     def section(self, hold: Hold) -> None:
         term = hold.ttl * hold.rng.uniform(*TERM)
@@ -126,11 +126,11 @@ class Churn(Workload):
 
 
 class Pairs(Workload):
-    """Workers have their locks two by two, for faults at every message of a verb (`infra.faults.workers`).
+    """Each two workers have a lock to themselves, for faults at every message of a verb (`infra.faults.workers`).
 
-    Each pair has a verb to itself, in the order of `infra.faults.workers.walks.WALKS`: those of the first two rest for
-    so long that they seldom wait, those of the last hold for so long that they renew. Of a semaphore there is one more
-    worker than permits; where the lock can be shared, one of a pair mostly reads while the other writes.
+    Each pair has a verb to itself, in the order of `infra.faults.workers.walks.WALKS`. The workers of the first two
+    pairs rest so long that they seldom wait; those of the last hold so long that they renew. A lock has one more worker
+    than permits if it is a semaphore. If it can be shared, one of a pair mostly reads while the other writes.
     """
 
     name: ClassVar[str] = "pairs"

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Protocol
 FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
 """Store modes that compare fencing tokens."""
 MOST_UPDATES: Final = 5
-"""Of the cell under one grant."""
+"""The most updates of the cell under one grant."""
 
 
 class Stopped(Exception):
@@ -21,21 +21,21 @@ class Stopped(Exception):
 class Hold(Protocol):
     """The inside of a critical section. Each access first asks the client's belief, then goes to the store.
 
-    All that touch something raise `Stopped` when the belief is gone, the store or the lock refused, or an answer was
-    lost: a holder whose write is unknown writes no more under that token.
+    Every method that touches something raises `Stopped` when the belief is gone, the store or the lock refused, or an
+    answer was lost: a holder whose write is unknown writes no more under that token.
     """
 
     rng: random.Random
     pace: float
     """Seconds that a short step of work takes here; slower backends get longer ones."""
     ttl: float
-    """Seconds; what was asked for."""
+    """Seconds; the TTL that was asked for."""
     patience: float
     """Seconds that an acquire waits."""
     keys: int
     """How many locks the lane has."""
     key: int
-    """Which of them this one is, by its index."""
+    """The index of the lock that is held here."""
     shared: bool
     """Whether other readers may be inside as well."""
     downgrades: bool
@@ -49,21 +49,21 @@ class Hold(Protocol):
     def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
         """Write a fresh value, or, with `elements`, the list with a fresh value at its end. Returns the value.
 
-        base: the value of the state that the list was read from. Every write comes by the gate
-        BETWEEN_READ_AND_WRITE (`suites.worker.gates`).
+        base: the value of the state that the list was read from. Every write passes the gate BETWEEN_READ_AND_WRITE
+        (`suites.worker.gates`).
         """
 
     def effect(self, job: int) -> bool:
-        """Do something that cannot be undone, and that no fence can refuse. It comes by the same gate.
+        """Do something that cannot be undone, and that no fence can refuse. It passes the same gate.
 
-        False, in the store mode `idempotency-key` alone: somebody has claimed the job before, and nothing was done.
+        False, only in store mode `idempotency-key`: the job had been claimed before, and nothing was done.
         """
 
     def check(self) -> None:
-        """Make sure of the hold and come by the same gate, as before a write, but touch nothing."""
+        """Check the belief and pass the same gate, as before a write, but touch nothing."""
 
     def again(self) -> AbstractContextManager[None]:
-        """Acquire once more what is held, and release it at the end of the block. Of reentrant locks only."""
+        """Acquire the held lock once more, and release it at the end of the block. Only for reentrant locks."""
 
     def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[Hold]:
         """Acquire another of the lane's keys as well, within `timeout` seconds, and release it at the end of the block.
@@ -72,13 +72,13 @@ class Hold(Protocol):
         """
 
     def downgraded(self) -> AbstractContextManager[Hold]:
-        """Go on as a reader until the end of the block, and hold nothing after it. Of clients that `downgrades`."""
+        """Go on as a reader until the end of the block, and hold nothing after it. Only where `downgrades` is true."""
 
     def work(self, seconds: float) -> None:
         """Work that takes a while and touches nothing."""
 
     def stays(self) -> bool:
-        """Whether a fault is on, not one on workers, that whoever holds for long should see the end of."""
+        """Whether a fault is on, other than one on workers, whose end a long holder should see."""
 
 
 def updates(hold: Hold) -> int:
@@ -93,17 +93,17 @@ class Workload(ABC):
     late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
     readers     the share of the workers that acquire as readers, in turns, where the lock can be shared.
-    nests       whether the section acquires the lock again that it holds, where the lock allows it.
-    order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key. Who is alone in
-                asking for its key takes a new one, as long as there are some, when a request got no answer: nobody
+    nests       whether the section acquires its lock again while it holds it, if the lock allows that.
+    order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key. A worker that
+                alone asks for its key takes a new key, as long as there are some, when a request got no answer: nobody
                 knows what keeps the old one.
     gives_up    the share of the rounds that ask for the lock with little patience, or only try.
     unasked     properties of the lock that the section cannot exercise.
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
     returns     whether a trial goes on after a fault until every worker has held its first lock again, and released it.
-    holds       TTLs for which a holder stays at most, as a rule: who waits for it has the patience.
-    waits       seconds for which it waits longer for another lock than an acquire does.
-    keys        how many locks the lane has, and with them cells of the store.
+    holds       how many TTLs a holder stays at most, as a rule: workers that wait are as patient.
+    waits       seconds that the section waits longer for another lock than an acquire does.
+    keys        how many locks the lane has, each with a cell of the store.
     workers     how many processes compete for them.
     """
 

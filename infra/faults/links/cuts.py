@@ -33,7 +33,7 @@ SEES: Final[Mapping[Cut, str]] = {
 }
 
 Way = Literal["both", "requests", "replies"]
-"""Which bytes between a client group and a node."""
+"""Which bytes between a client group and a node are lost."""
 
 
 def client_pairs(target: Target) -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def heal_clients(target: Target) -> None:
 
 
 class OnClientLinks(Momentary):
-    """A fault injection that is undone where links are let go, and whose heal is proven through those of clients."""
+    """A fault injection whose heal undoes what it did to links, and proves that through the links of the clients."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class OnClientLinks(Momentary):
 
 @dataclass(frozen=True, slots=True)
 class CutClients(OnClientLinks):
-    """Each client group from nodes of its own. words: for people: "clients ... from ..."."""
+    """Cut each client group from its own set of nodes. words: for people: "clients ... from ..."."""
 
     how: Cut
     lost: tuple[tuple[str, tuple[str, ...]], ...]
@@ -68,13 +68,13 @@ class CutClients(OnClientLinks):
 
     @classmethod
     def all_from(cls, how: Cut, groups: Sequence[str], nodes: tuple[str, ...]) -> "CutClients":
-        """These client groups from the same nodes."""
+        """Cut these client groups from the same nodes."""
         words = f"clients {', '.join(groups)} from {', '.join(nodes)}"
         return cls(how, tuple((group, nodes) for group in groups), words)
 
     @classmethod
     def apart(cls, lost: Mapping[str, Sequence[str]]) -> "CutClients":
-        """Each client group from nodes of its own, whose bytes are dropped."""
+        """Cut each client group from its own set of nodes by dropping the bytes."""
         words = "; ".join(f"{group} from {', '.join(nodes)}" for group, nodes in lost.items())
         return cls(Cut.DROP, tuple((group, tuple(nodes)) for group, nodes in lost.items()), f"clients {words}")
 
@@ -82,7 +82,7 @@ class CutClients(OnClientLinks):
         return f"cut {self.words} ({self.how})" if self.way == "both" else f"lose {self.words}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by questions through each of the links. That the other way is whole only a test can see."""
+        """Proven by questions through each of the links. Only a test can see that the other direction is whole."""
         begun = target.clock.now()
         pairs = [(group, node) for group, nodes in self.lost for node in nodes]
         with target.links.together():
@@ -98,10 +98,10 @@ class CutClients(OnClientLinks):
 
 @dataclass(frozen=True, slots=True)
 class StoreLink:
-    """What a group sends to the store is held, or what the store answers is dropped. The store is never hurt.
+    """Hold what a client group sends to the store, or drop what the store answers. The store is never hurt.
 
-    In each lane a worker of the group that is about to write is stalled until the link is as it shall be, so that it is
-    a write that comes late or is not answered: at a random moment it would mostly be the read before it.
+    In each lane a worker of the group that is about to write is stalled until the link is cut. So a write comes late or
+    is not answered. At a random moment the fault would mostly hit the read before the write instead.
     """
 
     group: str
@@ -111,7 +111,7 @@ class StoreLink:
         return f"hold what clients {self.group} send to the store" if self.late else f"lose {self._words()}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by a question to the store through the link; those who are about to write go on then."""
+        """Proven by a question to the store through the link. Then the stalled workers go on."""
         script = catch("between-read-and-write", "stall", group=self.group)
         traps = run_traps(target, script, catch_within(target.actors.ttl))
         begun = target.clock.now()
@@ -150,7 +150,7 @@ def _majority(site: Site) -> tuple[int, int]:
 
 
 def _part(bounds: Callable[[Site], tuple[int, int]]) -> Option:
-    """A part of the nodes, of so many at most and at least."""
+    """The option for a part of the nodes. bounds: how many nodes at most, and at least."""
     return Option(
         "nodes",
         lambda value, site, _: different(value, site.members, *bounds(site)),
@@ -188,7 +188,7 @@ def _cut_client(how: Cut) -> Fault:
 
 
 def _cut_part(name: str, part: str, bounds: Callable[[Site], tuple[int, int]], *, everybody: bool = False) -> Fault:
-    """One group of clients, or all of them, from a part of the nodes."""
+    """Cut one group of clients, or all groups, from a part of the nodes."""
     return _OF_CLIENTS(
         name,
         summary=f"{'all clients lose' if everybody else 'one group of clients loses'} a {part} of the nodes (drop)",

@@ -1,6 +1,6 @@
-"""Links that work badly: slow, narrow, in slices, or late to end. All of a backend's, of clients and of peers.
+"""Faults that degrade all links of a backend, of clients and of peers: slow, narrow, in slices, or late to end.
 
-Each is proven by the time that a question through every link of a client takes.
+Each fault is proven by the time that a question takes through every link of a client.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ RATES: Final = (20, 60)
 """kB/s each way, least and most: a heartbeat of etcd's takes 5-15 ms, a backlog of 100 kB 2-5 s."""
 
 SLICES: Final = (20, 60)
-"""Bytes, least and most: a request is 2-20 of them."""
+"""Bytes of a slice, least and most: a request is 2-20 slices."""
 
 SLICE_US: Final = (200, 1000)
 """Microseconds between two slices, least and most."""
@@ -37,11 +37,11 @@ LONG: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Impair(OnClientLinks):
-    """Every link, both ways."""
+    """Impair every link, in both directions."""
 
     what: Impairment
     doing: str  # for people: "slow all links by 40 ± 10 ms each way"
-    least: float  # seconds that a question takes then; size, to_the_end: of that, see `Prober.timed`
+    least: float  # the fewest seconds that a question takes then; its size, to_the_end: see `Prober.timed`
     size: int = 0
     to_the_end: bool = False
 
@@ -60,7 +60,7 @@ class Impair(OnClientLinks):
 
 
 def peer_pairs(target: Target) -> list[tuple[str, str]]:
-    """Every two nodes that talk to each other, once."""
+    """Each pair of nodes that talk to each other, once."""
     there_are = set(target.links.pairs())
     nodes = [node.name for node in target.cluster.nodes]
     return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]

@@ -1,14 +1,14 @@
-"""Cuts between nodes: of one from its peers, or of the network into shapes, while clients still reach every node.
+"""Cuts between nodes: one node from its peers, or the network into a shape, while clients still reach every node.
 
     halves  two sides without a way from one to the other
-    ring    everybody hears a majority, and everybody another one
+    ring    every node hears a majority, and each node another one
     bridge  two sides, and one node that belongs to both
 
-No question from outside can pass such a link. So a cut counts as applied when Toxiproxy shows it and the nodes notice:
-they elect another leader, or a lonely one stops serving.
+No question from outside can pass a link between nodes. So a cut counts as applied when Toxiproxy shows it and the nodes
+notice: they elect another leader, or an isolated node stops serving.
 
-Redis's five servers do not talk to each other, so there it is the client groups that see such shapes: halves of the
-servers; each another majority; two majorities that have one server in common.
+Redis's five servers do not talk to each other. There the client groups see these shapes: a group sees one half of the
+servers, or a majority of its own, or one of two majorities that have one server in common.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,21 +26,21 @@ from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
 Pairs = Sequence[tuple[str, str]]
-"""(from, to): whose bytes are lost, and for whom."""
+"""(from, to): the bytes on the way from one to the other are lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What is cut between the nodes of the moment."""
+    """What is cut between nodes, given their roles at this moment."""
 
     lost: Pairs
     words: str  # for people: "etcd1 (leader) from etcd2, etcd3"
-    remark: Callable[[], str]  # waits until nodes have noticed; "", or that they have not
+    remark: Callable[[], str]  # waits until nodes notice; returns "", or a remark if they do not
 
 
 @dataclass(frozen=True, slots=True)
 class CutPeers:
-    """Bytes between nodes. partition: of this moment. doing: for people, before the run."""
+    """Cut links between nodes. partition: finds out at `apply` what to cut. doing: for people, before the run."""
 
     how: Cut
     doing: str
@@ -50,12 +50,12 @@ class CutPeers:
         return f"{self.doing} until they notice, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by Toxiproxy's state, and by what the nodes make of it."""
+        """Proven by Toxiproxy's state, and by how the nodes react."""
         cut = self.partition(target)
         begun = target.clock.now()
         with target.links.together():
             for a, b in cut.lost:
-                if self.how is Cut.REFUSE:  # of a connection, and so for both
+                if self.how is Cut.REFUSE:  # a connection is refused in both directions
                     target.links.cut(a, b, self.how, target.by)
                 else:
                     target.links.block(a, b, self.how, target.by)
@@ -67,7 +67,7 @@ class CutPeers:
 
 
 def _across(here: Iterable[str], beyond: Iterable[str]) -> Pairs:
-    """Both ways between two sides."""
+    """All pairs between two sides, in both directions."""
     there = [(a, b) for a in here for b in beyond]
     return there + [(b, a) for a, b in there]
 
@@ -80,7 +80,7 @@ def _names(nodes: Iterable[Node]) -> list[str]:
 
 
 def _isolated(follower: int | None) -> Callable[[Target], Partition]:
-    """The leader, or the n-th follower."""
+    """Isolate the leader (None), or the follower of this index, from its peers."""
 
     def partition(target: Target) -> Partition:
         leader = fault.leader(target)
@@ -99,7 +99,7 @@ def _isolated(follower: int | None) -> Callable[[Target], Partition]:
 
 
 def _one_way(*, muted: bool) -> Callable[[Target], Partition]:
-    """The leader no longer heard by its peers, or no longer hearing them."""
+    """Lose what the leader sends to its peers (muted), or what the peers send to the leader."""
 
     def partition(target: Target) -> Partition:
         leader = fault.leader(target)
@@ -167,17 +167,17 @@ ONE_WAY_LEADER: Final = (
 
 
 def _after(order: Sequence[str], number: int, count: int) -> tuple[str, ...]:
-    """So many that come after the one with this number, round the ring."""
+    """The `count` nodes that come after the node of this number, round the ring."""
     return tuple(order[(number + step) % len(order)] for step in range(1, count + 1))
 
 
 def _seen(seen: Mapping[str, Sequence[str]], names: Sequence[str]) -> CutClients:
-    """The cut after which each group sees these nodes only."""
+    """The cut after which each group sees only its nodes in `seen`."""
     return CutClients.apart({group: [node for node in names if node not in nodes] for group, nodes in seen.items()})
 
 
 def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> FaultInjection:
-    """These nodes, fewer than half, from the others; or what the groups of clients see of that."""
+    """Split these nodes, fewer than half, from the rest. Without a leader `groups` see these, other groups the rest."""
     if not site.has(Trait.LEADER):
         rest = tuple(node for node in site.members if node not in nodes)
         return _seen({group: nodes if group in groups else rest for group in ALL_GROUPS}, site.members)
@@ -188,7 +188,7 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
         had_leader = target.cluster.leader() in few
 
         def noticed() -> bool:
-            """There is a leader on the other side, and silence on this one."""
+            """Whether the majority has a leader and, unless the minority had it before, the minority is silent."""
             by_node = dict(zip(target.cluster.nodes, target.cluster.healths(), strict=True))
             elsewhere = [None if node in few else health for node, health in by_node.items()]
             return site.backend.leader(elsewhere) is not None and (had_leader or not any(by_node[node] for node in few))
@@ -200,16 +200,16 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
 
 
 def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
-    """In this order each node hears those after it, as many as make a majority with itself, and no others."""
+    """Each node hears only the nodes after it in this order, as many as make a majority together with itself."""
     majority = len(order) // 2
     if not site.has(Trait.LEADER):
-        # As far from each other as can be: of five servers 1-3, 3-5 and 5-2.
+        # The majorities lie as far apart as possible: of five servers 1-3, 3-5 and 5-2.
         starts = [number * majority % len(order) for number in range(len(ALL_GROUPS))]
         seen = [(order[start], *_after(order, start, majority)) for start in starts]
         return _seen(dict(zip(ALL_GROUPS, seen, strict=True)), site.members)
 
     def partition(target: Target) -> Partition:
-        """Of three, no two hear each other, so nobody leads."""
+        """Of three nodes, no two hear each other, so no node leads."""
         hears = {node: _after(order, number, majority) for number, node in enumerate(order)}
         lost = [(a, b) for b in order for a in order if a != b and a not in hears[b]]
         words = "; ".join(f"{node} hears only {', '.join(others)}" for node, others in hears.items())
@@ -220,7 +220,7 @@ def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
 
 
 def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence[str] = ()) -> FaultInjection:
-    """The nodes on one side of a node from those on the other; it hears all, and all hear it."""
+    """Split the nodes on one side of the bridge from those on the other. The bridge and all nodes hear each other."""
     if not site.has(Trait.LEADER):
         names = site.members
         other = tuple(node for node in names if node not in nodes)
@@ -232,7 +232,7 @@ def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence
         side, other = _names(others[:half]), _names(others[half:])
 
         def noticed() -> bool:
-            """Where the bridge leads there is nothing to notice, else one node is lost."""
+            """Whether the bridge leads (then there is nothing to notice), or another node leads and one is lost."""
             leader = target.cluster.leader()
             return leader is not None and (leader not in others or not all(node.health() for node in others))
 

@@ -1,6 +1,6 @@
 """Faults that come and go by themselves: connections that are reset, and a node whose links flap.
 
-All of it happens in `apply`, a Hit for each time, so nothing is left to hold.
+The whole fault happens in `apply`, with a Hit for each time. Nothing of it stays on afterwards.
 """
 
 import random
@@ -22,24 +22,24 @@ from infra.network.links import Cut
 from infra.network.toxics import RESET
 
 RESETTING: Final = 0.2
-"""Seconds in which whatever passes ends its connection; after them those that were idle end as well."""
+"""Seconds in which any byte that passes ends its connection. After that, idle connections are ended as well."""
 
 BETWEEN: Final = 0.4
 """Seconds from one time to the next."""
 
 DIALLED: Final = 0.05
-"""Seconds in which Toxiproxy dials on after it has accepted a connection; it does not tell (measured: 1 ms)."""
+"""Seconds in which Toxiproxy, having accepted a connection, dials the server; it does not tell (measured: 1 ms)."""
 
 DOWN: Final = 0.3
 """Seconds for which a link is down; the proof takes most of them."""
 
 MOST: Final = 10
-"""Times, at most; three or so are drawn."""
+"""The most times that a fault is repeated; about three are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetConnections(OnClientLinks):
-    """Everything that clients have open, so many times."""
+    """Reset every connection that clients have open, so many times."""
 
     times: int
 
@@ -71,7 +71,7 @@ class ResetConnections(OnClientLinks):
             with target.links.together():
                 for group, node in pairs:
                     target.links.cut(group, node, Cut.REFUSE, target.by)
-            # Closed it is whatever else was done to the link before.
+            # The connection is closed, whatever else was done to the link before.
             if any(target.prober.answer(connection) is not LinkAnswer.CLOSED for connection in ours):
                 raise Failed("all connections of clients are reset, but one of ours lives on")
         applied = target.clock.now()
@@ -82,7 +82,7 @@ class ResetConnections(OnClientLinks):
 
 @dataclass(frozen=True, slots=True)
 class Flap(OnClientLinks):
-    """All links of a node, to clients and peers, so many times."""
+    """Cut and heal all links of a node, to clients and peers, so many times."""
 
     node: str
     how: Cut
@@ -114,7 +114,7 @@ class Flap(OnClientLinks):
 
 
 def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
-    """One through each of the links, as far as they can be had; all, while no other fault is on. Raises Failed."""
+    """A connection through each link. If a link accepts none, raises Failed, or skips it while another fault is on."""
     connections = []
     for pair in pairs:
         try:

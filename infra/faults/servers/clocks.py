@@ -1,8 +1,8 @@
 """Faults on the clocks of Redis and PostgreSQL, whose expiries and `now()` follow the wall clock: jumps, drift, strobe.
 
 A clock counts as moved when the node itself, asked past the proxies, tells the time that it should, and as healed
-when it tells the right one again. Right is what the store tells: no fault touches its clock, and it stands on the same
-machine. A heal is a jump as well: after a jump back it is one forward, which ends locks early.
+when the node tells the right time again. The store's time is the right one: no fault touches the store's clock, and the
+store runs on the same machine. A heal is a jump too: after a jump back, the heal jumps forward, which ends locks early.
 """
 
 import random
@@ -25,19 +25,19 @@ FORWARD: Final = (5, 90)
 """Seconds, least and most: longer than any TTL, so that every lock ends."""
 
 BACK: Final = (2, 30)
-"""Seconds, least and most: so much longer lives every lock."""
+"""Seconds, least and most: every lock lives longer by so much."""
 
 DRIFT: Final = (1.5, 4.0)
-"""Times as fast, or as slow, least and most."""
+"""Factor by which a clock runs too fast or too slow, least and most."""
 
 STROBE: Final = (1.0, 5.0)
-"""Seconds ahead and behind, least and most. What is twice that is longer than a TTL of two seconds."""
+"""Seconds ahead and behind, least and most. A turn moves the clock by twice that: by a TTL of two seconds at least."""
 
 TURNS: Final = (50, 500)
 """ms between two turns of a strobe, least and most."""
 
 LONG: Final = (2.5, 3.0)
-"""TTLs, for what shows only where one lease has begun and ended meanwhile."""
+"""TTLs, for a fault that shows only if a lease begins and ends while the fault is on."""
 
 PRECISION: Final = 0.05
 """Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
@@ -58,7 +58,7 @@ class MoveClocks:
         return f"{verb} the clock of {', '.join(self.nodes)} {self.how()}"
 
     def how(self) -> str:
-        """What happens to it: "61 s forward"."""
+        """What happens to the clock: "61 s forward"."""
         if self.period:
             return f"by ± {self.amplitude:g} s every {self.period * 500:g} ms"
         if self.offset:
@@ -66,7 +66,7 @@ class MoveClocks:
         return f"{self.rate:g} times as fast"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by what the nodes tell; of one that another fault keeps from answering, by what it was set to."""
+        """Proven by what the nodes tell. If another fault keeps a node from answering, its setting is the proof."""
         right = _right(target)
         proofs = [self._move(target, target.node(name), right) for name in self.nodes]
         return [prove() for prove in proofs]
@@ -80,14 +80,14 @@ class MoveClocks:
             _await_others(target, node, right)
 
     def _move(self, target: Target, node: Node, right: Health) -> Callable[[], Hit]:
-        """Returns what proves it: first all clocks are moved."""
+        """Move the node's clock. Returns the function that proves it: all clocks are moved before the first proof."""
         begun, others = target.clock.now(), node.skews()
         skew = Skew(self.offset, self.rate, self.amplitude, self.period)
         node.skew(skew, target.by)
         unseen = {self.amplitude, -self.amplitude}  # both sides of a strobe; 0 otherwise
 
         def shows(health: Health, now: int) -> bool:
-            """Whether it tells the time that it should and, by now, could not tell if nothing was done to it."""
+            """Whether the node tells the time that it should, and by now could not tell with an untouched clock."""
             for side in tuple(unseen):
                 own = replace(skew, offset=self.offset + side, amplitude=0.0, period=0.0)
                 visible = abs(own.ahead(now)) > 2 * (PRECISION + health.unsure + right.unsure)
@@ -104,14 +104,14 @@ class MoveClocks:
 
 
 def _await_others(target: Target, node: Node, right: Health) -> None:
-    """Wait until a node tells the right time, or what others made of it. Raises Failed."""
+    """Wait until a node tells the right time, plus what other faults add to it. Raises Failed."""
     others = node.skews()
     if not _await_health(target, node, lambda health, now: _is(health, right, others, now)):
         raise Failed(f"{node.name}'s clock was set right, but it tells another time")
 
 
 def _right(target: Target) -> Health:
-    """What a clock tells that nobody moved. Raises Failed when the store does not answer."""
+    """What the store tells, whose clock no fault moves. Raises Failed when the store does not answer."""
     healths: list[Health] = []
 
     def answered() -> bool:

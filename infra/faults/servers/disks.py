@@ -1,8 +1,8 @@
 """Faults on disks: slow, stalled, full.
 
-The disk of the leader, of redis1 and another, or of the server. In ZooKeeper it takes the leader's and a
-follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on leading whatever its
-own disk does. A follower that does not keep what it was told is dropped after syncLimit.
+A fault hits the disk of the leader, of redis1 and another, or of the only server. ZooKeeper takes two disks, the
+leader's and a follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on
+leading whatever its own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,21 +22,21 @@ from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
 
 DELAYS: Final = (20, 80)
-"""ms for each synchronisation, least and most; a write of etcd waits for three. Below every election and timeout."""
+"""ms for each synchronisation, least and most; a write of etcd waits for three. Less than any election or timeout."""
 
 ENOUGH: Final = 1_000_000
-"""Bytes of a write that a full disk cannot keep, at the latest when it is repeated; ZooKeeper and etcd take no more.
+"""Bytes of a write that a full disk cannot keep, at the latest when repeated. ZooKeeper and etcd take no larger one.
 
-What a server has set aside is written before it asks for more: pages that it freed, and files that it made longer.
+A server first writes to the space that it has set aside: pages that it freed, and files that it made longer.
 """
 
 _STALLED: Final = 0.5
-"""Seconds without an acknowledgement that show a stall; it comes within milliseconds where there is none."""
+"""Seconds without an acknowledgement that show a stall; without a stall it comes within milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowDisk:
-    """Every synchronisation takes so many ms longer; None: it does not end before the heal."""
+    """Make every synchronisation take `delay_ms` longer. None: no synchronisation ends before the heal."""
 
     nodes: tuple[str, ...]
     delay_ms: int | None
@@ -46,7 +46,7 @@ class SlowDisk:
         return f"{how} the disks of {', '.join(self.nodes)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by a write to the first of them that is acknowledged late, or not at all; then another may lead."""
+        """Proven by a late or unanswered write to each node; with a leader, only the first: another may lead then."""
         hit = list(hit_by(target, self.nodes))
         for node, _ in hit:
             if (state := node.state()) != "running":
@@ -78,7 +78,7 @@ class SlowDisk:
 
 @dataclass(frozen=True, slots=True)
 class FillDisk(fault.OnNodes):
-    """No room is left."""
+    """Leave no room on the disks."""
 
     nodes: tuple[str, ...]
 
@@ -86,11 +86,11 @@ class FillDisk(fault.OnNodes):
         return f"fill the disks of {', '.join(self.nodes)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by what is left, seen from outside, and by a write that is refused, or that ends the server."""
+        """Proven by the room that is left, seen from outside, and by a write that is refused or ends the server."""
         return [self._fill(target, node, role) for node, role in hit_by(target, self.nodes)]
 
     def heal(self, target: Target) -> None:
-        """See `FaultInjection`. Who ended is started again."""
+        """See `FaultInjection`. A server that ended is started again."""
         target.own.disks.clear(target.by)
         fault.OnNodes.heal(self, target)
 
@@ -118,7 +118,7 @@ class FillDisk(fault.OnNodes):
 
 
 def _bury(target: Target, node: Node) -> None:
-    """Let the links of a node that ended by itself refuse; Toxiproxy dials it for seconds more. Raises Failed."""
+    """Have the links of a node that ended by itself refuse. Toxiproxy still dials it for seconds. Raises Failed."""
 
     def buried() -> bool:
         try:
@@ -141,12 +141,12 @@ def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Opti
 
 
 _WAITED_FOR: Final = _disks(lambda site: site.backend.disks)
-"""Disks that a write waits for."""
+"""The option for the disks that a write waits for."""
 
 _OF_DISKS: Final = partial(Fault, kind="disk", spans=SPANS, needs=("disk",))
 
 DISKS: Final = (
-    # Slow enough to be felt, fast enough that nobody is deposed.
+    # Slow enough to be felt, fast enough that no leader is deposed.
     _OF_DISKS(
         "slow-disk",
         summary="every synchronisation of a disk takes some tens of milliseconds more",
@@ -155,7 +155,7 @@ DISKS: Final = (
         how="strace beside the server delays fsync and its kin",
         sees="every acknowledged write takes so much longer, and what waits behind it",
     ),
-    # What deposes etcd leaders in real life.
+    # In real life, a stalled disk is what deposes etcd leaders.
     _OF_DISKS(
         "stall-disk",
         summary="no synchronisation of a disk ends, until it heals",

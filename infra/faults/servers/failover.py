@@ -1,7 +1,7 @@
-"""Failover: Redis' replica is promoted while it is behind, the leader passes on its office, sessions are terminated.
+"""Failover: Redis' replica is promoted while it is behind, the leader hands over, sessions are terminated.
 
-Where replication is asynchronous a failover may lose what was acknowledged: two clients hold one lock, and tokens are
-given out a second time. Where it goes by consensus nothing may be lost, but whoever was at it must go on elsewhere.
+With asynchronous replication a failover may lose acknowledged writes: then two clients hold one lock, and tokens are
+given out a second time. With consensus nothing may be lost, but clients of the old leader must go on elsewhere.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
 BEHIND: Final = (300, 500)
-"""ms for which the replica is not told anything before it is promoted, least and most: shorter than the shortest TTL,
-so that what was granted before is still in force, also of a lock that grants nothing meanwhile."""
+"""ms for which the replica is not told anything before it is promoted, least and most. They are less than the shortest
+TTL, so that earlier grants are still in force, also those of a lock that grants nothing meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PromoteReplica:
         return f"promote {self.replica} when it is {self.behind_ms} ms behind {self.primary}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by a write that the primary acknowledged and that nobody finds who asks for it by its links."""
+        """Proven by a write that the primary acknowledged and that no client group finds through its links."""
         pair = _pair(target)
         if not target.clock.wait(PROVEN_WITHIN if target.alone else 0.0, pair.follows, LOOK_EVERY):
             raise Nobody(f"{self.replica} does not follow {self.primary}")
@@ -54,21 +54,21 @@ class PromoteReplica:
         lag = pair.lag()
         if marked == mark or lag <= 0:
             raise Failed(f"{self.replica} was cut off from {self.primary}, but is not behind")
-        begun = target.clock.now()  # what was granted before this, and is lost, was in force until now
+        begun = target.clock.now()  # grants before this moment that are lost were in force until now
         pair.promote(target.by)
         if not target.clock.wait(PROVEN_WITHIN, lambda: self._all_lack(target, mark), LOOK_EVERY):
             raise Failed(f"{self.replica} was promoted, but clients still come to {self.primary}")
         return [Hit("failover", f"{self.replica}, {lag} bytes behind {self.primary}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """While another fault keeps one of the two from answering it is left to `fault.await_whole`."""
+        """If another fault keeps one of the two from answering, the way back is left to `fault.await_whole`."""
         target.links.lift(target.by)
         pair = _pair(target)
         if target.alone or (pair.primary.ready() and pair.replica.ready()):
             pair.let_go(target.by)
 
     def _all_lack(self, target: Target, mark: str) -> bool:
-        """Whether clients of every group come to a primary without the mark, unless another fault keeps them away."""
+        """Whether every client group comes to a primary without the mark, unless another fault keeps a group away."""
         patience, pair = PROVEN_WITHIN if target.alone else PATIENCE, _pair(target)
         seen = [pair.roles.look(_address(target.endpoints[group, self.primary]), patience) for group in target.groups]
         if target.alone and None in seen:
@@ -78,9 +78,9 @@ class PromoteReplica:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLeader(fault.OnNodes):
-    """The leader hands over to another, and goes on. One that cannot (Trait.HANDS_OVER) is stopped and started.
+    """The leader hands over to another member and goes on. If it cannot (Trait.HANDS_OVER), it is stopped and started.
 
-    to: which of the others shall lead, in order; of those that cannot be told they choose by themselves.
+    to: index of the new leader among the other members; if the leader cannot hand over, the members elect any.
     """
 
     to: int
@@ -89,7 +89,7 @@ class ChangeLeader(fault.OnNodes):
         return "change the leader"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by what the others say of whom they follow."""
+        """Proven by which leader the members say that they follow."""
         old = fault.leader(target)
         begun = target.clock.now()
         if not target.kind.has(Trait.HANDS_OVER):
@@ -116,13 +116,13 @@ class ChangeLeader(fault.OnNodes):
 
 @dataclass(frozen=True, slots=True)
 class TerminateBackends(fault.Momentary):
-    """Every session of the database of locks ends, but for the one that does it."""
+    """End every session of the locks' database, but for the session that ends them."""
 
     def describe(self) -> str:
         return "terminate every session"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by the server's list of them. [] when there is no session."""
+        """Proven by the server's list of sessions. [] when there is no session."""
         (node,) = target.cluster.nodes
         begun = target.clock.now()
         try:

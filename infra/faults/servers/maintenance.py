@@ -14,13 +14,13 @@ from infra.faults.target import Hit, Target
 
 @dataclass(frozen=True, slots=True)
 class Maintain(fault.Momentary):
-    """Every member, one after another. All of it happens in `apply`."""
+    """Maintain every member, one after another. All of it happens in `apply`."""
 
     def describe(self) -> str:
         return "have every server compact, rewrite or vacuum what it keeps,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by what each server shows afterwards. One that another fault keeps from it is left out."""
+        """Proven by what each server shows afterwards. A server that another fault keeps from it is left out."""
         hits, access = [], target.environment.access(target.backend)
         for node in target.cluster.nodes:
             begun = target.clock.now()

@@ -1,7 +1,7 @@
 """Faults that are sequences of kills, while a client writes beside the locks (`infra.background_writes`).
 
-Releases have lost what was acknowledged where members were killed again and again while they wrote, or where one that
-had been away led the others. A sequence happens wholly in `apply`, and members are started again as it goes on.
+Some server releases have lost acknowledged writes when members were killed again and again while they wrote, or when a
+member that had been away led the others. A sequence happens wholly in `apply`, and starts members again as it goes on.
 """
 
 import random
@@ -23,7 +23,7 @@ RATE: Final = 400.0
 ANSWERED_WITHIN: Final = 60.0
 """Seconds for a leader, and for writes to be acknowledged: on an overloaded machine an election alone takes twenty."""
 KILLS: Final = (8, 10)
-"""Kills in a sequence by chance, least and most."""
+"""Kills in a random sequence, least and most."""
 MOST_KILLS: Final = 100
 MOMENT: Final = (50, 500)
 """ms from the first write that is acknowledged after a kill until the next kill, least and most."""
@@ -35,7 +35,7 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, slots=True)
 class KillUnderLoad(fault.OnNodes):
-    """kills: name of a member, or ALL, and the ms before it is killed. Who was killed is started at once."""
+    """Kill members and start them again at once. kills: name of a member, or ALL, and the ms before the kill."""
 
     kills: tuple[tuple[str, int], ...]
 
@@ -58,7 +58,7 @@ class KillUnderLoad(fault.OnNodes):
 
 @dataclass(frozen=True, slots=True)
 class Cascade(fault.OnNodes):
-    """times: how many leaders are killed. The one before is started when the next is killed."""
+    """Kill `times` leaders, one after another. Each is started again when the next leader is killed."""
 
     times: int
 
@@ -78,7 +78,7 @@ class Cascade(fault.OnNodes):
 
 @dataclass(frozen=True, slots=True)
 class RejoinThenLead(fault.OnNodes):
-    """A follower is away, and back; the other one is away when the leader is killed, so that the first has to lead."""
+    """A follower is away and returns. The other one is away when the leader is killed, so the first has to lead."""
 
     def describe(self) -> str:
         return f"a follower misses {AWAY} writes and returns, the other misses {AWAY}, then the leader is killed,"
@@ -94,7 +94,7 @@ class RejoinThenLead(fault.OnNodes):
             other = self._another(target, first)
             hits.append(self._away(target, other))
             leader = fault.leader(target, ANSWERED_WITHIN)
-            elected = leader is first  # already, on an overloaded machine
+            elected = leader is first  # it may lead already, on an overloaded machine
             if not elected:
                 hits.append(_kill(target, [leader], LEADER, 0))
             _start(target, [other])
@@ -103,7 +103,7 @@ class RejoinThenLead(fault.OnNodes):
         return hits
 
     def _another(self, target: Target, *but: Node) -> Node:
-        """A follower, and none of these."""
+        """A follower that is none of `but`."""
         leader = fault.leader(target, ANSWERED_WITHIN)
         return next(node for node in target.cluster.nodes if node not in (leader, *but))
 
@@ -114,7 +114,7 @@ class RejoinThenLead(fault.OnNodes):
 
 
 def _await_writes(target: Target, more: int) -> int:
-    """Until so many more are acknowledged; how many were in all. Raises Failed."""
+    """Wait until so many more writes are acknowledged. Returns how many were in all. Raises Failed."""
     before, patience = target.writes.made, target.patience(ANSWERED_WITHIN)
     if not target.clock.wait(patience, lambda: target.writes.made >= before + more, LOOK_EVERY) and target.alone:
         raise Failed(f"{target.writes.made - before} writes were acknowledged in {patience:.0f} s, not {more}")
@@ -122,7 +122,7 @@ def _await_writes(target: Target, more: int) -> int:
 
 
 def _kill(target: Target, nodes: Sequence[Node], role: str, written: int) -> Hit:
-    """At once. written: writes beside the locks until then, 0 where they do not matter."""
+    """Kill the nodes at the same time. written: writes beside the locks until then, 0 if they do not matter."""
     begun = target.clock.now()
     at_once(nodes, lambda node: end(target, node))
     after = f" after {written} writes" if written else ""
@@ -143,7 +143,7 @@ def _kills(value: Any, site: Site, _: Options) -> tuple[tuple[str, int], ...]:
 
 
 def _drawn_kills(rng: random.Random, site: Site, _: Options) -> list[list[str | int]]:
-    """Every second time all at once."""
+    """Random kills. Every second one kills all members at once."""
     whom = [rng.choice(site.members) if count % 2 else ALL for count in range(rng.randint(*KILLS))]
     return [[who, rng.randint(*MOMENT)] for who in whom]
 

@@ -1,10 +1,10 @@
 """Faults on servers: frozen for a while, killed, wiped, stopped, restarted one by one or all at once, or refusing.
 
-Where there is a leader it is the one that is hit, and the fault goes on for a while after the others have elected
-another. Of the five Redis servers it is the first, where the single-node lock lives, and maybe a second.
+If there is a leader, the leader is hit, and the fault goes on for a while after the others have elected a new leader.
+Of the five Redis servers the first is hit, where the single-node lock lives, and maybe a second.
 
-A server that refuses answers every write with an error, which says nothing of the client's lock. A renewal that failed
-for that is to be sent again: the lease is still there.
+A server that refuses writes answers every write with an error. The error says nothing about the client's lock. A client
+should send a renewal that failed for this reason again: the lease is still there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,10 @@ from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Hit, Target
 
 AWAY: Final = (0.2, 0.4)
-"""TTLs for which a server that is restarted, or loses its data, stays down: what it forgot is still held then."""
+"""TTLs for which a restarted or wiped server stays down, so short that the leases it forgot are still held then."""
 
 BRIEF: Final = (0.25, 0.5, 1.0, 2.0)
-"""TTLs: a lease outlives most of them, if it is renewed afterwards."""
+"""TTLs for which writes are refused: a lease outlives most of these, if it is renewed afterwards."""
 
 Verb = Literal["pause", "kill", "wipe", "restart"]
 
@@ -45,7 +45,7 @@ class Strike(fault.OnNodes):
         return f"{self.kind} {', '.join(self.nodes)}"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by the state of the container, for a pause also by its silence."""
+        """Proven by the state of the container, for a pause also by the server's silence."""
         return [self._strike(target, node, role) for node, role in hit_by(target, self.nodes)]
 
     def _strike(self, target: Target, node: Node, role: str) -> Hit:
@@ -57,14 +57,14 @@ class Strike(fault.OnNodes):
         remark = fault.await_successor(target, node) if role == LEADER else ""
         if self.kind == "wipe":
             if remark and target.kind.has(Trait.MEMBERSHIP):
-                # Only a majority can take the new member that starts in its place.
+                # Only a majority can accept the new member that starts in place of this one.
                 raise Nobody(f"{node.name} keeps its data{remark}")
             node.wipe()
         return Hit(self.kind, named(node, role) + remark, begun, target.clock.now())
 
 
 def hit_by(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
-    """The nodes behind names, each with its role or ""; who leads is asked once, if it matters. Raises Nobody."""
+    """The nodes of these names, each with its role or "". The leader is looked up once, if at all. Raises Nobody."""
     leads = fault.leader(target) if LEADER in names or FOLLOWER in names else None
     for name in names:
         if name == LEADER and leads:
@@ -81,14 +81,14 @@ def named(node: Node, role: str) -> str:
 
 
 def end(target: Target, node: Node, *, orderly: bool = False) -> None:
-    """SIGKILL, or SIGTERM first, and the proof. Raises Failed."""
+    """Kill the node, or stop it in good order (SIGTERM first), and prove that it is down. Raises Failed."""
     (node.stop if orderly else node.kill)(target.by)
     if (state := node.state()) != "stopped":
         raise Failed(f"{node.name} was {'stopped' if orderly else 'killed'}, but is {state}")
 
 
 def at_once(nodes: Sequence[Node], do: Callable[[Node], None]) -> None:
-    """To all of them at the same time. Raises what one raises."""
+    """Call `do` on all nodes at the same time. Raises what one of the calls raises."""
     with ThreadPoolExecutor(max_workers=max(len(nodes), 1)) as pool:
         list(pool.map(do, nodes))
 
@@ -104,7 +104,7 @@ def _pause(target: Target, node: Node) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RestartRolling(fault.OnNodes):
-    """One server after another, each ready again before the next. All of it happens in `apply`."""
+    """Restart one server after another, each ready again before the next. All of it happens in `apply`."""
 
     nodes: tuple[str, ...]
 
@@ -112,11 +112,11 @@ class RestartRolling(fault.OnNodes):
         return f"restart {', '.join(self.nodes)} one after another, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """A hit for each. Ends early when another fault keeps the servers from getting ready."""
+        """A hit for each server. Ends early when another fault keeps the servers from getting ready."""
         hits: list[Hit] = []
         for node in map(target.node, self.nodes):
             if node.wanted() != "running":
-                continue  # another fault has it
+                continue  # another fault wants it down or paused
             role = LEADER if target.cluster.leader() is node else ""
             begun = target.clock.now()
             end(target, node, orderly=True)
@@ -164,7 +164,7 @@ class RefuseWrites(fault.OnNodes):
         return [Hit("refuse", ", ".join(refusing), begun, target.clock.now())] if refusing else []
 
     def _refuses(self, target: Target, node: Node) -> bool:
-        """Tell it to; False where another fault keeps it from answering."""
+        """Have the node refuse writes. False if another fault keeps it from answering."""
         access = target.environment.access(target.backend)
         if not target.alone and not node.ready():
             return False
@@ -202,7 +202,7 @@ STRIKES: Final = (
         "is frozen for a while",
         "Docker: the container's processes frozen",
         "silence, then late answers",
-        spans=(1.3, 1.5),  # a client that waits for as long as it takes is to be found out
+        spans=(1.3, 1.5),  # long enough to find out a client that waits without end
         about="call",
     ),
     _strike(

@@ -1,12 +1,12 @@
-"""Faults at every boundary between two requests of a verb: at each message that passes in it, one after another.
+"""Faults at every boundary between two requests of a verb: at each message of the verb, one after another.
 
-Races of clients live between two requests, and a verb has few of them, so that all can be tried: nearly every bug of
-concurrency needs at most two preemptions (Musuvathi and Qadeer, "Iterative context bounding for systematic testing of
-multithreaded programs", PLDI 2007). Messages are counted, so a boundary is hit exactly, and again in every run,
-whatever the client library is.
+Races between clients occur between two requests, and a verb has few requests, so all boundaries can be tried. Nearly
+every concurrency bug needs at most two preemptions (Musuvathi and Qadeer, "Iterative context bounding for systematic
+testing of multithreaded programs", PLDI 2007). Messages are counted, so a boundary is hit exactly, and again in every
+run, whatever the client library is.
 
-All pairs of workers go through the messages side by side (`infra.faults.workers.walks`). Bugs that need two preemptions
-are looked for in the same way: while one client is frozen at a message, another is frozen at each of its own.
+All pairs of workers go through the messages side by side (`infra.faults.workers.walks`). To find bugs that need two
+preemptions, one client is frozen at a message, and meanwhile another is frozen at each message of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,15 +24,15 @@ from infra.faults.workers.walks import MOST, Pair, Side, actors_of, lease_over, 
 WORKLOAD: Final = "pairs"
 """The workload whose lanes are struck: see `Fault.workload`."""
 INTRUDES_WITHIN: Final = 0.25
-"""Seconds within which somebody gets in, if what came late has freed what was another's."""
+"""Seconds within which a worker gets in, if a late message has freed another worker's lock."""
 PASSES_WITHIN: Final = 0.3
-"""TTLs within which another has held and released, if it can do so at all."""
+"""TTLs within which another worker has held and released, if it can do so at all."""
 CAUGHT_WITHIN: Final = 4.0
-"""Seconds for all pairs to come to a message, where they wait for each other."""
+"""Seconds for all pairs to come to a message, when the pairs wait for each other."""
 LASTS: Final = 40.0
-"""Seconds for all of it: a boundary takes a TTL and what a server adds to that."""
+"""Seconds for the whole fault: a boundary takes a TTL and what a server adds to the TTL."""
 TWO_LAST: Final = 150.0
-"""Seconds for all of it where two are frozen: a lock has up to 200 pairs of boundaries."""
+"""Seconds for the whole fault when two clients are frozen: a lock has up to 200 pairs of boundaries."""
 TWO: Final = "at-every-two-requests-freeze"
 
 Deed = Callable[[GateTrap, Victim], Script]
@@ -40,7 +40,7 @@ Deed = Callable[[GateTrap, Victim], Script]
 
 @dataclass(frozen=True, slots=True)
 class AtEveryMessage(OnWorkers):
-    """side: whether it strikes requests or answers. deed: what is done after somebody was caught there."""
+    """Strike at every message. side: requests or answers. deed: what is done after a worker is caught at a message."""
 
     doing: str
     action: Action
@@ -70,7 +70,7 @@ class AtEveryMessage(OnWorkers):
 
 @dataclass(frozen=True, slots=True)
 class AtEveryTwoMessages(OnWorkers):
-    """One of a pair at each message of the pair's verb, and the other at each of its own, in all combinations."""
+    """Freeze one of a pair at each message of the pair's verb, the other at each of its own, in all combinations."""
 
     def describe(self) -> str:
         return "freeze a client at every message of every verb, and another at every message of its own meanwhile,"
@@ -98,7 +98,7 @@ class AtEveryTwoMessages(OnWorkers):
                     pair.trap.thaw_all()
 
     def _another(self, pair: Pair, first: Victim, verb: Verb, number: int) -> Script:
-        """The second is caught; the first ends what it was at, and somebody may get in; then the second goes on."""
+        """Catch the second worker. Then the first ends its operation, a worker may get in, and the second goes on."""
         pair.tries += 1
         second = yield from pair.catch_another(first, verb, number)
         if second is not None:
@@ -110,9 +110,9 @@ class AtEveryTwoMessages(OnWorkers):
 
 
 def _of_another(pair: Pair) -> Iterator[tuple[Verb, int]]:
-    """Each message of each verb that is known by the time it is come to, the first of each in any case."""
+    """Each message that each verb is known to have when its turn comes; the first message of a verb in any case."""
     verbs: list[Verb] = ["acquire", "release"]
-    verbs += ["renew"] * (pair.walk.verb == "renew")  # elsewhere nobody holds for long enough to renew
+    verbs += ["renew"] * (pair.walk.verb == "renew")  # in other pairs nobody holds long enough to renew
     for verb in verbs:
         number = 1
         while number <= max(pair.length(verb), 1):
@@ -122,7 +122,7 @@ def _of_another(pair: Pair) -> Iterator[tuple[Verb, int]]:
 
 @dataclass(frozen=True, slots=True)
 class CrashAtEveryMessage(OnWorkers, OnNodes):
-    """All pairs at the same message, one server, and then all at the next."""
+    """Freeze all pairs at the same message, crash one server, then go on to the next message."""
 
     def describe(self) -> str:
         return "kill the server that leads (or redis1) at every message of every verb, and start it again"
@@ -142,7 +142,7 @@ class CrashAtEveryMessage(OnWorkers, OnNodes):
 
 
 def _go_on(trap: GateTrap) -> Script:
-    """Until whoever was caught last has ended what it was at."""
+    """Thaw all, and wait until the worker that was caught last has ended what it was doing."""
     trap.thaw_all()
     victim = trap.last
     if victim is not None:
@@ -150,7 +150,7 @@ def _go_on(trap: GateTrap) -> Script:
 
 
 def _another(trap: GateTrap, victim: Victim) -> Script:
-    """Until the others have the lock, and are stalled with it; no longer than a lease takes to end."""
+    """Wait until the other workers have the lock and are stalled with it, but no longer than a lease takes to end."""
     clock = trap.target.clock
     deadline = lease_over(trap)
     for _ in trap.among[1:]:
@@ -158,14 +158,14 @@ def _another(trap: GateTrap, victim: Victim) -> Script:
 
 
 def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
-    """Another gets the lock, when the lease is over at the latest; then the victim goes on, and later the other."""
+    """Another worker gets the lock, at the latest when the lease is over. Then the victim goes on, later the other."""
     yield from _another(trap, victim)
     yield from trap.settle(victim, SETTLED_WITHIN)
     yield from trap.pause(INTRUDES_WITHIN)
 
 
 def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
-    """Another acquires and releases, if it can; then the victim goes on."""
+    """Another worker acquires and releases, if it can. Then the victim goes on."""
     actors, others = actors_of(trap.target), others_of(trap, victim)
     before = actors.rounds(trap.lane, others, "acquire")
     within = PASSES_WITHIN * actors.ttl
@@ -174,19 +174,19 @@ def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
 
 
 def _until_freed(trap: GateTrap, victim: Victim) -> Script:
-    """The lock of one that died is another's in the end, and somebody takes its place."""
+    """Another worker gets the lock of the dead worker in the end, and a new worker replaces the dead one."""
     yield from _another(trap, victim)
     actors_of(trap.target).revive(trap.lane)
 
 
 def _until_settled(trap: GateTrap, victim: Victim) -> Script:
-    """It goes on as it can; what it left behind may be found by the next."""
+    """The victim goes on as it can. The next worker may find what the victim left behind."""
     yield from trap.settle(victim, trap.target.actors.ttl)
     yield from trap.pause(INTRUDES_WITHIN)
 
 
 def _until_given_up(trap: GateTrap, victim: Victim) -> Script:
-    """It gives up, and asks for something else; then the answer comes that it waited for before."""
+    """The victim gives up and asks for something else. Then the answer comes that it waited for before."""
     yield from trap.pause(INTRUDES_WITHIN)
     yield from _until_settled(trap, victim)
 

@@ -1,8 +1,8 @@
 """Faults at the one moment that matters: just after a worker has acquired, or between two requests of its release.
 
-After an acquire, a holder of each lane is stalled before it does anything with what it has got; then the link is cut,
-or the server crashes; and only then the holder goes on. Its renewal goes on all the while, as far as it still can.
-In a release, it is frozen while it waits for the server's answer.
+After an acquire, a holder of each lane is stalled before it does anything under its grant. Then the link is cut, or the
+server crashes, and only then the holder goes on. Its renewal goes on all the while, as far as it still can. In a
+release, the holder is frozen while it waits for the server's answer.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from infra.network.links import Cut
 from infra.network.toxics import delay
 
 ANSWERS: Final = (80, 120)
-"""ms by which answers come later while a release is awaited, least and most: time enough to freeze who asked."""
+"""ms by which answers come later while a release is awaited, least and most: time enough to freeze the worker."""
 
 INTRUDES_WITHIN: Final = 0.3
-"""Seconds within which somebody gets in, if a release has freed what was another's: clients poll several times."""
+"""Seconds within which a worker gets in, if a release has freed another's lock: clients poll several times."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutHolder(OnWorkers, OnClientLinks):
-    """The client group of the holder that is caught first; in the other lanes a holder of the same group."""
+    """Cut the client group of the holder that is caught first; in the other lanes catch a holder of the same group."""
 
     how: Cut
 
@@ -39,7 +39,7 @@ class CutHolder(OnWorkers, OnClientLinks):
         return f"cut the clients of a holder from all nodes ({self.how}), just after its acquire,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """The cut is proven by questions; the holders go on then, and no earlier."""
+        """The cut is proven by questions. The holders go on after that, and no earlier."""
         groups: list[str] = []
 
         def script(trap: GateTrap) -> Script:
@@ -95,12 +95,12 @@ def crash_one(target: Target) -> Hit:
 
 @dataclass(frozen=True, slots=True)
 class LateRelease(OnWorkers, OnClientLinks):
-    """A release whose two halves lie on two sides of its lease's end, as when a client first looks whether the lock is
-    its own and then deletes it. One that is a single request is over before its client is frozen.
+    """A release whose lease ends between its two halves, as when a client first looks whether the lock is its own and
+    then deletes it. A release that is a single request is over before its client is frozen.
 
     All answers come later. In each lane a worker is frozen when its release has been asked for and not yet answered.
-    Whoever gets the lock next is stalled, its renewal going on, until the first was thawed and has ended its release,
-    and then for as long as a third needs to come in, if it can. All of it happens in `apply`.
+    The worker that gets the lock next is stalled, while its renewal goes on, until the first was thawed and has ended
+    its release, and then for as long as a third worker needs to get in, if it can. All of it happens in `apply`.
     """
 
     latency: int
@@ -137,7 +137,7 @@ CUT_HOLDER: Final = Fault(
     "cut",
     "a worker of every lane loses all nodes just after its acquire",
     lambda _, how: CutHolder(Cut(how)),
-    (choice("how", (Cut.DROP, Cut.HOLD)),),  # it must not be told
+    (choice("how", (Cut.DROP, Cut.HOLD)),),  # not refuse: the client must not be told
     spans=SPANS,
     needs=(*NEEDS, "client-links"),
     how="its main thread waits until its group is cut (Toxiproxy: bytes dropped or held)",

@@ -1,13 +1,13 @@
-"""Faults on a holder: frozen past its lease, hung, killed, or in a long call; on its renewal; on who waits for it.
+"""Faults on a holder (frozen past its lease, hung, killed, or in a long call), on its renewal, and on waiters.
 
-Every lane is hit, each by itself; a lane in which nobody reached the gate in time is left alone. A freeze stops the
+Every lane is hit by itself. A lane in which no worker reaches the gate in time is left alone. A freeze stops the
 renewal too, as a long pause of a garbage collector does: the lease runs out, and the holder wakes up beside its
-successor. A hung job's lock is renewed all the while, so that nobody else gets it.
+successor. The lock of a hung job is renewed all the while, so no other worker gets it.
 
-A renewal hangs, or its thread dies, while the job itself takes longer than the lease: a holder is stalled just after
-its acquire, and its renewal is caught when it comes by next. So the lease of a client that runs ends while it holds,
-which it notices by its own clock. A renewal that hung is sent late: its successor's lease is none of its business.
-Or the renewal of one that waits hangs, and its lease ends before it is its turn (etcd #11456), or it dies waiting.
+A renewal hangs, or its thread dies, while the job takes longer than the lease: a holder is stalled just after its
+acquire, and its next renewal is caught. So the lease of a running client ends while the client holds; the client
+notices that by its own clock. A renewal that hung is sent late, and must not touch the successor's lease. Or a waiter's
+renewal hangs and its lease ends before its turn comes (etcd #11456), or a waiter dies.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from infra.faults.gate_scripts import GateTrap, HitWorkers, Script, catch, catch
 from infra.faults.target import Action, Gate, Kind
 
 PAST_TTL: Final = 1.6
-"""How many TTLs a holder is hit for: its lease is over, unless it is renewed, and its successor at work."""
+"""TTLs for which a holder is hit. Then its lease is over, unless it is renewed, and its successor is at work."""
 
 SETTLED_WITHIN: Final = 0.5
-"""Seconds within which a thawed worker must have written and released; it measures 20-200 ms."""
+"""Seconds within which a thawed worker must have written and released; measured: 20-200 ms."""
 
 FREED_WITHIN: Final = 0.8
-"""Seconds after its TTL within which a lease is over: some servers look twice a second."""
+"""Seconds after its TTL within which a lease is over: some servers look for ended leases twice a second."""
 
 TOLD_WITHIN: Final = 1.0
 """Seconds for an answer to a renewal."""
@@ -43,7 +43,7 @@ _WHERE: Final[Mapping[Gate, str]] = {
 
 
 def _hit(action: Action, gate: Gate) -> HitWorkers:
-    """A holder of every lane. About to write means: it has made sure that it still holds. No client closes that gap."""
+    """Hit a holder of every lane. One about to write has just checked that it holds; no client can close that gap."""
     doing = f"{action} a holder of every lane, {_WHERE[gate]},"
     return HitWorkers(doing + {"kill": " and wait"}.get(action, ""), catch(gate, action), action=action)
 
@@ -53,15 +53,15 @@ def _call(trap: GateTrap) -> Script:
 
 
 def _late_write(trap: GateTrap) -> Script:
-    """A stale write between its successor's read and write: what a fence on writes alone does not stop.
+    """A stale write between the successor's read and write. A fence on writes alone does not stop this write.
 
-    A holder is frozen between its read and its write. When its lease is over a successor gets in and is stalled at the
-    same place, its renewal going on. Then the first is thawed, writes and releases what is no longer its own; when that
-    is over the successor goes on and writes as well. So a release that frees somebody else's lock lets a third one in.
+    A holder is frozen between its read and its write. When its lease is over, a successor gets in and is stalled at the
+    same place, while its renewal goes on. Then the first is thawed, writes, and releases what is no longer its own.
+    After that the successor goes on and writes as well. So a release that frees another's lock lets a third worker in.
     """
     try:
         first = yield from trap.catch("between-read-and-write", "freeze")
-        # At once and not when the lease is over: whoever gets in too early deserves to be seen as well.
+        # Armed at once and not when the lease is over, so that a worker that gets in too early is caught as well.
         yield from trap.catch("between-read-and-write", "stall", key=first.key)
         yield from trap.settle(first, SETTLED_WITHIN)
     finally:
@@ -69,7 +69,7 @@ def _late_write(trap: GateTrap) -> Script:
 
 
 def _freeze_successor(trap: GateTrap) -> Script:
-    """A holder is killed, and whoever gets its lock next is frozen past its own lease."""
+    """A holder is killed, and the worker that gets its lock next is frozen past its own lease."""
     first = yield from trap.catch("after-acquire", "kill")
     yield from trap.catch("after-acquire", "freeze", key=first.key)
 
@@ -84,10 +84,10 @@ def _hit_renewal(action: Action, fate: str) -> HitWorkers:
 
 
 def _stall_waiter(trap: GateTrap) -> Script:
-    """A waiter's lease ends while somebody else holds: it must not be granted anything on it any more.
+    """A waiter's lease ends while another worker holds: the waiter must not be granted anything on that lease any more.
 
-    A holder is stalled just after its acquire, its renewal going on; then the renewal of one that waits for the same
-    lock. When the waiter's lease is over its renewal goes on, and is told so; then the holder goes on, and releases.
+    A holder is stalled just after its acquire, while its renewal goes on. Then the renewal of a waiter for that lock is
+    stalled. When the waiter's lease is over, its renewal goes on and is told so; then the holder goes on and releases.
     """
     try:
         holder = yield from trap.catch("after-acquire", "stall")
@@ -99,9 +99,9 @@ def _stall_waiter(trap: GateTrap) -> Script:
 
 
 def _kill_waiter(trap: GateTrap) -> Script:
-    """Who waits at the front of a queue dies there: whoever is behind must get the lock all the same.
+    """The worker at the front of a queue dies while it waits. The workers behind it must get the lock all the same.
 
-    A holder is stalled just after its acquire, its renewal going on, until the lease of the dead one is over.
+    A holder is stalled just after its acquire, while its renewal goes on, until the lease of the dead worker is over.
     """
     try:
         holder = yield from trap.catch("after-acquire", "stall")
@@ -112,7 +112,7 @@ def _kill_waiter(trap: GateTrap) -> Script:
 
 
 def _fault(name: str, kind: Kind, summary: str, injection: FaultInjection, how: str, sees: str, **more: Any) -> Fault:
-    """Goes on for longer than a TTL unless `spans` are given."""
+    """A fault that goes on for longer than a TTL unless `spans` are given."""
     return Fault(
         name, kind, summary, always(injection), needs=NEEDS, how=how, sees=sees, **{"spans": (PAST_TTL,), **more}
     )
@@ -152,7 +152,7 @@ FREEZES: Final = (
         HitWorkers(
             "freeze a holder of every lane between its read and its write until its successor stands there too",
             _late_write,
-            # A wait for somebody at the gate, and the lease with what servers add to it, before another comes there.
+            # The wait for a worker at the gate, then the lease and what servers add to it until the successor comes.
             lambda ttl: catch_within(ttl) + 1.5 * ttl,
         ),
         "SIGSTOP for one, a stall for its successor, both about to write",

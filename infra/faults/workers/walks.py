@@ -1,8 +1,8 @@
 """Walks: pairs of workers go through the messages of a verb, one after another, and are caught at each.
 
-The workers have their locks in pairs. Two pairs go through the messages of an acquire that seldom has to wait, two
-through those of one that mostly waits, one through those of a release, and one through those of a renewal, until the
-verb has ended often enough without having that many. A tap between each worker and its links counts messages
+Each pair of workers has a lock to itself. Two pairs go through the messages of an acquire that seldom has to wait, two
+through an acquire that mostly waits, one through a release, and one through a renewal. A pair stops when the verb has
+ended often enough without having a message of the next number. A tap between each worker and its links counts messages
 (`suites.worker.message_tap`).
 """
 
@@ -15,15 +15,15 @@ from infra.faults.target import Action, Gate, Hit, TappedActors, Target, Verb, V
 from infra.faults.workers.holders import FREED_WITHIN, SETTLED_WITHIN
 
 MOST: Final = 8
-"""Messages of a verb that are tried: a client that polls has no end of them, and each is like the one before."""
+"""The most messages of a verb that are tried: a client that polls has endless messages, each like the one before."""
 RARE: Final = 0.1
-"""What a smaller part of the verbs that wait have is chance."""
+"""A message that a smaller part of the waiting verbs has is due to chance."""
 MOSTLY: Final = 0.75
-"""What a smaller part of those that do not wait have comes of waiting after all: for whoever was caught, as a rule."""
+"""A message that a smaller part of the other verbs has is due to a wait after all, usually for a caught worker."""
 ROUNDS: Final = 5
-"""How many rounds a worker ends, after which no verb of its is expected to have more messages."""
+"""After so many rounds of each worker without a message of a number, no such message is expected any more."""
 TIMES: Final = 3
-"""How often a holder has stayed for a while, likewise of those who wait for it."""
+"""After so many stays of each holder, no such message is expected in the verbs that wait for it."""
 STAYS: Final = 0.5
 """Seconds for which a holder stays, so that another waits for it."""
 
@@ -32,9 +32,9 @@ STAYS: Final = 0.5
 class Walk:
     """Which messages a pair goes through.
 
-    what         how the verb is called.
-    first, step  the numbers of its messages.
-    waits        whether it is to wait for a holder.
+    what         what notes call the verb.
+    first, step  which messages: the number of the first, and the step to the next.
+    waits        whether the verb is to wait for a holder.
     """
 
     what: str
@@ -52,7 +52,7 @@ WALKS: Final = (
     Walk("release", "release"),
     Walk("renew", "renew"),
 )
-"""One for each pair, in their order: those of the first two are to rest for long, so that they seldom wait."""
+"""One walk for each pair, in order. The workers of the first two pairs are to rest for long, so they seldom wait."""
 
 Side = Literal["request", "answer"]
 
@@ -70,9 +70,9 @@ class Pair:
         self.hit: set[int] = set()
         """The messages at which one of them was caught."""
         self.tries = 0
-        """How often another was expected at a message of its own, while one was caught."""
+        """How often another worker was expected at a message of its own, while one was caught."""
         self.both = 0
-        """How often it came."""
+        """How often that other worker came."""
         *holders, waiter = workers
         self._holders = [self.trap.only((holder,)) for holder in holders]
         self._waiter = self.trap.only((waiter,))
@@ -80,7 +80,7 @@ class Pair:
         """How often a holder has stayed, while the waiter was to be caught."""
 
     def messages(self, hit: Collection[int]) -> int:
-        """How many such a verb has, up to `MOST`. hit: the messages at which a pair of this walk was caught."""
+        """How many messages the walk's verb has, up to `MOST`. hit: those at which a pair of this walk was caught."""
         if self.walk.waits:
             return max([self.length(self.walk.verb, RARE), *hit])
         number = self.length(self.walk.verb, MOSTLY)
@@ -89,12 +89,12 @@ class Pair:
         return number
 
     def length(self, verb: Verb, part: float = 0.5) -> int:
-        """How many messages at least this part of such verbs had so far."""
+        """How many messages the verb had so far in at least this part of its occurrences."""
         counts = actors_of(self.trap.target).messages(self.trap.lane, self.trap.among, verb)
         return sum(count > 0 and count >= counts[0] * part for count in counts[:MOST])
 
     def catch(self, number: int, side: Side, action: Action) -> Catching:
-        """Whoever comes first to the message of this number, None where a verb does not have so many."""
+        """Catch the first worker that comes to the message of this number. None: the verb does not have so many."""
         gate = _gate(self.walk.verb, side)
         trap = self._waiter if self.walk.waits else self.trap
         actors = actors_of(trap.target)
@@ -118,7 +118,7 @@ class Pair:
         return victim
 
     def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
-        """Another at this message; None if it does not come before the first's lease is over and may be another's."""
+        """Catch another worker at this message. None: it does not come before the first's lock may be another's."""
         trap = self.trap.only(others_of(self.trap, first))
         actors, clock = actors_of(trap.target), trap.target.clock
         before = actors.rounds(trap.lane, trap.among, verb)
@@ -131,7 +131,7 @@ class Pair:
         return trap.catch_unless(over, _gate(verb, "answer"), "freeze", verb=verb, message=number)
 
     def _stay(self, trap: GateTrap) -> Script:
-        """A holder stays for a while, again and again: who polls asks often then, and is told of each release."""
+        """Stall a holder for `STAYS` s, again and again: meanwhile waiters poll often, and learn of each release."""
         while True:
             holder = yield from trap.catch("after-acquire", "stall")
             try:
@@ -142,7 +142,7 @@ class Pair:
 
 
 def _beside(catching: Catching, meanwhile: Sequence[Script]) -> Catching:
-    """The result of the first, while the others go on; they are ended then."""
+    """The result of `catching`. The scripts go on meanwhile, and are ended with it."""
     try:
         while True:
             try:
@@ -164,7 +164,7 @@ def _gate(verb: Verb, side: Side) -> Gate:
 
 
 def pairs_of(target: Target) -> list[Pair]:
-    """All of them, of all lanes."""
+    """All pairs of all lanes."""
     return [
         Pair(target, lane, walk, workers)
         for lane in target.actors.lanes()
@@ -173,7 +173,7 @@ def pairs_of(target: Target) -> list[Pair]:
 
 
 def noted(target: Target, pairs: Sequence[Pair]) -> list[Hit]:
-    """Let everybody go on, and note for each verb how many messages it has and at which it was hit."""
+    """Let every worker go on, and note for each verb how many messages it has and at which it was hit."""
     for pair in pairs:
         pair.trap.thaw_all()
     for lane, what in dict.fromkeys((pair.trap.lane, pair.walk.what) for pair in pairs):
@@ -190,6 +190,6 @@ def lease_over(trap: GateTrap) -> int:
 
 
 def others_of(trap: GateTrap, victim: Victim) -> tuple[int, ...]:
-    """The numbers of the workers that share the victim's lock."""
+    """The numbers of the other workers that share the victim's lock."""
     workers = sum(map(len, actors_of(trap.target).pairs(trap.lane)))
     return tuple(number for number in trap.among if number != victim.process % workers)

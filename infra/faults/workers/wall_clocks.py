@@ -1,6 +1,6 @@
-"""Faults on the wall clocks of workers: those of two machines differ, and jump when somebody sets them.
+"""Faults on the wall clocks of workers: the clocks of two machines differ, and a clock jumps when somebody sets it.
 
-A lock that stores when a lease ends by its client's clock, or compares that with its own, trusts all clients to agree.
+A lock that stores the end of a lease by its client's clock, or compares it with that clock, trusts all clocks to agree.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS
 
 SECONDS: Final = (5, 90)
-"""By how many the clocks jump, least and most: longer than any TTL."""
+"""Seconds by which the clocks jump, least and most: longer than any TTL."""
 
 
 @dataclass(frozen=True, slots=True)

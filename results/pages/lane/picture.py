@@ -36,7 +36,7 @@ _HATCH: Final = 13.0
 _APART: Final = 8.5
 """The least pixels between two glyphs of one row."""
 _ASIDE: Final = 18.0
-"""The most pixels that a glyph is moved away from its moment for that."""
+"""The most pixels that a glyph is moved away from its moment to keep that distance."""
 _TAIL: Final = 26.0
 
 MOST_BREAKS = 6
@@ -57,7 +57,7 @@ class Axis:
 
 
 def broken(begin: int, end: int, events: Sequence[int], left: float, right: float) -> Axis:
-    """An axis with one scale, but for stretches without events that are much longer than usual: they are shortened."""
+    """An axis with one scale, except that stretches without events that are much longer than usual are shortened."""
     end = max(end, begin + 1)
     whole = Axis(np.array([begin, end], np.float64), np.array([left, right], np.float64))
     knots = np.unique(np.clip(np.array([begin, *events, end], np.float64), begin, end))
@@ -162,7 +162,7 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
     first = {row: number for number, row in enumerate(focus.marked, 1)}
     ordered = (*focus.marked, *(row for row in focus.rows if row not in first))
     marks += [(int(c["ret"][row] or c["inv"][row]), _operation(canvas, row, first.get(row))) for row in ordered]
-    # In the order of time, in which the keyboard moves through them.
+    # In the order of time: the keyboard moves through the marks in this order.
     parts += chain.from_iterable(drawn for _, drawn in sorted(marks, key=lambda mark: mark[0]))
     title = f"{view.facts.lane}: {focus.why}"
     drawn = tag(
@@ -183,7 +183,7 @@ def _place(canvas: _Canvas) -> None:
     for line in lines.values():
         at = np.array([canvas.places[row] for row in line])
         apart = _APART * np.arange(len(line))
-        # Apart by moving to the right only, and by moving to the left only: the middle of both is apart as well.
+        # `right` keeps glyphs apart by moving them right, `left` by moving them left. So does the middle of both.
         right = np.maximum.accumulate(at - apart) + apart
         left = np.minimum.accumulate((at - apart)[::-1])[::-1] + apart
         places = np.clip((right + left) / 2, at - _ASIDE, at + _ASIDE)
@@ -202,7 +202,7 @@ def _shown_holds(view: View, focus: Focus) -> list[int]:
 
 
 def _events(view: View, focus: Focus, shown: list[int], faults: list[FaultInterval]) -> list[int]:
-    """The moments at which something is drawn. Stretches without any may be cut."""
+    """The moments at which something is drawn. Stretches without such a moment may be cut."""
     c, holds = view.history.columns, view.holds.columns
     rows = np.array(focus.rows, np.int64)
     times = [*c["inv"][rows], *c["ret"][rows], *holds.ret[shown], *holds.left[shown]]

@@ -41,7 +41,7 @@ class Focus:
 
 
 def on_violation(view: View, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
-    """A window with the operations of the witness, of the same holders, and what else happened; `most` are drawn."""
+    """A window with the operations of the witness, those of the same holders, and others. At most `most` are drawn."""
     c = view.history.columns
     rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(view.history)}
     # In the order of their ends, as the sentences of the story.

@@ -1,17 +1,17 @@
 """A whole lane on one zoomable time axis: operations and measures, with the faults as bands.
 
 The figure (`templates/timeline.html`) holds what a script of ours needs to draw it (`templates/timeline*.js`): all
-operations, packed, and the layout of the canvas. It has the same content as text, too.
+operations, packed, and the layout of the canvas. The figure has the same content as text, too.
 
 The operations are JSON: each column has an entry for each row of the history, in the same order. Times are whole
 microseconds. A column of differences has the difference to the last entry that is not null; if a number is too large
 for an exact difference, the column has the numbers themselves, as texts.
 
 code        index into `codes`: kind, outcome, reason and flags.
-inv         from the invocation of the row before, of the first from the origin.
+inv         since the invocation of the row before; in the first row since the origin.
 lasted      from invocation to completion; -1: never completed.
 process     process number.
-key         index of the lock; the column is missing where there is but one.
+key         index of the lock; the column is missing if there is only one lock.
 token       differences; null: none.
 value       differences; what was read or written, or the job that was done.
 base        differences.

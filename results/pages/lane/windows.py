@@ -1,4 +1,4 @@
-"""The windows of a lane: one for each violation, or one on the liveliest moment without any. One of them as a file."""
+"""The windows of a lane: one for each violation, or one on the liveliest moment without any. Also one as a file."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def _window(view: View, near: Focus, judgement: Judgement | None, violation: Vio
 
 
 def standalone(history: History, judgement: Judgement) -> str:
-    """The picture of a judgement as an SVG file, for a README: of what decided the verdict, or the liveliest moment."""
+    """The picture of a judgement as an SVG file, for a README: what decided the verdict, or the liveliest moment."""
     violation = decisive(judgement)
     view = history.once(View)
     window = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)

@@ -1,10 +1,10 @@
-"""``lockfile``: a file that only one can create (O_CREAT with O_EXCL), in a folder that all share.
+"""``lockfile``: a file that only one client can create (O_CREAT with O_EXCL), in a folder that all clients share.
 
-Exact where all are on one machine, or on a file system whose exclusive creation is; and as long as every holder lives
-to remove its file. One that is killed leaves it behind, and nobody can tell it from one that works. (The usual remedy,
-the holder's process id in it, does not reach across machines, nor is to look and to remove one step.)
+It is exact on one machine, or on a file system whose exclusive creation is exact, as long as every holder lives to
+remove its file. A killed holder's file stays, and nobody can tell it from the file of a working holder. (The usual
+remedy, the holder's process id in the file, fails across machines, and looks and removes in two steps.)
 
-It rests on no server: it runs beside those of Redis, and no fault of theirs touches it. It removes what is an hour old.
+The lock needs no server: it runs beside those of Redis, and their faults do not affect it. It removes hour-old files.
 """
 
 import contextlib

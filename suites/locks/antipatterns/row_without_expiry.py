@@ -1,7 +1,7 @@
-"""``row-without-expiry``: a row in a table of PostgreSQL, whose primary key lets only one in. Nothing ends it.
+"""``row-without-expiry``: a row in a table of PostgreSQL, whose primary key lets only one client in. Nothing ends it.
 
-INSERT ... ON CONFLICT DO NOTHING takes the lock, DELETE gives it back. It survives the session that made it, and the
-server's restart: that is its strength, and why a holder that dies leaves a lock that somebody must remove by hand.
+INSERT ... ON CONFLICT DO NOTHING takes the lock, DELETE gives it back. The row survives the session that made it and a
+restart of the server. That is its strength, and the reason why somebody must remove a dead holder's lock by hand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class RowWithoutExpiry(Endless):
         return cls(session, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Polled. After a lost answer it may be held for ever, by nobody."""
+        """Polls. After a lost answer the lock may be held for ever, by nobody."""
         owner = new_owner()
 
         def attempt() -> Grant | None:
@@ -69,7 +69,7 @@ class RowWithoutExpiry(Endless):
         self._session.close()
 
     def _asked(self, statement: str, name: str, owner: int) -> bool:
-        """Whether there was such a row. A server that lost its data gets the table again."""
+        """Whether the statement took or freed the row. A server that lost its data gets the table again."""
         session = self._session.begin()
         try:
             return bool(self._session.ask(session, statement, name, owner))

@@ -1,8 +1,8 @@
-"""The lock of many a tutorial, as it ought to be, and those that get it wrong, each in one place.
+"""The lock of many tutorials done right, and anti-patterns that each get one thing about it wrong.
 
-Each anti-pattern is tried where nothing but the lock stands between two writers. A hazard that must show names its
-defect. All else that it is known to break, as any lease lock does, is listed as well but need not show here: better
-locks are the positive controls of that.
+Each anti-pattern but ``client-clock-token`` is tried where nothing but the lock keeps two writers apart. The hazards
+that must show name its defect. Its other hazards, mostly those of any lease lock, are listed as well but need not show
+here: better locks are the positive controls for them.
 """
 
 import time
@@ -19,10 +19,10 @@ from suites.locks.redis_node import TAKE, validity
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 
 UNFENCED: Final = ("set/unfenced",)
-"""The lane."""
+"""The lane in which the anti-patterns are tried."""
 EXCLUSION: Final = ("server-exclusion", "holder-exclusion")
 ASKED: Final = (*EXCLUSION, "no-lost-update")
-"""What is asked there of a lock without tokens and bounds."""
+"""The properties that are asked there of a lock without tokens and bounds."""
 
 CLAIMS: Final = tuple(claim for claim in lease_claims.CLAIMS if claim.property in ASKED)
 HAZARDS: Final = tuple(
@@ -30,15 +30,15 @@ HAZARDS: Final = tuple(
     for hazard in (*lease_claims.HAZARDS, *BY_THE_CLOCK, *BY_LOSS)
     if hazard.property in ASKED
 )
-"""Of a lease on one Redis node without a token."""
+"""Hazards of a lease on one Redis node without a token."""
 
 ENDLESS: Final = tuple(Claim(name, under=(*SOUND, *CLOCKS)) for name in EXCLUSION)
-"""Of a lock that no time ends, and so neither a frozen holder nor a clock."""
+"""Claims of a lock that never expires, so that neither a frozen holder nor a clock ends it."""
 CRASHED: Final = (
     Hazard("crash-release", ("kill-holder",), "never-expires"),
     Hazard("crash-release", ("kill-*", "freeze-*", "stall-holder", "long-call"), "never-expires", certain=False),
 )
-"""And that none frees either."""
+"""Hazards of such a lock if nobody frees it."""
 
 BOOKS: Final = 0.35
 """Seconds that `GetThenDel` takes between the look and the deletion."""
@@ -50,7 +50,7 @@ _DELETE: Final = "return redis.call('DEL', KEYS[1])"
 def broken(
     mechanism: str, *properties: str, under: tuple[str, ...] = (NO_FAULT,), may: tuple[str, ...] = ()
 ) -> tuple[Hazard, ...]:
-    """What a defect breaks, what it may break without a fault, and `HAZARDS`."""
+    """The hazards of a defect: properties that it breaks, those that it may break without a fault, and `HAZARDS`."""
     certain = (Hazard(name, under, mechanism) for name in properties)
     return (*certain, *(Hazard(name, (NO_FAULT,), mechanism, certain=False) for name in may), *HAZARDS)
 
@@ -58,7 +58,7 @@ def broken(
 class TutorialLock(RedisLock):
     """SET NX PX with the owner in the value, polled; owner-checked scripts extend and release it. No fencing token.
 
-    A lost answer of one without a TTL may leave something behind for ever, which `sweep` removes.
+    If an answer is lost, the key of a lock without a TTL may stay for ever; `sweep` removes the key.
     """
 
     tokens: ClassVar[bool] = False
@@ -72,11 +72,11 @@ class TutorialLock(RedisLock):
 
 
 class SetnxNoTtl(TutorialLock):
-    """``setnx-no-ttl``: SETNX, and DEL when done. Nothing ends the lock of a holder that dies.
+    """``setnx-no-ttl``: SETNX takes the lock and DEL frees it, without a TTL. Nothing ends a dead holder's lock.
 
-    The first form of the command's own page, which has since advised against it:
-    https://redis.io/docs/latest/commands/setnx/. Often it was meant to have a TTL, set by an EXPIRE that a crash in
-    between never sends. One comfort: no pause, no clock and no slow network ever ends it early.
+    This is the lock's first form on the page of SETNX, which now advises against it:
+    https://redis.io/docs/latest/commands/setnx/. Often it was meant to have a TTL, set by an EXPIRE, which a client
+    that crashes in between never sends. One comfort: no pause, clock or slow network ends it early.
     """
 
     name: ClassVar[str] = "setnx-no-ttl"
@@ -90,16 +90,16 @@ class SetnxNoTtl(TutorialLock):
     )
 
     ACQUIRE: ClassVar[str] = "if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return 1 end return 0"
-    # After a lost answer it may be held for ever, by nobody.
+    # After a lost answer the lock may be held for ever, by nobody.
     LOOKS_AT_CLOCK: ClassVar[bool] = False
 
 
 class GetThenDel(TutorialLock):
-    """``get-then-del``: looks whose the lock is, and then deletes it, in two requests.
+    """``get-then-del``: the release first looks whose the lock is, and then deletes it, in two requests.
 
-    Between them the lease may end and somebody else be granted the lock, which the DEL then takes away. Hence the
-    script of https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ that does both at once. What
-    happens in between is usually little; here it is a third of a second of books, and holds last nearly a lease.
+    Between them the lease may end and another client be granted the lock, which the DEL then takes away. The script of
+    https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ avoids this: it does both at once. Usually
+    little happens in between. Here it is a third of a second of bookkeeping, and a hold lasts nearly a lease.
     """
 
     name: ClassVar[str] = "get-then-del"
@@ -115,11 +115,11 @@ class GetThenDel(TutorialLock):
 
 
 class UnconditionalDel(TutorialLock):
-    """``unconditional-del``: DEL when done, whosever the lock is by then.
+    """``unconditional-del``: the release sends DEL, even if another client holds the lock by then.
 
-    A holder that overran its lease frees its successor's lock, and lets a third one in; whose release then frees the
-    third one's, and so on. The commonest mistake of all, which the random value in the key is there to prevent: see
-    "Correct Implementation with a Single Instance" on
+    A holder that overran its lease frees its successor's lock, and lets a third client in. The successor's release then
+    frees the third client's lock, and so on. This is the commonest mistake of all. The random value in the key is there
+    to prevent it: see "Correct Implementation with a Single Instance" on
     https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
     """
 
@@ -132,9 +132,9 @@ class UnconditionalDel(TutorialLock):
 
 
 class RenewAnyones(TutorialLock):
-    """``renew-anyones``: extends the key, whosever it is by then.
+    """``renew-anyones``: a renewal extends the key, even if another client holds the lock by then.
 
-    EXPIRE asks for no owner. Who lost the lock during a pause is told that it has another TTL, and works on.
+    EXPIRE asks for no owner. A client that lost the lock in a pause is told that it has another TTL, and works on.
     """
 
     name: ClassVar[str] = "renew-anyones"
@@ -146,9 +146,9 @@ class RenewAnyones(TutorialLock):
 
 
 class IgnoredResult(TutorialLock):
-    """``ignored-result``: sends SET NX, and does not look at the answer.
+    """``ignored-result``: the client sends SET NX, and does not look at the answer.
 
-    ``redis.set(key, me, nx=True, px=ttl)`` answers None when somebody else holds the lock, and raises nothing.
+    ``redis.set(key, me, nx=True, px=ttl)`` returns None if another client holds the lock, and raises nothing.
     """
 
     name: ClassVar[str] = "ignored-result"
@@ -158,10 +158,10 @@ class IgnoredResult(TutorialLock):
 
 
 class LongCall(TutorialLock):
-    """``long-call``: never renews, and its client does not look at the clock.
+    """``long-call``: the client never renews its lease, and does not look at the clock.
 
-    Good enough until the work under the lock waits for somebody else: a call that takes longer than the TTL, to a
-    payment provider for instance. The lease ends meanwhile, and the holder goes on as if it had not.
+    That is good enough until the work under the lock contains a call that takes longer than the TTL, to a payment
+    provider for instance. The lease ends during the call, and the holder goes on as if it still had the lock.
     """
 
     name: ClassVar[str] = "long-call"
@@ -175,10 +175,10 @@ class LongCall(TutorialLock):
 
 
 class TtlTooShort(LongCall):
-    """``ttl-too-short``: a TTL shorter than the work, neither renewed nor looked at.
+    """``ttl-too-short``: the TTL is shorter than the work, and the client neither renews nor looks at the clock.
 
-    Nothing need go wrong for two to be inside: half a step of work takes longer than the lease lasts. It shows in
-    production when the work grows, long after the TTL was chosen.
+    Two clients are inside even if nothing goes wrong: half a step of work takes longer than the lease lasts. In
+    production this shows when the work grows, long after the TTL was chosen.
     """
 
     name: ClassVar[str] = "ttl-too-short"
@@ -188,10 +188,10 @@ class TtlTooShort(LongCall):
 
 
 class GoesAhead(TutorialLock):
-    """``goes-ahead``: when the lock service cannot be asked, it goes ahead: "better twice than never".
+    """``goes-ahead``: when the lock service cannot be reached, the client goes ahead: "better twice than never".
 
-    That may be what the work wants, but it is not a lock then: as soon as the network parts a client from the service,
-    and the others can still reach it, two are inside.
+    That may be what the work needs, but then it is not a lock: as soon as the network cuts a client off from the
+    service while other clients can still reach it, two clients are inside.
     """
 
     name: ClassVar[str] = "goes-ahead"
@@ -200,7 +200,7 @@ class GoesAhead(TutorialLock):
     )
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """None only when somebody certainly holds it. What no server gave has no TTL."""
+        """None only if another client certainly holds the lock. A grant that no server gave has no TTL."""
         sent = now()
         try:
             return super().acquire(name, timeout)
@@ -213,11 +213,11 @@ class GoesAhead(TutorialLock):
 
 
 class ClientClockToken(TutorialLock):
-    """``client-clock-token``: the fencing token is the client's clock when it began to ask, in nanoseconds.
+    """``client-clock-token``: the fencing token is the client's clock, in ns, when it began to ask for the lock.
 
-    Whoever began to wait early and got the lock late comes with a lower token than those before it, and the fence
-    refuses the rightful holder. Here the clocks of all clients are even the same; where they are not, it is worse. The
-    lock itself must give the token: see Kleppmann, "How to do distributed locking" (2016).
+    A client that began to wait early and got the lock late has a lower token than the holders before it, so the fence
+    refuses the rightful holder. Here all clients even have the same clock; with different clocks it is worse. The lock
+    itself must give the token: see Kleppmann, "How to do distributed locking" (2016).
     """
 
     name: ClassVar[str] = "client-clock-token"

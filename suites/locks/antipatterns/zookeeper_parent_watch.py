@@ -1,8 +1,8 @@
-"""``zookeeper-parent-watch``: whoever waits watches the whole queue, and is woken by everybody who comes or goes.
+"""``zookeeper-parent-watch``: each waiter watches the whole queue, and is woken by each client that comes or goes.
 
-It excludes as well as ``zookeeper``, but N waiters are woken where one can get in, and each of them reads the queue
-again: the herd effect, which the recipe (https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks) avoids
-by watching only the next lower node.
+It excludes as well as ``zookeeper``. But N waiters are woken where only one can get in, and each of them reads the
+queue again. This is the herd effect, which the recipe avoids by watching only the next lower node
+(https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks).
 """
 
 from typing import ClassVar

@@ -1,9 +1,9 @@
-"""``no-lock``: everybody goes in at once, and the store has to cope. It runs beside Redis, and asks it for nothing.
+"""``no-lock``: every client goes in at once, and the store has to cope. It runs beside Redis, but asks it for nothing.
 
-Where the store takes any write, this is what a lock is for, and what the suite must see: the negative control. Where it
-takes a write only if nothing has changed since the read (``compare-and-set``: optimistic locking, with the last element
-for a version number), or a job only once (``idempotency-key``), no lock is needed for a right result; a lock then only
-saves work in vain. Beside those, the figures of a lock say what it costs.
+With a store that takes any write, this shows what a lock is for, and what the suite must see: the negative control.
+With a store that takes a write only if nothing has changed since the read (``compare-and-set``: optimistic locking,
+with the last element for a version number), or a job only once (``idempotency-key``), no lock is needed for a right
+result; a lock then only saves useless work. Compared with those, the figures of a lock say what it costs.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from suites.lock import NEVER, Declarations, Grant, new_owner, now
 
 
 class Endless(Declarations):
-    """What no time ends, and so nobody renews."""
+    """A lock that never expires, so that nobody renews it."""
 
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "none"
@@ -22,7 +22,7 @@ class Endless(Declarations):
     min_ttl: ClassVar[float] = 0.6
 
     def __init__(self, ttl: float) -> None:
-        """ttl: seconds; told and not kept."""
+        """ttl: seconds; grants state it, but nothing keeps to it."""
         self._ttl = int(ttl * 1e9)
 
     def renew(self, grant: Grant) -> None:

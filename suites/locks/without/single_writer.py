@@ -1,10 +1,10 @@
-"""``single-writer``: one queue for each resource. Whoever asks first for a resource becomes its writer, for good.
+"""``single-writer``: one queue for each resource, whose writer for good is the worker that first asks for it.
 
-No two workers ever write the same resource, so there is nothing to exclude and no lease that could end: what actor
-frameworks, partitioned logs and sharded workers rely on. The others would hand their work to the writer's queue; here
-they have nothing to do, and their acquires time out. The directory of writers is a key in Redis that is set once.
+No two workers ever write the same resource, so there is nothing to exclude and no lease that could end. Actor
+frameworks, partitioned logs and sharded workers rely on this. The others would hand their work to the writer's queue;
+here they have nothing to do, and their acquires time out. The writer's identity is in a Redis key that is set once.
 
-What it costs is that somebody must move the queue of a dead writer, with a lock, or by hand: nothing here does.
+What it costs: somebody must move the queue of a dead writer, with a lock or by hand. Nothing here does.
 """
 
 import time
@@ -36,7 +36,7 @@ class SingleWriter(NoLock):
         for name in ("no-lost-update", "no-duplicate")
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (
-        # Its own write, without an answer, may come after its next one.
+        # An unanswered write of the writer may arrive after its next write.
         Hazard("no-lost-update", ("delayed-write",), "late-delivery", certain=False),
     )
 
@@ -53,7 +53,7 @@ class SingleWriter(NoLock):
         return cls(node, ttl)
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """Granted to the resource's writer, always; to nobody else, ever."""
+        """Always granted to the writer of the resource, and never to another worker."""
         deadline = time.monotonic() + timeout
         while not self._node.call(_WRITER, (_key(name),), self._me):
             if time.monotonic() + POLL > deadline:
@@ -66,7 +66,7 @@ class SingleWriter(NoLock):
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        """The directory's entries stay for ever otherwise."""
+        """Delete the entries of the directory, which nothing else removes."""
         RedisNode.sweep(endpoints[0], access, ((_key(name),) for name in names))
 
 
