@@ -1,4 +1,4 @@
-"""Nodes: what several want of one at the same time, on an engine that only remembers; what comes back, and how."""
+"""Nodes on an engine that only remembers its state: several keys want changes of one node; nodes get images back."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -50,7 +50,7 @@ def refused(star: Star) -> set[str]:
 
 
 @given(changes=CHANGES)
-def test_a_node_is_what_those_want_who_still_want_something(changes: list[tuple[str, str]]) -> None:
+def test_a_node_is_always_in_the_state_that_its_remaining_keys_want(changes: list[tuple[str, str]]) -> None:
     node, engine, star = made()
     wishes: dict[str, str] = {}
     for verb, by in changes:
@@ -83,7 +83,7 @@ def test_a_process_that_takes_long_to_die_is_waited_for(monkeypatch: pytest.Monk
 
 
 @given(changes=CHANGES)
-def test_heal_undoes_everything_whoever_did_it(changes: list[tuple[str, str]]) -> None:
+def test_a_heal_of_a_node_undoes_the_changes_of_all_keys(changes: list[tuple[str, str]]) -> None:
     node, _, star = made()
     for verb, by in changes:
         getattr(node, verb)(by)
@@ -93,14 +93,14 @@ def test_heal_undoes_everything_whoever_did_it(changes: list[tuple[str, str]]) -
 
 
 @pytest.mark.parametrize("status", ["exited", "paused"])
-def test_what_another_process_did_or_the_node_itself_is_undone_too(status: str) -> None:
+def test_a_node_that_others_stopped_or_paused_is_brought_back(status: str) -> None:
     node, engine, _ = made()
     engine.status = status
     node.let_go("step1")
     assert engine.status == "running"
 
 
-def test_an_orderly_stop_is_asked_for_and_a_kill_is_not() -> None:
+def test_a_stopped_node_is_not_killed_and_starts_once_both_keys_let_go() -> None:
     node, engine, _ = made()
     node.stop("step1")
     node.kill("step2")
@@ -110,7 +110,7 @@ def test_an_orderly_stop_is_asked_for_and_a_kill_is_not() -> None:
     assert engine.log == ["stop", "start"]
 
 
-def test_clocks_add_up_and_wait_until_the_node_can_be_told() -> None:
+def test_skews_of_a_clock_add_up_and_wait_while_the_node_is_paused_or_down() -> None:
     node, engine, _ = made()
     node.skew(FIVE, "step1")
     node.pause("step2")
@@ -147,7 +147,7 @@ def test_a_container_that_is_gone_is_named() -> None:
 
 
 @pytest.mark.parametrize("forgets", [True, False])
-def test_one_that_refuses_writes_is_told_again_when_it_was_started_anew(forgets: bool) -> None:
+def test_a_restarted_node_refuses_writes_only_while_a_key_wants_that(forgets: bool) -> None:
     with imagined("etcd") as star:
         node, engine = star.cluster.nodes[0], star.engines["etcd1"]
         node.refuse("step1")
@@ -162,7 +162,7 @@ def test_one_that_refuses_writes_is_told_again_when_it_was_started_anew(forgets:
 
 
 class Server:
-    """A node as the recovery sees it. starts: the images that start on its data."""
+    """A node as `node_repair` sees it. starts: the images that start on the node's data."""
 
     def __init__(self, name: str, image: str = OTHER, starts: tuple[str, ...] = (BOOTED, OTHER)) -> None:
         self.name, self.backend = name, topology.backend_of(name)
@@ -199,7 +199,7 @@ def stuck(name: str) -> Server:
     ("an etcd gets its data anew", [Server("etcd1", BOOTED), stuck("etcd2"), Server("etcd3", BOOTED)], [], ["etcd2"]),
     ("etcds that all moved on keep their data", list(map(stuck, ETCDS)), ETCDS, []),
 )
-def test_what_was_booted_is_given_back(servers: list[Server], stay: list[str], wiped: list[str]) -> None:
+def test_nodes_go_back_to_booted_images_that_start(servers: list[Server], stay: list[str], wiped: list[str]) -> None:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
     told = node_repair.give_back(*cast("Any", (servers, booted, None, None)))
     assert told == [f"{name} does not start as {BOOTED}" for name in stay]
@@ -211,9 +211,7 @@ def test_what_was_booted_is_given_back(servers: list[Server], stay: list[str], w
 
 
 @pytest.mark.parametrize(("lost", "others_run", "wiped"), [(True, 2, True), (False, 2, False), (True, 1, False)])
-def test_only_one_that_lost_its_place_is_wiped_and_only_by_a_majority(
-    lost: bool, others_run: int, wiped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_lost_member_is_wiped(lost: bool, others_run: int, wiped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     servers = [Server(name) for name in ETCDS]
     for server in servers[others_run:]:
         server.running = False
@@ -225,19 +223,35 @@ def test_only_one_that_lost_its_place_is_wiped_and_only_by_a_majority(
     assert servers[2].done == (["wiped"] if wiped else [])
 
 
-def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))
-    monkeypatch.setattr(images, "ensure", lambda _: None)
-    environment = SimpleNamespace(booted=lambda _: BOOTED, keep_version=lambda _: None, failover=lambda: None)
-    cluster = SimpleNamespace(nodes=[Server("postgres", BOOTED)], ready=lambda: True)
+def roll(backend: str, version: str, primary: Server, replica: Server | None, patch: pytest.MonkeyPatch) -> list[str]:
+    """The targets of the hits when a primary is rolled. Version 1 has the image `BOOTED`, version 2 `OTHER`."""
+    patch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))
+    patch.setattr(images, "ensure", lambda _: None)
+    pair = replica and SimpleNamespace(primary=primary, replica=replica)
+    environment = SimpleNamespace(booted=lambda _: BOOTED, keep_version=lambda _: None, failover=lambda: pair)
+    cluster = SimpleNamespace(nodes=[primary], ready=lambda: True)
     clock = SimpleNamespace(now=lambda: 0, wait=lambda *_: True)
     world = {"environment": environment, "own": environment, "cluster": cluster, "links": None, "clock": clock}
-    target = SimpleNamespace(backend="postgres", kind=BACKENDS["postgres"], patience=float, **world)
-    hits: list[str] = []
-    for version in ("2", "1"):
-        injection = FAULTS["roll-version"].make("postgres", {"version": version, "first": "follower", "members": 1})
-        hits += [hit.target for hit in injection.apply(cast("Any", target))]
-    assert hits == [f"postgres from 17.11 ({was}) to 17.11 ({now})" for was, now in ((BOOTED, OTHER), (OTHER, BOOTED))]
+    target = SimpleNamespace(backend=backend, kind=BACKENDS[backend], patience=float, **world)
+    injection = FAULTS["roll-version"].make(backend, {"version": version, "first": "follower", "members": 1})
+    return [hit.target for hit in injection.apply(cast("Any", target))]
+
+
+def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Server("postgres", BOOTED)
+    for version, was, now in (("2", BOOTED, OTHER), ("1", OTHER, BOOTED)):
+        assert roll("postgres", version, node, None, monkeypatch) == [f"postgres from 17.11 ({was}) to 17.11 ({now})"]
+
+
+@pytest.mark.parametrize("refuses", ["redis1", "redis1-replica"])
+def test_a_primary_and_its_replica_go_back_together_or_not_at_all(
+    refuses: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = {"redis1": (BOOTED, OTHER), "redis1-replica": (BOOTED, OTHER), refuses: (OTHER,)}
+    primary, replica = (Server(name, starts=starts[name]) for name in ("redis1", "redis1-replica"))
+    words = roll("redis", "1", primary, replica, monkeypatch)
+    assert words == [f"redis1 stays 17.11: {refuses} does not start as {BOOTED}"]
+    assert [primary.runs, replica.runs, primary.running and replica.running] == [OTHER, OTHER, True]
 
 
 @cases(
@@ -249,5 +263,5 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
     ("one|the end", "the end"),
     ("", "it said nothing"),
 )
-def test_last_words(said: str, words: str) -> None:
+def test_the_last_words_of_a_server_say_why_it_ended(said: str, words: str) -> None:
     assert last_words("".join(f"T {line}\n" for line in said.split("|") if line).encode()) == words

@@ -1,4 +1,4 @@
-"""Locks on the session-level advisory lock of PostgreSQL: by hashtext(), behind a pool, shared, and taken again."""
+"""Locks on the session-level advisory lock of PostgreSQL: by hashtext(), behind a pool, read/write, and reentrant."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -19,12 +19,12 @@ class BouncerLock(AdvisoryLock):
     """``postgres-bouncer``: a session-level advisory lock through PgBouncer in transaction mode, a known mistake.
 
     https://www.pgbouncer.org/features.html lists session-level advisory locks among what transaction pooling breaks.
-    Each statement outside a transaction goes to whichever server session is idle. So a lock that one client has got is
-    held by a session that the next client gets too, and an advisory lock may be taken again by the session that has it:
-    both hold it. The release may run in another session, which does not hold it: the lock then stays until the pool
-    closes the session.
+    Each statement outside a transaction goes to whichever server session is idle. So the session that holds one
+    client's lock may serve the next client, and a session may take an advisory lock again that it has: then both
+    clients hold it. The release may run in another session, which does not hold the lock. Then the lock stays until the
+    pool closes the session that holds it.
 
-    Its authors claim nothing. It needs no fault to break, and no error tells of it but the release's "false".
+    Its authors claim nothing. It breaks without a fault, and the only error that tells of it is the release's "false".
     """
 
     name: ClassVar[str] = "postgres-bouncer"
@@ -41,7 +41,7 @@ class BouncerLock(AdvisoryLock):
     )
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """By looking again and again: lock_timeout would stay behind in the session of somebody else."""
+        """Polls, since lock_timeout would stay behind in a server session that other clients use."""
         session = self._session.begin()
 
         def attempt() -> Grant | None:
@@ -53,16 +53,16 @@ class BouncerLock(AdvisoryLock):
 
 
 class HashtextLock(AdvisoryLock):
-    """``postgres-hashtext``: an advisory lock whose number the server makes of the name, by hashtext().
+    """``postgres-hashtext``: an advisory lock whose number the server makes from the name with hashtext().
 
-    SELECT pg_advisory_lock(hashtext('order-4711')): what is found in applications and libraries everywhere. hashtext
-    gives 32 bits, is not documented, and may give others in the next major version. Among 9,300 names two meet in one
-    number with a probability of one in a hundred, among 77,000 with one in two. Each name of a trial stands for one of
-    two that meet.
+    SELECT pg_advisory_lock(hashtext('order-4711')) is found in applications and libraries everywhere. hashtext gives 32
+    bits, is not documented, and may give other numbers in the next major version. Among 9,300 names two have the same
+    number with a probability of one in a hundred, among 77,000 names of one in two. Each name of a trial stands for one
+    of two names with the same number.
 
-    What its users claim: what is claimed of `postgres-session`, and no collision takes the exclusion away: those who
-    want two different things merely wait for each other. They pay in throughput, and wait for longer after a crash or a
-    fault; a try says "held" of what nobody holds; and who takes two locks that are one has to give it back twice.
+    What its users claim: what is claimed of `postgres-session`. A collision does not break the exclusion: clients that
+    want two different things merely wait for each other. They pay in throughput, and wait longer after a crash or a
+    fault. A try says "held" of what nobody holds. A client that takes two locks that are one must give it back twice.
     """
 
     name: ClassVar[str] = "postgres-hashtext"
@@ -78,22 +78,22 @@ class HashtextLock(AdvisoryLock):
 
     NUMBER: ClassVar[str] = "hashtext($1)"
     NAMES: ClassVar[tuple[str, str]] = ("order-86530", "order-73199")
-    """Two of one number."""
+    """Two names with the same number."""
 
     def parameter(self, name: str) -> object:
-        """The two names of a lane end with an even and an odd byte."""
-        return self.NAMES[ord(name[-1]) % 2]
+        """One of `NAMES`, by a bit of the name's last byte in which the first two names of a lane differ."""
+        return self.NAMES[ord(name[-1]) // 2 % 2]
 
 
 class ReadWriteLock(AdvisoryLock):
-    """``postgres-rw``: a read/write lock of PostgreSQL's shared and exclusive advisory locks.
+    """``postgres-rw``: a read/write lock made of PostgreSQL's shared and exclusive advisory locks.
 
     pg_advisory_lock_shared for readers, pg_advisory_lock for a writer, both at session level:
     https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS. The server has one queue for
-    both, and nobody passes a waiter whom he would exclude (proc.c, JoinWaitQueue): readers that keep coming do not
+    both. No client passes a waiter that it would exclude (proc.c, JoinWaitQueue): readers that keep coming do not
     starve a writer, and a reader behind a waiting writer waits though only readers hold.
 
-    What its authors claim: what they claim of the exclusive one, with readers beside each other.
+    What its authors claim: the same as for the exclusive lock, except that readers hold beside each other.
     """
 
     name: ClassVar[str] = "postgres-rw"
@@ -113,14 +113,14 @@ class ReadWriteLock(AdvisoryLock):
         return grant
 
     def downgrade(self, grant: Grant) -> Grant:
-        """The session takes the shared lock beside its exclusive one, before all who wait, and then gives that back."""
+        """The session takes the shared lock beside its exclusive one, ahead of all waiters, then frees the latter."""
         try:
             shared = self.acquire_shared(grant.name, REQUEST)
             if shared is None:
                 raise Indeterminate("it was not granted the shared lock beside the exclusive one")
             self.release(grant)
         except LockError:
-            self._session.close()  # so that neither stays
+            self._session.close()  # so that neither lock stays
             raise
         return shared
 
@@ -135,11 +135,11 @@ class ReentrantLock(AdvisoryLock):
 
     "If a session already holds a given advisory lock, additional requests by it will always succeed, even if other
     sessions are awaiting the lock"; and "the lock must be released as many times as it was acquired":
-    https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS. The server counts; the client
-    remembers that it holds, since a session does not say whether a lock was its own already.
+    https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS. The server counts. The client
+    remembers that it holds the lock, since a session does not say whether it had the lock already.
 
-    What its authors claim: that, for as long as the session lives, and what they claim of the lock taken once. Where
-    the session has ended the lock cannot be taken again: another may have it by now.
+    What its authors claim: the quotations above, for as long as the session lives, and what they claim of a lock that
+    is taken once. When the session has ended, the lock cannot be taken again: another client may have it by now.
     """
 
     name: ClassVar[str] = "postgres-reentrant"
@@ -154,12 +154,12 @@ class ReentrantLock(AdvisoryLock):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self._inside: dict[str, list[Grant]] = {}
-        """Name → its grant, as often as it is held."""
+        """Lock name → its grant, as often as it is held."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """What is held already is the same grant once more, in its session or not at all.
+        """A lock that is held already is granted once more as the same grant, in its session or not at all.
 
-        Raises Refused(UNAVAILABLE) where that is over: the server was not asked.
+        Raises Refused(UNAVAILABLE) if that session is over: the server was not asked.
         """
         held = self._inside.get(name)
         if held:
@@ -180,7 +180,7 @@ class ReentrantLock(AdvisoryLock):
             raise Refused(Reason.HELD)
 
     def release(self, grant: Grant) -> None:
-        """Once; the others stay."""
+        """Release one acquire; the client's other acquires stay in force."""
         held = self._inside.get(grant.name, [])
         if grant in held:
             held.remove(grant)

@@ -1,9 +1,9 @@
-"""Members are replaced by others of another version, on the same data, as in an upgrade.
+"""Faults that replace members by another version on the same data, as in an upgrade.
 
-Whether a version starts on the data of another is for itself to say: where it refuses, its own last words are told.
-`Replace` is undone, as far as that goes: a server that cannot return stays what it is, and the environment is not
-clean. `Roll` is not: what a member has become it is meant to be from then on. PostgreSQL takes the data of another
-major version by dump and restore (`Migration`).
+Only the new version itself can tell whether it starts on the data of another: if it refuses, its last words are told.
+`Replace` is undone as far as possible: a server that cannot go back stays as it is, and the environment is not clean.
+`Roll` is not undone: a member is meant to keep its new version. PostgreSQL takes the data of another major version by
+dump and restore (`Migration`).
 """
 
 from collections.abc import Sequence
@@ -23,30 +23,30 @@ from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
 
 Order = Literal["leader", "follower"]
-"""Who goes first."""
+"""Which member goes first."""
 
 ROLLED: Final = "version"
 REFUSED: Final = "restart"
-"""Kinds of hits: of a member that went over, and of one that did not, and so was only restarted as what it was."""
+"""Kinds of hits: for a member that went over, and for one that refused and was only restarted in its old version."""
 
 AGREED_WITHIN: Final = 30.0
-"""Seconds until members agree on the version that all of them are up to; it measures 2-5."""
+"""Seconds within which members agree on the version that all of them are up to; measured: 2-5."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """One node by another version. version: see `infra.docker.images.resolve`."""
+    """Replace one node by another version. version: see `infra.docker.images.resolve`."""
 
     node: str
     version: str
     _former: list[tuple[str, str]] = field(default_factory=list, compare=False, repr=False)
-    """(node, the image that it had) of everything that was replaced, in that order."""
+    """(node, its former image) of every node that was replaced, in that order."""
 
     def describe(self) -> str:
         return f"replace {self.node} by version {self.version}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by the version that it says it is. [] while another fault wants the node down or paused."""
+        """Proven by the version that the node reports. [] while another fault wants the node down or paused."""
         node = fault.leader(target) if self.node == LEADER else target.node(self.node)
         image = images.resolve(target.backend, self.version)
         images.ensure(image)
@@ -59,7 +59,7 @@ class Replace:
         before, was = node.version(), node.process.image()
         begun = target.clock.now()
         how = ""
-        # A replica first: it can read what an older primary sends, not what a newer one does.
+        # The replica first: it can read what an older primary sends, but not what a newer primary sends.
         for server in concerned:
             self._former.append((server.name, server.process.image()))
             try:
@@ -71,7 +71,7 @@ class Replace:
         return [Hit(ROLLED, f"{node.name} {remark}", begun, target.clock.now())]
 
     def heal(self, target: Target) -> None:
-        """Bring back the former version where it starts on what the data have become; else leave all as it is."""
+        """Bring back the former version if it starts on the data as they are now; else leave the node as it is."""
         while self._former:
             name, former = self._former[-1]
             node = target.environment.node(name)
@@ -86,11 +86,11 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Roll(fault.Momentary):
-    """Members go over to a version one after another, each at its work again before the next. All of it in `apply`.
+    """Members go over to a version one after another, each at work again before the next. All of it is in `apply`.
 
-    How many of those that are not yet of that version, and whether the leader is the first of them or the last. lead:
-    who that is, in words: where nobody leads, the node with the single-node locks stands for it. See
-    `infra.docker.images.resolve` for versions.
+    members: how many of those that do not have the version yet. first: whether the leader goes first or last. lead: the
+    leader in words; if there is none, the node with the single-node locks stands for it. version: see
+    `infra.docker.images.resolve`.
     """
 
     version: str
@@ -104,10 +104,10 @@ class Roll(fault.Momentary):
         return f"replace {many} by version {self.version}, {self.lead} {place}, and"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """A hit for each, proven by the version that it says it is. The first that refuses stays what it was and is the
-        last, if they are to become what they were booted with; else its DoesNotStart is raised.
+        """A hit for each member, proven by the version that the member reports. The first that refuses is the last, and
+        stays as it was, if the roll is to the version that they were booted with; else its DoesNotStart is raised.
 
-        When all have gone over, they agree on the version (Trait.COMMON_VERSION) before this returns.
+        When all members have gone over, they agree on the version (Trait.COMMON_VERSION) before this returns.
         """
         image = images.resolve(target.backend, self.version)
         images.ensure(image)
@@ -141,39 +141,41 @@ class Roll(fault.Momentary):
 
 
 def _pair_of(target: Target, node: Node) -> Failover | None:
-    """The primary that it is, and its replica."""
+    """The node and its replica, if the node is a primary with one."""
     pair = target.environment.failover()
     return pair if pair and pair.primary is node else None
 
 
 def _others(target: Target, image: str) -> list[Node]:
-    """Members that run another image, in order, but those that another fault has."""
+    """Members that run another image, in order, without those that another fault wants down or paused."""
     return [node for node in target.cluster.nodes if node.process.image() != image and node.wanted() == "running"]
 
 
 def _go_over(target: Target, node: Node, image: str) -> str:
-    """Start another image on the data of a member, and of its replica, which from then on are meant to run it.
+    """Start another image on a member's data, and for its replica. From then on both are meant to run that image.
 
-    Returns what became of it, in words. Raises DoesNotStart with its last words; all are what they were then.
+    Returns the outcome in words. Raises DoesNotStart, with its last words: then both run again what they ran before.
     """
     before, was = node.version(), node.process.image()
     pair = _pair_of(target, node)
     concerned = [pair.replica, node] if pair else [node]
     if image == target.own.booted(target.backend):
-        concerned.reverse()  # a replica can read what an older primary sends, not what a newer one does
+        concerned.reverse()  # a replica can read what an older primary sends, but not what a newer one sends
     how = ""
-    for server in concerned:
+    for done, server in enumerate(concerned, 1):
         try:
             how = remake(server, image, target.links, target.clock)
         except DoesNotStart:
-            remake(server, was, target.links, target.clock)
+            for replaced in reversed(concerned[:done]):
+                remake(replaced, was, target.links, target.clock)
             raise
+    for server in concerned:
         target.own.keep_version(server.name)
     return f"{_change(node, before, was)} {how}".rstrip() + (f", and so {pair.replica.name}" if pair else "")
 
 
 def _change(node: Node, before: str, was: str) -> str:
-    """From which version to which, in words; where both are the same, with the images. was: the image before."""
+    """The change of version in words, with the images if both versions are the same. was: the image before."""
     now = node.version()
     return f"from {before} to {now}" if now != before else f"from {before} ({was}) to {now} ({node.process.image()})"
 

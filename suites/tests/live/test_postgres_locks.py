@@ -9,7 +9,9 @@ from psycopg import conninfo
 
 from checkers.row_format import Reason
 from infra.store.libpq import Connection, Unknown, login
+from suites.lanes.lane import key_names
 from suites.lock import Indeterminate, Sweeps, opened
+from suites.locks.postgres_variants import HashtextLock
 from suites.tests.bench import SOON, granted, refusal
 from suites.tests.live.lanes import LONG, Lane, Lanes, holds
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.needs("postgres")
 
 
 def test_the_server_gives_up_on_the_dead_within_seconds(lanes: Lanes) -> None:
-    """Where there is no proxy: the parameters are the session's own, so no administrator need set them."""
+    """This holds where no proxy is in between. The session sets the parameters, so no administrator needs to do it."""
     lane = lanes.of("postgres-session")
     client = lane.client()
     granted(client.acquire(lane.key, SOON))
@@ -25,7 +27,7 @@ def test_the_server_gives_up_on_the_dead_within_seconds(lanes: Lanes) -> None:
     assert answer in ([("3s",)], [("3000",)])
 
 
-def test_a_pool_of_sessions_lets_two_in_and_none_by_the_transaction(lanes: Lanes) -> None:
+def test_session_locks_behind_a_pool_let_two_in_and_transaction_locks_do_not(lanes: Lanes) -> None:
     def statement(lane: Lane) -> None:
         mine, other = lane.client(1), lane.client(2)
         grant = granted(mine.acquire(lane.key, 0))
@@ -40,17 +42,19 @@ def test_a_pool_of_sessions_lets_two_in_and_none_by_the_transaction(lanes: Lanes
 
 
 @holds(postgres=("postgres-hashtext", "postgres-session"))
-def test_two_names_of_one_hash_are_one_lock(lane: Lane) -> None:
+def test_names_with_the_same_hashtext_share_a_lock_that_uses_hashtext_and_no_other(lane: Lane) -> None:
     mine, other = lane.client(1), lane.client(2)
-    grant = granted(mine.acquire(f"{lane.key}0", SOON))
-    if lane.lock.name == "postgres-hashtext":
-        assert refusal(lambda: other.acquire(f"{lane.key}1", 0)) is Reason.HELD
+    first, second = key_names(lane.key, 2)
+    grant = granted(mine.acquire(first, SOON))
+    if isinstance(mine, HashtextLock):
+        assert mine.parameter(first) != mine.parameter(second)
+        assert refusal(lambda: other.acquire(second, 0)) is Reason.HELD
     else:
-        other.release(granted(other.acquire(f"{lane.key}1", 0)))
+        other.release(granted(other.acquire(second, 0)))
     mine.release(grant)
 
 
-def test_of_two_who_wait_for_each_other_the_server_refuses_one(lanes: Lanes) -> None:
+def test_the_server_refuses_one_of_two_clients_that_wait_for_each_other(lanes: Lanes) -> None:
     lane = lanes.of("postgres-session")
     mine, other = lane.client(1), lane.client(2)
     a, b = f"{lane.key}a", f"{lane.key}b"
@@ -63,8 +67,8 @@ def test_of_two_who_wait_for_each_other_the_server_refuses_one(lanes: Lanes) -> 
     granted(second.result())
 
 
-def test_what_is_lost_cannot_be_taken_again(lanes: Lanes) -> None:
-    """In another session it would be another grant, or already somebody else's."""
+def test_a_reentrant_lock_that_was_lost_is_not_acquired_again_under_the_old_grant(lanes: Lanes) -> None:
+    """In another session the lock would be another grant, or already somebody else's."""
     lane = lanes.of("postgres-reentrant")
     mine = lane.client()
     grant = granted(mine.acquire(lane.key, SOON))
@@ -77,7 +81,7 @@ def test_what_is_lost_cannot_be_taken_again(lanes: Lanes) -> None:
 
 
 class TestLease:
-    def test_it_is_nobodys_session(self, lanes: Lanes) -> None:
+    def test_a_lease_outlives_the_session_that_acquired_it(self, lanes: Lanes) -> None:
         lane = lanes.of("postgres-lease")
         mine, other = lane.client(1), lane.client(2)
         grant = granted(mine.acquire(lane.key, SOON))
@@ -97,7 +101,7 @@ class TestLease:
         assert granted(mine.acquire(lane.key, SOON)).token == 1
 
 
-def test_a_thread_waits_no_longer_than_for_an_answer_while_another_connects(lanes: Lanes) -> None:
+def test_a_thread_does_not_wait_for_ever_while_another_thread_connects(lanes: Lanes) -> None:
     session = lanes.of("postgres-lease").client()._session  # type: ignore[attr-defined]
     with session._turn:
         assert refusal(session.begin) is Reason.UNAVAILABLE
